@@ -1,0 +1,48 @@
+# Everything a newcomer needs: `make demo` and `make test`. Both install what they need into .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := requirements.lock
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check sweep bench lock docs clean help
+
+help:
+	@echo "make demo    install, then watch a plan being checked, approved, run, killed and resumed"
+	@echo "make test    install, then run every check and test"
+	@echo "make check   ruff, mypy --strict, the layer drawing against the real imports"
+	@echo "make sweep   the long crash sweep (100 kills of a real run)"
+	@echo "make bench   speed beside peers and beside the physical floor"
+	@echo "make lock    renew the hashed lock after a change of dependencies"
+	@echo "make docs    write the generated pages (docs/problems.md) anew"
+
+$(STAMP): $(LOCK) pyproject.toml tools/make-venv
+	@PYTHON="$(PYTHON)" tools/make-venv $(VENV) $(LOCK)
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python tools/demo.py
+
+check: $(STAMP)
+	$(BIN)/ruff check src tests bench tools
+	$(BIN)/ruff format --check src tests bench tools
+	$(BIN)/mypy
+	$(BIN)/pytest -p no:cacheprovider tests/test_layers.py
+
+test: check
+	$(BIN)/pytest -n 2
+
+sweep: $(STAMP)
+	$(BIN)/pytest -m sweep -n 2 -o addopts="-q --strict-markers --import-mode=importlib"
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+lock: $(STAMP)
+	$(BIN)/python tools/make_lock.py $(LOCK)
+
+docs: $(STAMP)
+	$(BIN)/python tools/make_docs.py
+
+clean:
+	rm -rf $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,3 @@
+"""Ordain: plan/apply for AI agents."""
+
+__version__ = "0.1.0"

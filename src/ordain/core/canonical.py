@@ -1,0 +1,53 @@
+"""From a value to its canonical bytes and digest: plan id, plan hash, step key.
+
+Canonical bytes are RFC 8785 JSON. A digest is SHA-256 over DSSE's pre-authentication encoding, which frames type
+and body by length, so that no text inside a plan can imitate a border between two fields or two kinds of value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+import rfc8785
+
+from ordain.core.model import Action, Plan, PlanId, RunId, StepId
+
+__all__ = ["canonical_bytes", "digest", "plan_from_bytes", "plan_hash", "plan_id", "step_key"]
+
+PLAN_TYPE = "application/vnd.ordain.plan.v1+json"
+STEP_TYPE = "application/vnd.ordain.step-key.v1+json"
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """RFC 8785 JSON of a value: one spelling for every number, one order for every key."""
+    return rfc8785.dumps(msgspec.to_builtins(value))
+
+
+def digest(kind: str, body: bytes) -> str:
+    """The 64 hex digits of SHA-256 over the length-framed, typed body."""
+    name = kind.encode()
+    preimage = b"DSSEv1 %d %s %d %s" % (len(name), name, len(body), body)
+    return hashlib.sha256(preimage).hexdigest()
+
+
+def plan_id(plan: Plan) -> PlanId:
+    """The plan's identity: `plan:` and the whole digest of its canonical bytes."""
+    return PlanId("plan:" + digest(PLAN_TYPE, canonical_bytes(plan)))
+
+
+def plan_hash(identity: PlanId) -> str:
+    """The same digest in the form people compare: `sha256:` and 64 hex digits."""
+    return "sha256:" + identity.removeprefix("plan:")
+
+
+def plan_from_bytes(body: bytes) -> Plan:
+    """The plan that these canonical bytes describe; raises msgspec.ValidationError where they describe none."""
+    return msgspec.json.decode(body, type=Plan)
+
+
+def step_key(workspace_id: str, first_run: RunId, step: StepId, action: Action) -> str:
+    """The idempotency key of a step: the same through retries, resumes and reruns, handed to what can use it."""
+    body = canonical_bytes({"workspace": workspace_id, "run": first_run, "step": step, "action": action})
+    return "step:" + digest(STEP_TYPE, body)

@@ -1,0 +1,340 @@
+"""Every fact that can happen to a workspace, a plan or a run: past tense, built with every value passed in.
+
+An event that moves a step says where the step went (`to`), so that a history explains itself and replays the same
+under any later version of the rules. No event reads a clock or makes an id.
+
+A stream is one hash-chained sequence of events: `workspace`, `lineage/PLAN-…` (one plan through its revisions) or
+`run/RUN-…` (one run).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from ordain.core.approval import Approval, Principal, WorkspaceIdentity
+from ordain.core.model import FailurePolicy, Instant, PlanId, RunId, StepId
+
+__all__ = [
+    "ApprovalGiven",
+    "AttemptEnded",
+    "AttemptStarted",
+    "ConfigTrusted",
+    "ContractBroken",
+    "ContractHeld",
+    "ContractInconclusive",
+    "ContractSeen",
+    "DecisionGiven",
+    "DoubtFound",
+    "DoubtReferred",
+    "DoubtSettled",
+    "Event",
+    "Evidence",
+    "ExecutorStarted",
+    "LineageEvent",
+    "Limits",
+    "Outcome",
+    "PlanPrepared",
+    "Recorded",
+    "RunEnded",
+    "RunEvent",
+    "RunFinished",
+    "RunOpened",
+    "RunStarted",
+    "Settlement",
+    "StepState",
+    "Verdict",
+    "WorkspaceEvent",
+    "WorkspaceOpened",
+    "ids_named",
+]
+
+
+class StepState(StrEnum):
+    """Where a step is. *Ready* and *blocked* are questions about these, never stored."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    VERIFYING = "verifying"
+    PASSED = "passed"
+    FAILED = "failed"
+    IN_DOUBT = "in_doubt"
+    ESCALATED = "escalated"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
+class Verdict(StrEnum):
+    """What running a contract showed."""
+
+    HELD = "held"
+    BROKEN = "broken"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Settlement(StrEnum):
+    """How a step in doubt can be settled."""
+
+    AGAIN = "again"
+    """Running it again does no harm."""
+    CONTRACT = "contract"
+    """Its contract can tell."""
+    PERSON = "person"
+    """Only a person can say."""
+
+
+class _Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """Base of all events."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings in force when a run was opened; they stay with the run, whatever the configuration says later."""
+
+    concurrency: int
+    step_timeout_ms: int
+    contract_timeout_ms: int
+    on_failure: FailurePolicy
+    env: tuple[str, ...]
+    """Names of environment variables that commands and contracts may see."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an attempt was seen to do. `error` is absent when it went well."""
+
+    duration_ms: int
+    exit_code: int | None = None
+    error: str | None = None
+    """A problem code, with `detail` saying what happened."""
+    detail: str = ""
+    output_tail: str = ""
+    output_bytes: int = 0
+    output_sha256: str = ""
+    leftovers: int = 0
+    """Processes the attempt left behind, killed by us."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the harness saw when it ran a contract."""
+
+    verdict: Verdict
+    duration_ms: int
+    exit_code: int | None = None
+    detail: str = ""
+    output_tail: str = ""
+    output_bytes: int = 0
+    output_sha256: str = ""
+
+
+# --- Workspace stream --------------------------------------------------------------------------------------------
+
+
+class WorkspaceOpened(_Fact, tag="workspace_opened"):
+    """An id was minted for a directory."""
+
+    workspace: WorkspaceIdentity
+
+
+class ConfigTrusted(_Fact, tag="config_trusted"):
+    """A person trusted the configuration with this digest."""
+
+    digest: str
+    by: Principal
+
+
+# --- Lineage stream ----------------------------------------------------------------------------------------------
+
+
+class PlanPrepared(_Fact, tag="plan_prepared"):
+    """A plan's bytes were stored and shown. Preparing the same plan again renews its expiry, nothing else."""
+
+    plan_id: PlanId
+    plan: msgspec.Raw
+    """The canonical bytes that were hashed; what runs is decoded from these."""
+    document: str | None
+    document_sha256: str | None
+    by: Principal
+    expires_at: Instant
+
+
+class ApprovalGiven(_Fact, tag="approval_given"):
+    approval: Approval
+
+
+class RunStarted(_Fact, tag="run_started"):
+    """The lineage commits to a run and spends its approval; written in the transaction that opens the run."""
+
+    run_id: RunId
+    plan_id: PlanId
+    approval_id: str | None
+    by: Principal
+
+
+class RunEnded(_Fact, tag="run_ended"):
+    """The lineage commits to the head of the finished run's chain."""
+
+    run_id: RunId
+    status: str
+    head: str
+
+
+# --- Run stream --------------------------------------------------------------------------------------------------
+
+
+class RunOpened(_Fact, tag="run_opened"):
+    run_id: RunId
+    plan_id: PlanId
+    lineage: str
+    workspace_id: str
+    limits: Limits
+
+
+class ExecutorStarted(_Fact, tag="executor_started"):
+    """An executor took the run; appends with an older epoch are refused from here on."""
+
+    epoch: int
+    pid: int
+    boot_id: str
+
+
+class AttemptStarted(_Fact, tag="attempt_started"):
+    """The intent, durable before the effect."""
+
+    step: StepId
+    attempt: int
+    key: str
+
+
+class ContractSeen(_Fact, tag="contract_seen"):
+    """A checkable step's contract was run before its effect, so that it can settle doubt later."""
+
+    step: StepId
+    attempt: int
+    evidence: Evidence
+
+
+class AttemptEnded(_Fact, tag="attempt_ended"):
+    """The outcome. `to` is where it took the step; `aborts` says that the failure policy ends the run."""
+
+    step: StepId
+    attempt: int
+    outcome: Outcome
+    to: StepState
+    not_before: Instant | None = None
+    aborts: bool = False
+
+
+class ContractHeld(_Fact, tag="contract_held"):
+    step: StepId
+    attempt: int
+    evidence: Evidence
+
+
+class ContractBroken(_Fact, tag="contract_broken"):
+    step: StepId
+    attempt: int
+    evidence: Evidence
+    to: StepState
+    not_before: Instant | None = None
+    aborts: bool = False
+
+
+class ContractInconclusive(_Fact, tag="contract_inconclusive"):
+    step: StepId
+    attempt: int
+    evidence: Evidence
+    to: StepState
+    not_before: Instant | None = None
+    aborts: bool = False
+
+
+class DoubtFound(_Fact, tag="doubt_found"):
+    """An executor died between intent and outcome; `settle` is what the table of doubt says."""
+
+    step: StepId
+    attempt: int
+    settle: Settlement
+    reason: str
+
+
+class DoubtSettled(_Fact, tag="doubt_settled"):
+    """Doubt settled without a person: by rule, or by the contract."""
+
+    step: StepId
+    attempt: int
+    to: StepState
+    reason: str
+    evidence: Evidence | None = None
+
+
+class DoubtReferred(_Fact, tag="doubt_referred"):
+    """The contract could not settle it; a person is asked."""
+
+    step: StepId
+    attempt: int
+    reason: str
+    evidence: Evidence
+
+
+class DecisionGiven(_Fact, tag="decision_given"):
+    """What a person answered about an escalated step or a doubt."""
+
+    step: StepId
+    choice: str
+    by: Principal
+    to: StepState
+    aborts: bool = False
+
+
+class RunFinished(_Fact, tag="run_finished"):
+    """The end of the run. Steps still open become cancelled."""
+
+    status: str
+
+
+WorkspaceEvent = WorkspaceOpened | ConfigTrusted
+LineageEvent = PlanPrepared | ApprovalGiven | RunStarted | RunEnded
+RunEvent = (
+    RunOpened
+    | ExecutorStarted
+    | AttemptStarted
+    | ContractSeen
+    | AttemptEnded
+    | ContractHeld
+    | ContractBroken
+    | ContractInconclusive
+    | DoubtFound
+    | DoubtSettled
+    | DoubtReferred
+    | DecisionGiven
+    | RunFinished
+)
+Event = WorkspaceEvent | LineageEvent | RunEvent
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as it stands in the ledger: its place, its instant, and the chain's head after it."""
+
+    stream: str
+    seq: int
+    at: Instant
+    event: Event
+    head: str
+
+
+def ids_named(event: Event) -> tuple[str, ...]:
+    """The ids by which people look this event's stream up; the ledger keeps an index of them."""
+    match event:
+        case PlanPrepared(plan_id=plan_id):
+            return (plan_id,)
+        case RunOpened(run_id=run_id):
+            return (run_id,)
+        case _:
+            return ()
+
+
+def to_wire(recorded: Recorded) -> dict[str, Any]:
+    """One flat JSON object per event, as `log --json` and robots see it."""
+    body = msgspec.to_builtins(recorded.event)
+    return {"seq": recorded.seq, "at": recorded.at, "stream": recorded.stream, **body, "head": recorded.head}

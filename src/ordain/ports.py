@@ -1,0 +1,144 @@
+"""What the outside must provide, as small protocols. Each has a real adapter and an in-memory twin.
+
+Ports speak core's types only. A port never decides: it stores, performs, tells the time, and reports what it saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import msgspec
+
+from ordain.core.event import Event, Recorded
+from ordain.core.model import Instant
+from ordain.core.tool import ToolDefinition
+
+__all__ = ["Append", "Clock", "Command", "Finished", "Ids", "Ledger", "Observer", "Shell", "Toolbox", "ToolResult", "WriterLock"]
+
+
+class Append(msgspec.Struct, frozen=True, kw_only=True):
+    """Events to add to one stream, if it still has the size the caller saw.
+
+    `epoch` fences: when given, the append is refused unless it is the stream's newest epoch. An append whose
+    `new_epoch` is given raises the stream's epoch to that value.
+    """
+
+    stream: str
+    expected: int
+    events: tuple[Event, ...]
+    epoch: int | None = None
+    new_epoch: int | None = None
+
+
+class Ledger(Protocol):
+    """Append-only, hash-chained streams of events. What `append` returned is on disk for good."""
+
+    async def append(self, at: Instant, *appends: Append) -> tuple[Recorded, ...]:
+        """Add to all these streams or to none, durably.
+
+        Raises `Refused` with E_LEDGER_CONFLICT when a stream has another size than expected, E_FENCED when a newer
+        executor has taken over, E_LEDGER_IO when the disk refuses; nothing is written then.
+        """
+        ...
+
+    def read(self, stream: str, after: int = 0) -> Sequence[Recorded]:
+        """The events of a stream with a sequence number above `after`, in order. Unknown streams are empty."""
+        ...
+
+    def streams(self, prefix: str) -> Sequence[str]:
+        """The names of the streams that begin with this prefix, oldest first."""
+        ...
+
+    def lookup(self, id_prefix: str) -> Sequence[tuple[str, str]]:
+        """(id, stream) for every named id (`plan:…`, `RUN-…`) that begins with this prefix, at most 10."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """A bash command to run in the workspace with exactly this environment, marked so that it can be found again."""
+
+    text: str
+    env: Mapping[str, str]
+    timeout_ms: int
+    mark: str
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of a process. Exactly one of `exit_code`, `signal` and `fault` is set, unless it timed out."""
+
+    duration_ms: int
+    exit_code: int | None = None
+    signal: int | None = None
+    timed_out: bool = False
+    fault: str | None = None
+    """Why it could not be started."""
+    output_tail: str = ""
+    output_bytes: int = 0
+    output_sha256: str = ""
+    leftovers: int = 0
+
+
+class Shell(Protocol):
+    """Runs commands, each in its own session, and leaves no process behind."""
+
+    async def run(self, command: Command) -> Finished:
+        """Run to the end or to the timeout. When cancelled, kills everything it started first."""
+        ...
+
+    def sweep(self, mark_prefix: str) -> int:
+        """Kill every process whose mark begins so (left by an executor that died); returns how many."""
+        ...
+
+    def environment(self, names: Sequence[str]) -> dict[str, str]:
+        """The values of these variables, as far as they are set."""
+        ...
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool gave back: a value, or a problem's code and detail."""
+
+    value: Any = None
+    error: str | None = None
+    detail: str = ""
+
+
+class Toolbox(Protocol):
+    """The registered tools."""
+
+    def definitions(self) -> Mapping[str, ToolDefinition]: ...
+
+    async def call(self, tool: str, args: Mapping[str, Any], key: str) -> ToolResult:
+        """Call a tool with its step key. Failures are results; an exception is a bug."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, and waiting for it."""
+
+    def now(self) -> Instant: ...
+
+    async def sleep_until(self, instant: Instant) -> None: ...
+
+
+class Ids(Protocol):
+    """Fresh random names."""
+
+    def mint(self, prefix: str) -> str:
+        """`prefix` and at least 80 random bits in base32."""
+        ...
+
+
+class WriterLock(Protocol):
+    """At most one executor works in a workspace at a time; the lock dies with its holder."""
+
+    def hold(self, holder: str) -> AbstractContextManager[None]:
+        """Hold the lock, or raise `Refused` with E_WORKSPACE_BUSY that names the present holder."""
+        ...
+
+
+Observer = Callable[[Recorded], None]
+"""Receives events after they are durable; whatever it does changes nothing."""
