@@ -12,10 +12,24 @@ from typing import Any, Protocol
 import msgspec
 
 from ordain.core.event import Event, Recorded
-from ordain.core.model import Instant
+from ordain.core.lint.facts import Facts
+from ordain.core.model import Instant, Plan
 from ordain.core.tool import ToolDefinition
 
-__all__ = ["Append", "Clock", "Command", "Finished", "Ids", "Ledger", "Observer", "Shell", "Toolbox", "ToolResult", "WriterLock"]
+__all__ = [
+    "Append",
+    "Clock",
+    "Command",
+    "Finished",
+    "Ids",
+    "Ledger",
+    "Observer",
+    "Shell",
+    "ToolResult",
+    "Toolbox",
+    "Workspace",
+    "WriterLock",
+]
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +126,10 @@ class Toolbox(Protocol):
     def definitions(self) -> Mapping[str, ToolDefinition]: ...
 
     async def call(self, tool: str, args: Mapping[str, Any], key: str) -> ToolResult:
-        """Call a tool with its step key. Failures are results; an exception is a bug."""
+        """Call a tool with its step key. A failure is a result; an exception is a bug.
+
+        When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
+        """
         ...
 
 
@@ -132,11 +149,35 @@ class Ids(Protocol):
         ...
 
 
+class Workspace(Protocol):
+    """The directory a plan may touch, as far as anybody but tools and commands looks at it."""
+
+    def identity(self) -> tuple[str, int, int]:
+        """Real path, device and inode, as they are now."""
+        ...
+
+    def configuration(self) -> bytes | None:
+        """The content of `ordain.toml`, if there is one."""
+        ...
+
+    def document(self, path: str) -> bytes | None:
+        """The content of a document by the path it was prepared from, if it can still be read."""
+        ...
+
+    def facts(self, plan: Plan, tools: Mapping[str, ToolDefinition], workspace_id: str | None) -> Facts:
+        """What lint wants to know about the surroundings of this plan. Changes nothing."""
+        ...
+
+
 class WriterLock(Protocol):
     """At most one executor works in a workspace at a time; the lock dies with its holder."""
 
     def hold(self, holder: str) -> AbstractContextManager[None]:
         """Hold the lock, or raise `Refused` with E_WORKSPACE_BUSY that names the present holder."""
+        ...
+
+    def holder(self) -> str | None:
+        """Who else holds the lock right now; None when nobody does, or we do."""
         ...
 
 

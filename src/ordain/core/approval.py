@@ -80,9 +80,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 def action_kinds(plan: Plan) -> tuple[str, ...]:
     """The kinds of action in a plan, computed from the plan itself: `run`, `tool:write_file` …"""
-    kinds = {
-        "run" if tool_name(step.action) == "shell" else f"tool:{tool_name(step.action)}" for step in plan.steps
-    }
+    kinds = {"run" if tool_name(step.action) == "shell" else f"tool:{tool_name(step.action)}" for step in plan.steps}
     return tuple(sorted(kinds))
 
 
@@ -117,7 +115,5 @@ def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
             code="E_PLAN_STALE_BASE", detail="The configuration in force changed since the approval.", command=again
         )
     if approval.tier != here.tier:
-        return Problem(
-            code="E_PLAN_STALE_BASE", detail="The trust tier changed since the approval.", command=again
-        )
+        return Problem(code="E_PLAN_STALE_BASE", detail="The trust tier changed since the approval.", command=again)
     return None

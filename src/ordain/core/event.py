@@ -33,8 +33,8 @@ __all__ = [
     "Event",
     "Evidence",
     "ExecutorStarted",
-    "LineageEvent",
     "Limits",
+    "LineageEvent",
     "Outcome",
     "PlanPrepared",
     "Recorded",
@@ -49,6 +49,7 @@ __all__ = [
     "WorkspaceEvent",
     "WorkspaceOpened",
     "ids_named",
+    "to_wire",
 ]
 
 
@@ -130,13 +131,13 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 # --- Workspace stream --------------------------------------------------------------------------------------------
 
 
-class WorkspaceOpened(_Fact, tag="workspace_opened"):
+class WorkspaceOpened(_Fact, frozen=True, tag="workspace_opened"):
     """An id was minted for a directory."""
 
     workspace: WorkspaceIdentity
 
 
-class ConfigTrusted(_Fact, tag="config_trusted"):
+class ConfigTrusted(_Fact, frozen=True, tag="config_trusted"):
     """A person trusted the configuration with this digest."""
 
     digest: str
@@ -146,7 +147,7 @@ class ConfigTrusted(_Fact, tag="config_trusted"):
 # --- Lineage stream ----------------------------------------------------------------------------------------------
 
 
-class PlanPrepared(_Fact, tag="plan_prepared"):
+class PlanPrepared(_Fact, frozen=True, tag="plan_prepared"):
     """A plan's bytes were stored and shown. Preparing the same plan again renews its expiry, nothing else."""
 
     plan_id: PlanId
@@ -158,11 +159,11 @@ class PlanPrepared(_Fact, tag="plan_prepared"):
     expires_at: Instant
 
 
-class ApprovalGiven(_Fact, tag="approval_given"):
+class ApprovalGiven(_Fact, frozen=True, tag="approval_given"):
     approval: Approval
 
 
-class RunStarted(_Fact, tag="run_started"):
+class RunStarted(_Fact, frozen=True, tag="run_started"):
     """The lineage commits to a run and spends its approval; written in the transaction that opens the run."""
 
     run_id: RunId
@@ -171,7 +172,7 @@ class RunStarted(_Fact, tag="run_started"):
     by: Principal
 
 
-class RunEnded(_Fact, tag="run_ended"):
+class RunEnded(_Fact, frozen=True, tag="run_ended"):
     """The lineage commits to the head of the finished run's chain."""
 
     run_id: RunId
@@ -182,7 +183,7 @@ class RunEnded(_Fact, tag="run_ended"):
 # --- Run stream --------------------------------------------------------------------------------------------------
 
 
-class RunOpened(_Fact, tag="run_opened"):
+class RunOpened(_Fact, frozen=True, tag="run_opened"):
     run_id: RunId
     plan_id: PlanId
     lineage: str
@@ -190,7 +191,7 @@ class RunOpened(_Fact, tag="run_opened"):
     limits: Limits
 
 
-class ExecutorStarted(_Fact, tag="executor_started"):
+class ExecutorStarted(_Fact, frozen=True, tag="executor_started"):
     """An executor took the run; appends with an older epoch are refused from here on."""
 
     epoch: int
@@ -198,7 +199,7 @@ class ExecutorStarted(_Fact, tag="executor_started"):
     boot_id: str
 
 
-class AttemptStarted(_Fact, tag="attempt_started"):
+class AttemptStarted(_Fact, frozen=True, tag="attempt_started"):
     """The intent, durable before the effect."""
 
     step: StepId
@@ -206,7 +207,7 @@ class AttemptStarted(_Fact, tag="attempt_started"):
     key: str
 
 
-class ContractSeen(_Fact, tag="contract_seen"):
+class ContractSeen(_Fact, frozen=True, tag="contract_seen"):
     """A checkable step's contract was run before its effect, so that it can settle doubt later."""
 
     step: StepId
@@ -214,7 +215,7 @@ class ContractSeen(_Fact, tag="contract_seen"):
     evidence: Evidence
 
 
-class AttemptEnded(_Fact, tag="attempt_ended"):
+class AttemptEnded(_Fact, frozen=True, tag="attempt_ended"):
     """The outcome. `to` is where it took the step; `aborts` says that the failure policy ends the run."""
 
     step: StepId
@@ -225,22 +226,13 @@ class AttemptEnded(_Fact, tag="attempt_ended"):
     aborts: bool = False
 
 
-class ContractHeld(_Fact, tag="contract_held"):
+class ContractHeld(_Fact, frozen=True, tag="contract_held"):
     step: StepId
     attempt: int
     evidence: Evidence
 
 
-class ContractBroken(_Fact, tag="contract_broken"):
-    step: StepId
-    attempt: int
-    evidence: Evidence
-    to: StepState
-    not_before: Instant | None = None
-    aborts: bool = False
-
-
-class ContractInconclusive(_Fact, tag="contract_inconclusive"):
+class ContractBroken(_Fact, frozen=True, tag="contract_broken"):
     step: StepId
     attempt: int
     evidence: Evidence
@@ -249,7 +241,16 @@ class ContractInconclusive(_Fact, tag="contract_inconclusive"):
     aborts: bool = False
 
 
-class DoubtFound(_Fact, tag="doubt_found"):
+class ContractInconclusive(_Fact, frozen=True, tag="contract_inconclusive"):
+    step: StepId
+    attempt: int
+    evidence: Evidence
+    to: StepState
+    not_before: Instant | None = None
+    aborts: bool = False
+
+
+class DoubtFound(_Fact, frozen=True, tag="doubt_found"):
     """An executor died between intent and outcome; `settle` is what the table of doubt says."""
 
     step: StepId
@@ -258,7 +259,7 @@ class DoubtFound(_Fact, tag="doubt_found"):
     reason: str
 
 
-class DoubtSettled(_Fact, tag="doubt_settled"):
+class DoubtSettled(_Fact, frozen=True, tag="doubt_settled"):
     """Doubt settled without a person: by rule, or by the contract."""
 
     step: StepId
@@ -268,7 +269,7 @@ class DoubtSettled(_Fact, tag="doubt_settled"):
     evidence: Evidence | None = None
 
 
-class DoubtReferred(_Fact, tag="doubt_referred"):
+class DoubtReferred(_Fact, frozen=True, tag="doubt_referred"):
     """The contract could not settle it; a person is asked."""
 
     step: StepId
@@ -277,7 +278,7 @@ class DoubtReferred(_Fact, tag="doubt_referred"):
     evidence: Evidence
 
 
-class DecisionGiven(_Fact, tag="decision_given"):
+class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
     """What a person answered about an escalated step or a doubt."""
 
     step: StepId
@@ -287,7 +288,7 @@ class DecisionGiven(_Fact, tag="decision_given"):
     aborts: bool = False
 
 
-class RunFinished(_Fact, tag="run_finished"):
+class RunFinished(_Fact, frozen=True, tag="run_finished"):
     """The end of the run. Steps still open become cancelled."""
 
     status: str
@@ -336,5 +337,5 @@ def ids_named(event: Event) -> tuple[str, ...]:
 
 def to_wire(recorded: Recorded) -> dict[str, Any]:
     """One flat JSON object per event, as `log --json` and robots see it."""
-    body = msgspec.to_builtins(recorded.event)
+    body = msgspec.json.decode(msgspec.json.encode(recorded.event))  # by way of JSON, for a plan's bytes are raw
     return {"seq": recorded.seq, "at": recorded.at, "stream": recorded.stream, **body, "head": recorded.head}

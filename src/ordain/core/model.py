@@ -55,13 +55,13 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 # --- Actions: what a step does -----------------------------------------------------------------------------------
 
 
-class RunCommand(Value, tag_field="type", tag="run"):
+class RunCommand(Value, frozen=True, tag_field="type", tag="run"):
     """Run a command with bash in the workspace; its exit status is observed by the harness."""
 
     command: str
 
 
-class CallTool(Value, tag_field="type", tag="tool"):
+class CallTool(Value, frozen=True, tag_field="type", tag="tool"):
     """Call a registered tool with exactly these arguments."""
 
     tool: str
@@ -83,14 +83,14 @@ def tool_name(action: Action) -> str:
 # --- Verification: how the harness sees that a step is done ------------------------------------------------------
 
 
-class Contract(Value, tag_field="type", tag="contract"):
+class Contract(Value, frozen=True, tag_field="type", tag="contract"):
     """A command that the harness runs after the step; it holds when it exits with `exit_code`."""
 
     command: str
     exit_code: int = 0
 
 
-class Verification(Value):
+class Verification(Value, frozen=True):
     """The declared check that must hold after a step."""
 
     strategy: Contract
@@ -100,25 +100,25 @@ class Verification(Value):
 # --- Failure policy: what follows a broken contract or a failed attempt ------------------------------------------
 
 
-class Abort(Value, tag_field="strategy", tag="abort"):
+class Abort(Value, frozen=True, tag_field="strategy", tag="abort"):
     """The step fails and the run ends."""
 
     message: str | None = None
 
 
-class Skip(Value, tag_field="strategy", tag="skip"):
+class Skip(Value, frozen=True, tag_field="strategy", tag="skip"):
     """The step counts as skipped; steps that need it go on."""
 
 
-class Continue(Value, tag_field="strategy", tag="continue"):
+class Continue(Value, frozen=True, tag_field="strategy", tag="continue"):
     """The step fails, steps that need it stay blocked, the rest goes on."""
 
 
-class Escalate(Value, tag_field="strategy", tag="escalate"):
+class Escalate(Value, frozen=True, tag_field="strategy", tag="escalate"):
     """A person decides."""
 
 
-class Retry(Value, tag_field="strategy", tag="retry"):
+class Retry(Value, frozen=True, tag_field="strategy", tag="retry"):
     """Try again, then do as `then` says.
 
     `max_attempts` counts all attempts. The delay before further attempt n (from zero) is
@@ -140,7 +140,7 @@ FailurePolicy = Abort | Skip | Continue | Escalate | Retry
 # --- Step and plan -----------------------------------------------------------------------------------------------
 
 
-class Step(Value):
+class Step(Value, frozen=True):
     """One node of a plan.
 
     `needs` is what the step waits for, always said: a reader turns "nothing written" into the step before.
@@ -158,7 +158,7 @@ class Step(Value):
     idempotent: bool | None = None
 
 
-class Plan(Value):
+class Plan(Value, frozen=True):
     """The immutable description of intended work. Its digest is its identity."""
 
     plan_version: int

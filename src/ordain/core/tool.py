@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
 from ordain.core.canonical import canonical_bytes, digest
+from ordain.core.model import Action, CallTool, RunCommand
 from ordain.core.problem import closest
 
-__all__ = ["SHELL", "EffectClass", "Parameter", "ToolDefinition", "argument_faults", "definition_digest"]
+__all__ = [
+    "SHELL",
+    "EffectClass",
+    "Parameter",
+    "ToolDefinition",
+    "argument_faults",
+    "definition_digest",
+    "definition_of",
+]
 
 
 class EffectClass(StrEnum):
@@ -59,6 +68,18 @@ SHELL = ToolDefinition(
     parameters=(Parameter(name="command", kind="string", required=True),),
 )
 """What a `run` step uses. It is not called as a tool; the definition says what it counts as."""
+
+
+def definition_of(action: Action, tools: Mapping[str, ToolDefinition]) -> ToolDefinition | None:
+    """The definition behind an action: the shell's for a command, the registered tool's for a call."""
+    match action:
+        case RunCommand():
+            return SHELL
+        case CallTool(tool=tool):
+            return tools.get(tool)
+        case _:
+            assert_never(action)
+
 
 _KINDS: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "boolean": bool}
 

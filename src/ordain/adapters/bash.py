@@ -1,0 +1,278 @@
+"""Commands in the real world: each runs under bash in a session of its own, and leaves no process behind.
+
+Every process carries a mark in its environment, so that whatever an executor left running when it died can be found
+and killed before anything else is done. The output pipe is read as it comes: its digest and length cover all of it,
+only the end is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ordain.ports import Command, Finished
+
+__all__ = ["BashShell"]
+
+MARK = "ORDAIN_MARK"
+TAIL_BYTES = 4096
+GRACE_S = 2.0
+"""How long a command may tidy up after SIGTERM before it is killed."""
+BASH_OPTIONS = ("--noprofile", "--norc", "-eo", "pipefail", "-c")
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class BashShell:
+    """ports.Shell over real processes, rooted in one directory that no command can choose."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._bash = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
+        self._own: dict[int, str] = {}
+        """Our direct children and their marks."""
+        self._reaping = False
+
+    def environment(self, names: Sequence[str]) -> dict[str, str]:
+        return {name: os.environ[name] for name in names if name in os.environ}
+
+    async def run(self, command: Command) -> Finished:
+        started = time.monotonic()
+        if self._bash is None:
+            return Finished(duration_ms=0, fault="bash is not installed")
+        self._become_reaper()
+        try:
+            child = self._spawn(self._bash, command)
+        except (OSError, ValueError) as error:
+            return Finished(duration_ms=_since(started), fault=str(error))
+        self._own[child.pid] = command.mark
+        assert child.stdout is not None
+        output = _Output(child.stdout.fileno())
+        timed_out = False
+        try:
+            with output.collecting():
+                try:
+                    async with asyncio.timeout(command.timeout_ms / 1000):
+                        await _exit_of(child)
+                except TimeoutError:
+                    timed_out = True
+                    await self._end(child)
+                leftovers = self._kill_leftovers(child.pid, command.mark)
+                output.drain()
+        except BaseException:
+            # Cancelled: whoever gave up on this command must not leave it running.
+            _signal_group(child.pid, signal.SIGKILL)
+            child.wait()
+            self._kill_leftovers(child.pid, command.mark)
+            raise
+        finally:
+            self._own.pop(child.pid, None)
+            child.stdout.close()
+        status = child.returncode
+        return Finished(
+            duration_ms=_since(started),
+            exit_code=status if status >= 0 and not timed_out else None,
+            signal=-status if status < 0 and not timed_out else None,
+            timed_out=timed_out,
+            output_tail=output.tail(),
+            output_bytes=output.size,
+            output_sha256=output.digest.hexdigest(),
+            leftovers=leftovers,
+        )
+
+    def _spawn(self, bash: str, command: Command) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [bash, *BASH_OPTIONS, command.text],
+            cwd=self._workspace,
+            env={**command.env, MARK: command.mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    async def _end(self, child: subprocess.Popen[bytes]) -> None:
+        """SIGTERM to the whole group, a moment to tidy up, then SIGKILL."""
+        _signal_group(child.pid, signal.SIGTERM)
+        try:
+            async with asyncio.timeout(GRACE_S):
+                await _exit_of(child)
+        except TimeoutError:
+            _signal_group(child.pid, signal.SIGKILL)
+            child.wait()
+
+    def _become_reaper(self) -> None:
+        """Have orphans of our commands handed to us (Linux), so that one that detached itself can still be found."""
+        if not self._reaping:
+            self._reaping = True
+            with contextlib.suppress(OSError, AttributeError):
+                ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def _kill_leftovers(self, group: int, mark: str) -> int:
+        """Kill what the command left: its process group, and whatever detached itself and became our child."""
+        killed = 1 if _signal_group(group, signal.SIGKILL) else 0
+        # Killing an orphan hands its own children to us, so look until nothing new appears; bounded, for a command
+        # that forks faster than it is killed is left to the sweep.
+        for _ in range(100):
+            strays = [pid for pid in _children_of_us() if pid not in self._own and self._is_ours(pid, mark)]
+            if not strays:
+                break
+            for pid in strays:
+                killed += _kill_and_reap(pid)
+        return killed
+
+    def _is_ours(self, pid: int, mark: str) -> bool:
+        """Whether a stray child belongs to the command with this mark; one without a mark belongs to the only command
+        that is running."""
+        found = _mark_of(pid)
+        return found == mark or (found is None and len(self._own) == 1)
+
+    def sweep(self, mark_prefix: str) -> int:
+        killed: set[int] = set()
+        for _ in range(100):
+            found = [pid for pid in _all_processes() if (_mark_of(pid) or "").startswith(mark_prefix)]
+            alive = [pid for pid in found if pid not in _ancestors_of_us()]
+            if not alive:
+                break
+            for pid in alive:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed.add(pid)
+            time.sleep(0.005)  # the kernel takes a moment to let a killed process go
+        return len(killed)
+
+
+class _Output:
+    """The output pipe of one command: digest and length of everything, the end of it in memory."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._end = bytearray()
+        self.size = 0
+        self.digest = hashlib.sha256()
+        os.set_blocking(descriptor, False)
+
+    @contextlib.contextmanager
+    def collecting(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._descriptor, self._read, loop)
+        try:
+            yield
+        finally:
+            loop.remove_reader(self._descriptor)
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._take() is False:
+            loop.remove_reader(self._descriptor)
+
+    def drain(self) -> None:
+        """Take what is left in the pipe; never waits, whoever may still hold the other end."""
+        while self._take():
+            pass
+
+    def _take(self) -> bool | None:
+        """True when something came, False at the end, None when nothing is there yet."""
+        try:
+            data = os.read(self._descriptor, 65536)
+        except BlockingIOError:
+            return None
+        if not data:
+            return False
+        self.size += len(data)
+        self.digest.update(data)
+        self._end += data
+        del self._end[:-TAIL_BYTES]
+        return True
+
+    def tail(self) -> str:
+        return bytes(self._end).decode("utf-8", "replace")
+
+
+async def _exit_of(child: subprocess.Popen[bytes]) -> None:
+    """Wait for a child to exit without blocking the loop, and reap it."""
+    loop = asyncio.get_running_loop()
+    try:
+        descriptor = os.pidfd_open(child.pid)
+    except (AttributeError, OSError):  # not Linux, or an old kernel
+        await loop.run_in_executor(None, child.wait)
+        return
+    exited = asyncio.Event()
+    loop.add_reader(descriptor, exited.set)
+    try:
+        await exited.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+    child.wait()
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Signal every process of a group; whether there was any."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _kill_and_reap(pid: int) -> int:
+    """Kill a stray child; 1 when it was still alive, 0 when only its zombie was left."""
+    alive = 0
+    try:
+        done, _ = os.waitpid(pid, os.WNOHANG)
+        if not done:
+            os.kill(pid, signal.SIGKILL)
+            alive = 1
+            os.waitpid(pid, 0)
+    except (ChildProcessError, ProcessLookupError, PermissionError):
+        return alive
+    return alive
+
+
+def _children_of_us() -> list[int]:
+    found: list[int] = []
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += [int(word) for word in path.read_text().split()]
+    return found
+
+
+def _all_processes() -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    return []
+
+
+def _mark_of(pid: int) -> str | None:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    for entry in environment.split(b"\0"):
+        if entry.startswith(MARK.encode() + b"="):
+            return entry.partition(b"=")[2].decode("utf-8", "replace")
+    return None
+
+
+def _ancestors_of_us() -> set[int]:
+    """We and our parents: a run started from inside a step must not sweep itself away."""
+    found, pid = {os.getpid()}, os.getppid()
+    while pid > 1 and pid not in found:
+        found.add(pid)
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            break
+    return found
+
+
+def _since(started: float) -> int:
+    return round((time.monotonic() - started) * 1000)

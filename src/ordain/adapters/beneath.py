@@ -1,0 +1,72 @@
+"""Paths opened beneath a held directory, component by component, without following a single link.
+
+Nothing is resolved first and opened later, so there is no moment in which a link could be swapped in: each component
+is opened relative to the directory already held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+__all__ = ["EscapeError", "open_directory", "open_parent"]
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class EscapeError(Exception):
+    """A path that leads, or may lead, out of the workspace."""
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    parts = PurePosixPath(path).parts
+    if "\0" in path or PurePosixPath(path).is_absolute() or ".." in parts:
+        raise EscapeError(f"{path!r} is not a plain path beneath the workspace")
+    return parts
+
+
+@contextlib.contextmanager
+def open_directory(root: int, path: str, *, create: bool = False) -> Iterator[int]:
+    """A descriptor of the directory `path` beneath `root`, made along the way when asked for."""
+    held = os.dup(root)
+    try:
+        for part in _parts(path):
+            if create:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o777, dir_fd=held)
+            inner = _open(part, held, path)
+            os.close(held)
+            held = inner
+        yield held
+    finally:
+        os.close(held)
+
+
+@contextlib.contextmanager
+def open_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
+    """The directory that holds `path`, and the last name in it; the name itself is not opened."""
+    parts = _parts(path)
+    if not parts:
+        raise EscapeError("the workspace itself is not a file")
+    with open_directory(root, str(PurePosixPath(*parts[:-1]))) as parent:
+        yield parent, parts[-1]
+
+
+def _open(name: str, parent: int, path: str) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=parent)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(name, parent):
+            raise EscapeError(f"{path!r} leads through the link {name!r}") from error
+        raise
+
+
+def _is_link(name: str, parent: int) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,169 @@
+"""In-memory twins of the ports: part of the product, for tests and for trying things out without touching anything.
+
+The ledger's twin is in `memory_ledger`. Time moves only when told to, or when everybody waits for it; commands and
+tools do what the script says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ordain.adapters.file_tools import DEFINITIONS
+from ordain.core.lint.facts import Facts
+from ordain.core.model import Instant, Plan
+from ordain.core.problem import refuse
+from ordain.core.tool import ToolDefinition
+from ordain.ports import Command, Finished, ToolResult
+
+__all__ = ["CountingIds", "ManualClock", "MemoryWorkspace", "MemoryWriterLock", "ScriptedShell", "ScriptedToolbox"]
+
+
+class ManualClock:
+    """ports.Clock whose time stands still until someone sleeps; then it jumps to the earliest instant waited for."""
+
+    def __init__(self, now: int = 1_800_000_000_000) -> None:
+        self._now = now
+        self._sleepers: list[tuple[int, int, asyncio.Event]] = []
+        self._count = 0
+
+    def now(self) -> Instant:
+        return Instant(self._now)
+
+    def advance(self, milliseconds: int) -> None:
+        """Move time; backwards too, as real clocks do."""
+        self._now += milliseconds
+        while self._sleepers and self._sleepers[0][0] <= self._now:
+            heapq.heappop(self._sleepers)[2].set()
+
+    async def sleep_until(self, instant: Instant) -> None:
+        if instant <= self._now:
+            return
+        bell = asyncio.Event()
+        self._count += 1
+        heapq.heappush(self._sleepers, (instant, self._count, bell))
+        # Let everybody who can still do something do it, then jump to the earliest alarm.
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if not bell.is_set():
+            self.advance(self._sleepers[0][0] - self._now)
+        await bell.wait()
+
+
+class CountingIds:
+    """ports.Ids that count, so that every test names the same things."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def mint(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count:04d}"
+
+
+class ScriptedShell:
+    """ports.Shell whose commands are looked up in a script: text → exit status, Finished, or a coroutine function.
+
+    Unknown commands exit with 0. `calls` lists every command in the order begun.
+    """
+
+    def __init__(self, script: Mapping[str, int | Finished | Callable[[Command], Awaitable[Finished]]] | None = None):
+        self.script = dict(script or {})
+        self.calls: list[Command] = []
+        self.swept: list[str] = []
+
+    async def run(self, command: Command) -> Finished:
+        self.calls.append(command)
+        await asyncio.sleep(0)
+        answer = self.script.get(command.text, 0)
+        if isinstance(answer, int):
+            return Finished(duration_ms=1, exit_code=answer)
+        return answer if isinstance(answer, Finished) else await answer(command)
+
+    def sweep(self, mark_prefix: str) -> int:
+        self.swept.append(mark_prefix)
+        return 0
+
+    def environment(self, names: Sequence[str]) -> dict[str, str]:
+        return {}
+
+
+class ScriptedToolbox:
+    """ports.Toolbox with the built-in definitions over a dictionary of files."""
+
+    def __init__(self, tools: Mapping[str, ToolDefinition] | None = None) -> None:
+        self.files: dict[str, str] = {}
+        self.calls: list[tuple[str, Mapping[str, Any]]] = []
+        self._tools = DEFINITIONS if tools is None else tools
+
+    def definitions(self) -> Mapping[str, ToolDefinition]:
+        return self._tools
+
+    async def call(self, tool: str, args: Mapping[str, Any], key: str) -> ToolResult:
+        self.calls.append((tool, args))
+        await asyncio.sleep(0)
+        path = args.get("path", ".")
+        match tool:
+            case "write_file":
+                self.files[path] = args["content"]
+                return ToolResult()
+            case "edit_file":
+                if self.files.get(path, "").count(args["old"]) != 1:
+                    return ToolResult(error="F_STEP_FAILED", detail=f"{path}: the text to replace is not there once")
+                self.files[path] = self.files[path].replace(args["old"], args["new"])
+                return ToolResult()
+            case "read_file" if path in self.files:
+                return ToolResult(value=self.files[path])
+            case "list_files":
+                return ToolResult(value=sorted(self.files))
+            case "make_dir":
+                return ToolResult()
+            case _:
+                return ToolResult(error="F_STEP_FAILED", detail=f"{tool} cannot do that to {path}")
+
+
+class MemoryWorkspace:
+    """ports.Workspace made of values; change them to change the surroundings."""
+
+    def __init__(self) -> None:
+        self.place = ("/workspace", 1, 1)
+        self.configuration_text: bytes | None = None
+        self.documents: dict[str, bytes] = {}
+        self.shell_faults: dict[str, str] = {}
+        self.tier = 0
+
+    def identity(self) -> tuple[str, int, int]:
+        return self.place
+
+    def configuration(self) -> bytes | None:
+        return self.configuration_text
+
+    def document(self, path: str) -> bytes | None:
+        return self.documents.get(path)
+
+    def facts(self, plan: Plan, tools: Mapping[str, ToolDefinition], workspace_id: str | None) -> Facts:
+        return Facts(tools=tools, shell_faults=self.shell_faults, tier=self.tier, workspace_id=workspace_id)
+
+
+class MemoryWriterLock:
+    """ports.WriterLock inside one process; `other` stands for somebody else who holds it."""
+
+    def __init__(self) -> None:
+        self.other: str | None = None
+        self._held = False
+
+    @contextlib.contextmanager
+    def hold(self, holder: str) -> Iterator[None]:
+        if self._held or self.other is not None:
+            raise refuse("E_WORKSPACE_BUSY", f"Another ordain process is at work in this workspace: {self.other}.")
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+
+    def holder(self) -> str | None:
+        return self.other

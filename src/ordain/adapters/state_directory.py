@@ -1,0 +1,64 @@
+"""The user's state directory: outside every workspace, ours alone, checked before anything in it is believed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ordain.core.problem import Refused, refuse
+
+__all__ = ["state_directory", "workspace_directory"]
+
+
+def state_directory(env: Mapping[str, str], workspace: Path) -> Path:
+    """`$ORDAIN_HOME` or the platform's place for state, made with mode 0700; raises Refused when it is not safe."""
+    chosen = _choose(env)
+    if not chosen.is_absolute():
+        raise _refused(chosen, "is not an absolute path")
+    real, root = Path(os.path.realpath(chosen)), Path(os.path.realpath(workspace))
+    if real == root or root in real.parents:
+        raise _refused(chosen, "lies inside the workspace, where an agent could write")
+    try:
+        chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = chosen.lstat()
+    except OSError as error:
+        raise _refused(chosen, f"cannot be made: {os.strerror(error.errno or 0).lower()}") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refused(chosen, "is not a directory, or is a link")
+    if found.st_uid != os.geteuid():
+        raise _refused(chosen, "belongs to another user")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise _refused(chosen, "can be read or written by others", command=f"chmod 700 {chosen}")
+    return chosen
+
+
+def workspace_directory(state: Path, workspace: Path) -> Path:
+    """Where one workspace's ledger and lock live, made if need be."""
+    name = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:32]
+    directory = state / "workspaces" / name
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory
+
+
+def _choose(env: Mapping[str, str]) -> Path:
+    if env.get("ORDAIN_HOME"):
+        return Path(env["ORDAIN_HOME"])
+    if env.get("XDG_STATE_HOME"):
+        return Path(env["XDG_STATE_HOME"]) / "ordain"
+    if not env.get("HOME"):
+        raise refuse("E_STATE_DIR", "Neither ORDAIN_HOME nor HOME says where state may be kept.")
+    home = Path(env["HOME"])
+    return home / "Library/Application Support/ordain" if sys.platform == "darwin" else home / ".local/state/ordain"
+
+
+def _refused(path: Path, what: str, command: str | None = None) -> Refused:
+    return refuse(
+        "E_STATE_DIR",
+        f"The state directory {path} {what}.",
+        "Set ORDAIN_HOME to a directory of your own outside the workspace.",
+        command=command,
+    )

@@ -1,0 +1,68 @@
+"""The writer lock of a workspace: one flock, released by the operating system when its holder dies."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ordain.core.problem import refuse
+
+__all__ = ["FileWriterLock"]
+
+
+class FileWriterLock:
+    """ports.WriterLock on a file in the state directory. The file names its holder; the lock itself is the truth."""
+
+    def __init__(self, path: Callable[[], Path]) -> None:
+        self._path = path  # asked only when the lock is, so that looking at a workspace needs no state directory
+        self._held = False
+
+    @contextlib.contextmanager
+    def hold(self, holder: str) -> Iterator[None]:
+        descriptor = os.open(self._path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            if not _lock(descriptor):
+                other = _read(descriptor) or "it did not say what"
+                raise refuse(
+                    "E_WORKSPACE_BUSY",
+                    f"Another ordain process is at work in this workspace: {other}.",
+                    "It goes on by itself; try again when it has stopped.",
+                    command="ordain status",
+                )
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, holder.encode(), 0)
+            self._held = True
+            try:
+                yield
+            finally:
+                self._held = False
+                os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
+    def holder(self) -> str | None:
+        if self._held:
+            return None
+        try:
+            descriptor = os.open(self._path(), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            return None if _lock(descriptor) else _read(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _read(descriptor: int) -> str:
+    return os.pread(descriptor, 200, 0).decode("utf-8", "replace")

@@ -1,0 +1,529 @@
+"""The verbs. Every interface is thin over these, so that what one shows the others show.
+
+A verb returns a value or raises `Refused`; it prints nothing and asks nobody. Who calls, and through which channel, is
+always passed in: only a person's channel can approve, answer or trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from ordain.core.approval import (
+    Approval,
+    Base,
+    Principal,
+    Situation,
+    WorkspaceIdentity,
+    action_kinds,
+    check,
+)
+from ordain.core.canonical import canonical_bytes, plan_hash, plan_id
+from ordain.core.decision import decided, persons_only, questions
+from ordain.core.event import (
+    ApprovalGiven,
+    ConfigTrusted,
+    PlanPrepared,
+    Recorded,
+    RunOpened,
+    RunStarted,
+    WorkspaceOpened,
+)
+from ordain.core.lineage import PlanState
+from ordain.core.lint.rules import lint
+from ordain.core.model import Instant, Plan, RunId
+from ordain.core.policy import Ruling, planned_effects, rule
+from ordain.core.problem import Place, Problem, Refused, Severity, refuse
+from ordain.core.report import Approved, LintReport, PlanLine, Prepared, Review, RunReport, run_report
+from ordain.core.settings import Settings, limits
+from ordain.core.tool import definition_digest, definition_of
+from ordain.documents.configuration import read_settings
+from ordain.documents.document import Document
+from ordain.documents.reading import read
+from ordain.ports import Append, Clock, Ids, Ledger, Observer, Shell, Toolbox, Workspace, WriterLock
+from ordain.records import WORKSPACE_STREAM, Records, lineage_id, short_id, stored_plan
+
+__all__ = ["App"]
+
+TIER = 0
+"""The trust tier this version can give: cooperative. Tier 1 comes with the sandbox."""
+
+
+class App:
+    """Ordain over one workspace. Opening it touches nothing; the ledger is opened by the first verb that needs it."""
+
+    def __init__(
+        self,
+        *,
+        open_ledger: Callable[[], Ledger],
+        workspace: Workspace,
+        shell: Shell,
+        toolbox: Toolbox,
+        clock: Clock,
+        ids: Ids,
+        lock: WriterLock,
+        pid: int,
+        boot_id: str,
+    ) -> None:
+        self._open_ledger = open_ledger
+        self._opened: Ledger | None = None
+        self._workspace, self._shell, self._toolbox = workspace, shell, toolbox
+        self._clock, self._ids, self._lock = clock, ids, lock
+        self._pid, self._boot_id = pid, boot_id
+        self._stop: Callable[[], None] | None = None
+
+    @property
+    def _ledger(self) -> Ledger:
+        if self._opened is None:
+            self._opened = self._open_ledger()
+        return self._opened
+
+    @property
+    def workspace_path(self) -> str:
+        """The real path of the workspace."""
+        return self._workspace.identity()[0]
+
+    @property
+    def _records(self) -> Records:
+        return Records(self._ledger)
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+    # --- Looking ---------------------------------------------------------------------------------------------------
+
+    def lint(self, data: bytes, file: str | None = None) -> LintReport:
+        """Everything wrong with a document, in its text and in these surroundings. Writes nothing."""
+        document, problems = self._lint(data, file)
+        plan = document.plan
+        identity = plan_id(plan) if plan is not None else None
+        return LintReport(
+            file=file,
+            dialect="markdown",
+            plan_id=identity,
+            plan_hash=plan_hash(identity) if identity is not None else None,
+            title=plan.title if plan is not None else None,
+            steps=len(plan.steps) if plan is not None else 0,
+            problems=problems,
+        )
+
+    def review_document(self, data: bytes, file: str | None = None) -> Review:
+        """What a document's plan would do, without storing it; raises Refused when it has errors."""
+        document, problems = self._lint(data, file)
+        plan = _plan_or_refuse(document, problems)
+        return self._review(plan, lineage=None, status="draft", document=file, notices=problems)
+
+    def review(self, ref: str) -> Review:
+        """A stored plan as an approver must see it, with its newest run if it has one."""
+        lineage = self._records.find_plan(ref)
+        state, now = self._records.lineage(lineage), self._clock.now()
+        plan = stored_plan(state)
+        run_id = next(reversed(state.runs), None)
+        return self._review(
+            plan,
+            lineage=lineage,
+            status=state.status(now),
+            document=state.prepared.document if state.prepared else None,
+            notices=self._drift(state),
+            run=self._report(run_id) if run_id is not None else None,
+        )
+
+    def run(self, ref: str) -> RunReport:
+        """One run as it stands."""
+        return self._report(self._records.find_run(ref))
+
+    def plans(self) -> tuple[PlanLine, ...]:
+        """Every plan of the workspace, oldest first, with its newest run while that is not finished."""
+        now = self._clock.now()
+        lines = []
+        for stream in self._records.lineages():
+            state = self._records.lineage(stream)
+            plan = stored_plan(state)
+            run_id = state.open_run
+            lines.append(
+                PlanLine(
+                    lineage=lineage_id(stream),
+                    plan_id=state.plan_id,
+                    title=plan.title,
+                    status=state.status(now),
+                    run=self._report(run_id) if run_id is not None else None,
+                )
+            )
+        return tuple(lines)
+
+    def log(self, ref: str) -> tuple[Recorded, ...]:
+        """The ledger's own events about a run, or about a plan and all its runs, in order."""
+        if ref.upper().startswith("RUN-"):
+            return self._records.events(f"run/{self._records.find_run(ref)}")
+        lineage = self._records.find_plan(ref)
+        return self._records.events(lineage, *(f"run/{run_id}" for run_id in self._records.lineage(lineage).runs))
+
+    def settings(self) -> tuple[Settings, str, tuple[Problem, ...]]:
+        """The settings in force, the digest they are bound by, and a notice when a configuration waits for trust."""
+        text = self._workspace.configuration()
+        if text is None:
+            return Settings(), "defaults", ()
+        settings, problems = read_settings(text)
+        if not problems and settings == Settings():
+            return settings, "defaults", ()
+        digest = _sha256(text)
+        if digest != self._records.trusted_digest():
+            notice = Problem(
+                code="W_CONFIG_UNTRUSTED",
+                detail="ordain.toml is not trusted as it stands, so the defaults apply.",
+                hints=("An agent can edit that file; it counts once a person has read it.",),
+                command="ordain trust",
+            )
+            return Settings(), "defaults", (notice, *problems)
+        if problems:
+            raise Refused(problems)
+        return settings, digest, ()
+
+    def configuration(self) -> str | None:
+        """The text of `ordain.toml`, for a person to read before trusting it."""
+        data = self._workspace.configuration()
+        return None if data is None else data.decode("utf-8", "replace")
+
+    # --- Preparing, approving --------------------------------------------------------------------------------------
+
+    async def prepare(self, data: bytes, file: str | None, by: Principal) -> Prepared:
+        """Check a document and store its plan's bytes; what was stored is what can be approved and run."""
+        document, problems = self._lint(data, file)
+        plan = _plan_or_refuse(document, problems)
+        return await self._prepare(plan, by, file, _sha256(data), problems)
+
+    async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
+        """The same for a plan made by code."""
+        workspace = await self._identity()
+        problems = lint(plan, self._workspace.facts(plan, self._toolbox.definitions(), workspace.id))
+        _plan_or_refuse(Document(plan=plan, problems=()), problems)
+        return await self._prepare(plan, by, None, None, problems)
+
+    async def _prepare(
+        self, plan: Plan, by: Principal, file: str | None, sha256: str | None, notices: tuple[Problem, ...]
+    ) -> Prepared:
+        settings, _, config_notices = self.settings()
+        ruling = self._rule(plan, settings)
+        if ruling.denied:
+            raise Refused(ruling.denied)
+        await self._identity()
+        identity, now = plan_id(plan), self._clock.now()
+        stream = self._records.lineage_of(identity) or "lineage/" + self._ids.mint("PLAN-")
+        expires_at = Instant(now + settings.propose_ttl_ms)
+        prepared = PlanPrepared(
+            plan_id=identity,
+            plan=msgspec.Raw(canonical_bytes(plan)),
+            document=file,
+            document_sha256=sha256,
+            by=by,
+            expires_at=expires_at,
+        )
+        await self._records.note(stream, prepared, now)
+        state = self._records.lineage(stream)
+        review = self._review(
+            plan,
+            lineage=stream,
+            status=state.status(now),
+            document=file,
+            notices=(*notices, *config_notices),
+        )
+        short = short_id(identity)
+        return Prepared(
+            review=review,
+            lineage=lineage_id(stream),
+            expires_at=expires_at,
+            approval_command=f"ordain approve {short}" if review.requires_approval else None,
+            commit_command=f"ordain commit {short}",
+        )
+
+    async def approve(self, ref: str, by: Principal) -> Approved:
+        """Record a person's permission for one run of exactly this plan, here and as things stand."""
+        stream = self._records.find_plan(ref)
+        state = self._records.lineage(stream)
+        persons_only("approve a plan", by, f"ordain approve {short_id(state.plan_id)}")
+        plan, now = stored_plan(state), self._clock.now()
+        self._refuse_expired(state, now)
+        settings, _, _ = self.settings()
+        if denied := self._rule(plan, settings).denied:
+            raise Refused(denied)
+        assert state.prepared is not None
+        here = await self._situation(plan)
+        approval = Approval(
+            approval_id=self._ids.mint("APPROVAL-"),
+            plan_id=state.plan_id,
+            workspace=here.workspace,
+            action_kinds=action_kinds(plan),
+            base=here.base,
+            proposer=state.prepared.by,
+            approver=by,
+            tier=here.tier,
+            issued_at=now,
+            expires_at=Instant(now + settings.approval_ttl_ms),
+            nonce=self._ids.mint(""),
+        )
+        await self._records.note(stream, ApprovalGiven(approval=approval), now)
+        return Approved(
+            approval_id=approval.approval_id,
+            plan_id=state.plan_id,
+            expires_at=approval.expires_at,
+            tier=approval.tier,
+            commit_command=f"ordain commit {short_id(state.plan_id)}",
+        )
+
+    async def trust(self, by: Principal) -> str:
+        """Make the configuration count, as it stands now; returns its digest."""
+        persons_only("trust a configuration", by, "ordain trust")
+        text = self._workspace.configuration()
+        if text is None:
+            raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
+        _, problems = read_settings(text)
+        if problems:
+            raise Refused(problems)
+        await self._identity()
+        trusted = ConfigTrusted(digest=_sha256(text), by=by)
+        await self._records.note(WORKSPACE_STREAM, trusted, self._clock.now())
+        return _sha256(text)
+
+    # --- Running ---------------------------------------------------------------------------------------------------
+
+    async def commit(self, ref: str, by: Principal, *observers: Observer) -> RunReport:
+        """Start the approved run and carry it out until it ends or waits for a person.
+
+        Everything is checked first; the approval is spent in the transaction that opens the run, so a refusal
+        consumes nothing and one approval starts one run.
+        """
+        stream, run_id = self._records.find_plan(ref), RunId(self._ids.mint("RUN-"))
+        with self._lock.hold(run_id):
+            state = self._records.lineage(stream)
+            plan, now = stored_plan(state), self._clock.now()
+            if plan_id(plan) != state.plan_id:
+                raise refuse("E_PLAN_HASH_MISMATCH", "The stored plan does not have the digest it was stored under.")
+            if state.open_run is not None:
+                raise refuse(
+                    "E_RUN_OPEN",
+                    f"{state.open_run} of this plan has not ended.",
+                    command=f"ordain resume {state.open_run}",
+                )
+            settings, _, _ = self.settings()
+            ruling = self._rule(plan, settings)
+            if ruling.denied:
+                raise Refused(ruling.denied)
+            approval = await self._usable_approval(state, plan, now, required=ruling.requires_approval)
+            started = RunStarted(
+                run_id=run_id,
+                plan_id=state.plan_id,
+                approval_id=approval.approval_id if approval is not None else None,
+                by=by,
+            )
+            opened = RunOpened(
+                run_id=run_id,
+                plan_id=state.plan_id,
+                lineage=stream,
+                workspace_id=(await self._identity()).id,
+                limits=limits(settings),
+            )
+            await self._ledger.append(
+                now,
+                Append(stream=stream, expected=state.size, events=(started,)),
+                Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
+            )
+            return await self._carry_out(run_id, observers)
+
+    async def resume(self, ref: str | None, *observers: Observer) -> RunReport:
+        """Go on with a run that stopped: the one named, or the only one that has not ended."""
+        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+        with self._lock.hold(run_id):
+            report = self._report(run_id)
+            if report.status in ("completed", "failed", "cancelled"):
+                raise refuse("E_RUN_ENDED", f"{run_id} has ended ({report.status}); there is nothing to go on with.")
+            return await self._carry_out(run_id, observers)
+
+    async def answer(self, item: str, word: str, by: Principal) -> RunReport:
+        """Decide what a run asks a person; the run goes on with `resume`."""
+        run_ref, _, step = item.partition("/")
+        run_id = self._records.find_run(run_ref)
+        persons_only("answer this", by, f"ordain answer {run_id}/{step} {word}")
+        # While an executor is at work it alone appends to its run; it stops by itself when only people are waited for.
+        with self._lock.hold(f"answer to {run_id}"):
+            state, _, _ = self._records.run(run_id)
+            asked = {question.step: question for question in questions(state)}
+            question = next((q for q in asked.values() if q.step == step or (not step and len(asked) == 1)), None)
+            if question is None:
+                open_items = [q.item for q in asked.values()] or ["nothing"]
+                raise refuse(
+                    "E_ANSWER_ITEM",
+                    f"{run_id} asks nothing about `{step}`." if step else f"{run_id} asks about several steps.",
+                    "It asks about: " + ", ".join(open_items) + ".",
+                    command="ordain status",
+                )
+            event = decided(state, question, word, by)
+            await self._ledger.append(
+                self._clock.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
+            )
+            return self._report(run_id)
+
+    def stop(self) -> bool:
+        """Ask the run under way to begin nothing more and return when what is under way has ended; whether there is
+        such a run."""
+        if self._stop is None:
+            return False
+        self._stop()
+        return True
+
+    async def _carry_out(self, run_id: RunId, observers: Sequence[Observer]) -> RunReport:
+        from ordain.engine import Engine  # only a run needs the loop and all it imports
+
+        state, _, head = self._records.run(run_id)
+        engine = Engine(
+            state,
+            head,
+            ledger=self._ledger,
+            shell=self._shell,
+            toolbox=self._toolbox,
+            clock=self._clock,
+            observers=tuple(observers),
+        )
+        self._stop = engine.stop
+        try:
+            await engine.carry_out(self._pid, self._boot_id)
+        finally:
+            self._stop = None
+        return self._report(run_id)
+
+    def _report(self, run_id: RunId) -> RunReport:
+        state, identity, _ = self._records.run(run_id)
+        return run_report(state, identity, self._clock.now(), executing=self._lock.holder() == run_id)
+
+    # --- Surroundings ----------------------------------------------------------------------------------------------
+
+    async def _identity(self) -> WorkspaceIdentity:
+        """Which directory this is now, under the id minted for it when it was first used."""
+        path, device, inode = self._workspace.identity()
+        known = self._records.workspace_id()
+        if known is None:
+            minted = WorkspaceIdentity(id=self._ids.mint("WS-"), path=path, device=device, inode=inode)
+            try:
+                await self._ledger.append(
+                    self._clock.now(),
+                    Append(stream=WORKSPACE_STREAM, expected=0, events=(WorkspaceOpened(workspace=minted),)),
+                )
+            except Refused as refused:
+                if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                    raise
+            known = self._records.workspace_id()
+            assert known is not None
+        return WorkspaceIdentity(id=known, path=path, device=device, inode=inode)
+
+    async def _situation(self, plan: Plan) -> Situation:
+        _, config, _ = self.settings()
+        tools = self._toolbox.definitions()
+        used = {tool.name: tool for step in plan.steps if (tool := definition_of(step.action, tools)) is not None}
+        return Situation(
+            workspace=await self._identity(),
+            base=Base(tools=definition_digest(tuple(used.values())), config=config),
+            tier=TIER,
+            now=self._clock.now(),
+        )
+
+    async def _usable_approval(self, state: PlanState, plan: Plan, now: Instant, *, required: bool) -> Approval | None:
+        """The approval that permits this run, or None when none is needed; raises Refused with the reason."""
+        command = f"ordain approve {short_id(state.plan_id)}"
+        if not required:
+            self._refuse_expired(state, now)
+            return None
+        if not state.approvals:
+            self._refuse_expired(state, now)
+            raise refuse("E_PLAN_APPROVAL_MISSING", "Nobody has approved this plan.", command=command)
+        unspent = state.unspent()
+        if not unspent:
+            spent = list(state.spent.values())[-1]
+            raise refuse("E_APPROVAL_SPENT", f"The approval was used by {spent}.", command=command)
+        here = await self._situation(plan)
+        problems = [check(approval, plan, here) for approval in unspent]
+        for approval, problem in zip(unspent, problems, strict=True):
+            if problem is None:
+                return approval
+        raise Refused([problem for problem in problems[:1] if problem is not None])
+
+    def _refuse_expired(self, state: PlanState, now: Instant) -> None:
+        if state.prepared is not None and now >= state.prepared.expires_at:
+            document = state.prepared.document or "DOCUMENT"
+            raise refuse("E_PLAN_EXPIRED", "The plan was prepared too long ago.", command=f"ordain prepare {document}")
+
+    def _lint(self, data: bytes, file: str | None) -> tuple[Document, tuple[Problem, ...]]:
+        document = read(data, file)
+        if document.plan is None:
+            return document, document.problems
+        # The ledger is looked at only for a plan that names its workspace: linting must not need a state directory.
+        workspace_id = self._records.workspace_id() if document.plan.workspace_id is not None else None
+        facts = self._workspace.facts(document.plan, self._toolbox.definitions(), workspace_id)
+        return document, (*document.problems, *_placed(lint(document.plan, facts), document, file))
+
+    def _rule(self, plan: Plan, settings: Settings) -> Ruling:
+        return rule(plan, self._toolbox.definitions(), settings)
+
+    def _review(
+        self,
+        plan: Plan,
+        *,
+        lineage: str | None,
+        status: str,
+        document: str | None,
+        notices: tuple[Problem, ...],
+        run: RunReport | None = None,
+    ) -> Review:
+        settings, _, _ = self.settings()
+        ruling = self._rule(plan, settings)
+        identity = plan_id(plan)
+        return Review(
+            plan_id=identity,
+            plan_hash=plan_hash(identity),
+            lineage=lineage_id(lineage) if lineage is not None else None,
+            status=status,
+            plan=plan,
+            requires_approval=ruling.requires_approval,
+            reasons=ruling.reasons,
+            effects=planned_effects(plan, self._toolbox.definitions()),
+            tier=TIER,
+            document=document,
+            notices=(*notices, *ruling.denied),
+            run=run,
+        )
+
+    def _drift(self, state: PlanState) -> tuple[Problem, ...]:
+        """A notice when the document a plan was prepared from says something else by now."""
+        prepared = state.prepared
+        if prepared is None or prepared.document is None:
+            return ()
+        data = self._workspace.document(prepared.document)
+        if data is not None and _sha256(data) == prepared.document_sha256:
+            return ()
+        change = "is gone" if data is None else "has changed"
+        return (
+            Problem(
+                code="W_DOC_DRIFT",
+                detail=f"{prepared.document} {change} since it was prepared; what runs is what was prepared.",
+                command=f"ordain prepare {prepared.document}",
+            ),
+        )
+
+
+def _plan_or_refuse(document: Document, problems: Sequence[Problem]) -> Plan:
+    if document.plan is None or any(problem.severity is not Severity.WARNING for problem in problems):
+        raise Refused(problems)
+    return document.plan
+
+
+def _placed(problems: Sequence[Problem], document: Document, file: str | None) -> Iterator[Problem]:
+    """The same problems with the line in the document where their step begins."""
+    for problem in problems:
+        step = problem.where.step if problem.where is not None else None
+        place = document.places.get(step or "", Place())
+        yield msgspec.structs.replace(problem, where=msgspec.structs.replace(place, file=file, step=step))
+
+
+def _sha256(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()

@@ -1,0 +1,181 @@
+"""The bytes of a recorded event, the hash chain over them, and what may be added to a chain.
+
+Knows no storage: every ledger stores these bytes and heads, asks `add` for the rows to write and hands what it read
+to `recorded`. The invariant: a head commits to every byte, and to the order, of all that came before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from ordain.core.event import Event, Recorded
+from ordain.core.model import Instant
+from ordain.core.problem import Refused, refuse
+
+__all__ = [
+    "ORIGIN",
+    "UNOPENED",
+    "Row",
+    "Stand",
+    "Tip",
+    "add",
+    "broken",
+    "decode",
+    "encode",
+    "extend",
+    "recorded",
+    "verify",
+]
+
+_DOMAIN = b"ordain-ledger-v1\0"
+
+
+class Tip(NamedTuple):
+    """Where a chain stands: how many events it has, and its head."""
+
+    size: int
+    head: bytes
+
+
+class Stand(NamedTuple):
+    """Where a stream stands: its chain, and the epoch of the executor that may write."""
+
+    tip: Tip
+    epoch: int
+
+
+class Row(NamedTuple):
+    """An event as it is stored: its place, its exact bytes, and the head after it."""
+
+    seq: int
+    body: bytes
+    head: bytes
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True):
+    """What is hashed. The order of the fields is the order of the bytes."""
+
+    stream: str
+    seq: int
+    at: Instant
+    event: Event
+
+
+ORIGIN = Tip(0, bytes(32))
+"""Where every chain begins."""
+UNOPENED = Stand(ORIGIN, 0)
+"""Where a stream stands that nobody has written to."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_Body)
+
+
+def encode(stream: str, seq: int, at: Instant, event: Event) -> bytes:
+    """The exact bytes to store and hash.
+
+    Raises ValueError for an event that would not read back as itself: what cannot be read must never be recorded.
+    """
+    body = _Body(stream=stream, seq=seq, at=at, event=event)
+    encoded = _encoder.encode(body)
+    try:
+        same = _decoder.decode(encoded) == body
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{type(event).__name__} cannot be read back: {error}") from error
+    if not same:
+        raise ValueError(f"{type(event).__name__} reads back as something else.")
+    return encoded
+
+
+def decode(body: bytes, head: bytes) -> Recorded:
+    """The event of stored bytes. Says nothing about the chain."""
+    read = _decoder.decode(body)
+    return Recorded(stream=read.stream, seq=read.seq, at=read.at, event=read.event, head=head.hex())
+
+
+def extend(head: bytes, body: bytes) -> bytes:
+    """The head after one more body."""
+    return sha256(_DOMAIN + head + len(body).to_bytes(8, "big") + body).digest()
+
+
+def verify(rows: Iterable[Row], *, start: Tip = ORIGIN, end: Tip | None = None) -> int | None:
+    """The first sequence number at which the chain is broken, or None when it is whole.
+
+    Rows follow on `start`. A chain cannot tell that its own last rows are gone, so a caller who knows where it ought
+    to end says so with `end`.
+    """
+    size, head = start
+    for row in rows:
+        size += 1
+        head = extend(head, row.body)
+        if row.seq != size or row.head != head:
+            return size
+    if end is None or (size, head) == end:
+        return None
+    return size if size == end.size else min(size, end.size) + 1
+
+
+def recorded(stream: str, rows: Iterable[Row], *, start: Tip, end: Tip) -> tuple[Recorded, ...]:
+    """The events of these rows of a stream, once their chain has proved whole.
+
+    Raises `Refused` with E_LEDGER_BROKEN when it is not, and with E_LEDGER_VERSION when the bytes are as they were
+    written but this version does not know the event.
+    """
+    rows = tuple(rows)
+    seq = verify(rows, start=start, end=end)
+    if seq is not None:
+        raise broken(stream, seq)
+    events = []
+    for row in rows:
+        try:
+            event = decode(row.body, row.head)
+        except msgspec.DecodeError as error:
+            raise refuse(
+                "E_LEDGER_VERSION",
+                f"Event {row.seq} of `{stream}` is of a kind this version does not know: {error}.",
+                "It was written by a newer version; use that one.",
+            ) from error
+        # A chain is whole wherever it is copied to; only the body says where it belongs.
+        if (event.stream, event.seq) != (stream, row.seq):
+            raise broken(stream, row.seq)
+        events.append(event)
+    return tuple(events)
+
+
+def broken(stream: str, seq: int) -> Refused:
+    """The refusal of a chain that is not whole."""
+    return refuse(
+        "E_LEDGER_BROKEN",
+        f"The chain of `{stream}` is broken at event {seq}: what is stored is not what was recorded.",
+        "Nothing of this stream can be trusted from there on; restore the ledger from a copy.",
+    )
+
+
+def add(
+    stream: str, stand: Stand, bodies: Iterable[bytes], *, expected: int, epoch: int | None, new_epoch: int | None
+) -> tuple[Stand, list[Row]]:
+    """Where the stream stands after these bodies, and the rows to store; `ports.Append` says what the rest means.
+
+    Raises `Refused` with E_FENCED or E_LEDGER_CONFLICT when the append was decided from an outdated view. Fencing is
+    looked at first: to an executor that was replaced, a conflict would be an invitation to try again.
+    """
+    (size, head), now = stand
+    if epoch is not None and epoch != now:
+        raise refuse("E_FENCED", f"`{stream}` was taken over: it is in epoch {now}, this writer in {epoch}.")
+    if new_epoch is not None and new_epoch <= now:
+        raise refuse("E_FENCED", f"`{stream}` was taken over: it is in epoch {now}, and {new_epoch} is not newer.")
+    if expected != size:
+        raise refuse(
+            "E_LEDGER_CONFLICT",
+            f"`{stream}` has {size} events where {expected} were expected: something was recorded in between.",
+            "Read the stream again and decide anew.",
+        )
+    rows = []
+    for body in bodies:
+        size += 1
+        head = extend(head, body)
+        rows.append(Row(size, body, head))
+    return Stand(Tip(size, head), now if new_epoch is None else new_epoch), rows

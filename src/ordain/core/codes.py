@@ -1,0 +1,460 @@
+"""The page of every problem code: what it means and what helps. `ordain explain CODE` shows it.
+
+The one registry: a code that is used anywhere has a page here, and a page here is used somewhere (a test compares).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["PAGES", "Page"]
+
+
+class Page(msgspec.Struct, frozen=True):
+    """About one code. `summary` leaves out everything a user chose, so that it can be recognised."""
+
+    summary: str
+    meaning: str
+    remedy: str
+
+
+PAGES: dict[str, Page] = {
+    "E_DOC_NOT_FOUND": Page(
+        "Document not found",
+        "The file cannot be read: it is not there, is a directory, or is not yours to read.",
+        "Check the path; `-` reads standard input.",
+    ),
+    "E_DOC_EMPTY": Page(
+        "Document is empty",
+        "There is nothing in the file but white space.",
+        "The smallest plan is a title and one step:\n\n    # Tidy up\n\n    1. `ruff check --fix .`",
+    ),
+    "E_DOC_TOO_LARGE": Page(
+        "Document is too large",
+        "A document may have 16 MiB, and one text in it 1 MiB.",
+        "Move large texts into files that the steps read.",
+    ),
+    "E_DOC_ENCODING": Page(
+        "Document is not UTF-8",
+        "The bytes are not valid UTF-8 text. UTF-16 is not read.",
+        "Save the file as UTF-8.",
+    ),
+    "E_DOC_CONTROL_CHARACTER": Page(
+        "Control character",
+        (
+            "A control character (an escape sequence, a backspace, a lone carriage return …) could make a "
+            "terminal show something else than what will run."
+        ),
+        "Take it out. Tabs and line ends are fine.",
+    ),
+    "E_DOC_BIDI": Page(
+        "Bidirectional control character",
+        (
+            "Such characters change the order in which text is shown, so a reader would see something else "
+            "than what will run."
+        ),
+        "Take it out; text in right-to-left scripts needs none of them.",
+    ),
+    "E_DOC_NOTATION": Page(
+        "Notation is not read",
+        "This version reads plans written in Markdown.",
+        "Write the plan as Markdown: a `# Title` and a numbered list, or `## Steps`.",
+    ),
+    "E_DOC_SYNTAX": Page(
+        "Document cannot be understood",
+        "A part of the document is not of the form that plans have. Nothing is guessed.",
+        "See docs/plan-format.md for the form; text that belongs to a field goes below that field.",
+    ),
+    "E_DOC_DUPLICATE": Page(
+        "Given twice",
+        "A field or key stands there twice; which of the two is meant cannot be known.",
+        "Keep one of them.",
+    ),
+    "E_DOC_DEPTH": Page(
+        "Nested too deep",
+        "Values may be nested 16 levels deep.",
+        "Make the value flatter.",
+    ),
+    "E_DOC_NUMBER": Page(
+        "Number out of range",
+        (
+            "Numbers must be finite, and whole numbers at most 2^53 - 1, so that every reader understands the"
+            " same value."
+        ),
+        "Write it as a text in quotes.",
+    ),
+    "E_YAML_ALIAS": Page(
+        "YAML anchor or alias",
+        "Anchors and aliases let a small text stand for a huge one, and hide what a step really gets.",
+        "Write the value out.",
+    ),
+    "E_YAML_TAG": Page(
+        "YAML tag",
+        "Tags change how a value is read, in ways a reader does not see.",
+        "Take the tag away; put texts in quotes.",
+    ),
+    "E_YAML_AMBIGUOUS": Page(
+        "Ambiguous YAML value",
+        "A plain value such as `no`, `1.10` or `12:30` means different things to different readers of YAML.",
+        'Quote it: `"no"`, `"1.10"`.',
+    ),
+    "E_MD_FENCE": Page(
+        "Fence is never closed",
+        "A code fence begins and does not end, so the rest of the document would be code.",
+        "Close it with a line of as many backticks.",
+    ),
+    "E_MD_HEADING": Page(
+        "Heading out of order",
+        "Steps are headed `### 1. Title`, `### 2. Title` … in order, and the document has one `# Title`.",
+        "Number the steps 1, 2, 3 …; use `####` for headings inside a text.",
+    ),
+    "E_MD_HIDDEN": Page(
+        "Hidden structure",
+        ("HTML comments and underlined headings inside the steps would be hidden or changed by a Markdown view."),
+        "Take the comment out; write headings with `#`.",
+    ),
+    "W_FIELD_UNKNOWN": Page(
+        "Perhaps a misspelt field",
+        "A bold line looks like a field but is none, so it was read as text.",
+        "If a field was meant, correct its name.",
+    ),
+    "E_FIELD_VALUE": Page(
+        "Field value cannot be read",
+        "The field's value is not of the form that this field takes.",
+        "The problem's hints show the forms.",
+    ),
+    "E_NOT_YET": Page(
+        "Not carried out by this version",
+        (
+            "The plan format has this, but this version of ordain does not carry it out. It is refused rather"
+            " than ignored, so that nobody relies on it."
+        ),
+        "Leave it out, or wait for a version whose changelog names it.",
+    ),
+    "E_NAME": Page(
+        "Name is not plain ASCII",
+        ("Names of steps and tools are ASCII, because letters of other scripts can look the same and be others."),
+        "Use ASCII letters, digits, `_` and `-`.",
+    ),
+    "E_PLAN_UNKNOWN_FIELD": Page(
+        "Unknown field",
+        "The document has a key that plans do not have. A misspelt key must not be ignored.",
+        "Correct or remove it.",
+    ),
+    "E_PLAN_TYPE": Page(
+        "Wrong type",
+        "A value is of another type than the format says.",
+        "The problem names the type that is wanted.",
+    ),
+    "E_PLAN_VERSION": Page(
+        "Plan version is not understood",
+        "The plan is of a version that this program does not know.",
+        "Use a newer ordain, or write `plan_version: 1`.",
+    ),
+    "E_PLAN_NO_STEPS": Page(
+        "Plan has no steps",
+        "A plan without steps does nothing.",
+        "Add a numbered list, or `## Steps` with `### 1. Title`.",
+    ),
+    "E_PLAN_TOO_MANY_STEPS": Page(
+        "Too many steps",
+        "A plan may have 20,000 steps.",
+        "Split the plan.",
+    ),
+    "W_PLAN_LARGE": Page(
+        "Large plan",
+        "Nobody reviews more than 200 steps with care.",
+        "Split it into plans that can each be approved on their own.",
+    ),
+    "E_STEP_ACTION": Page(
+        "Not exactly one action",
+        "A step does exactly one thing: `**run:**` a command, or call a `**tool:**`.",
+        "Give each step one action; make two steps of two.",
+    ),
+    "E_STEP_ID": Page(
+        "Step id is wrong or not unique",
+        (
+            "Ids are letters, digits, `_` and `-`, at most 64, not a number and not `none`; every step has "
+            "its own. Without `**id:**` the id comes from the title."
+        ),
+        "Give the step an `**id:**`.",
+    ),
+    "E_STEP_CYCLE": Page(
+        "Steps need each other in a circle",
+        "None of them could ever start.",
+        "Remove one of the needs.",
+    ),
+    "E_STEP_UNKNOWN_NEED": Page(
+        "Unknown need",
+        "A step needs something that is not a step of this plan.",
+        "Name the step by its id or number.",
+    ),
+    "E_STEP_LIMIT": Page(
+        "Limit out of range",
+        (
+            "Timeouts are more than zero and at most a day, a step is retried at most 100 times, at most 64 "
+            "steps run at once."
+        ),
+        "Choose a value within the limits.",
+    ),
+    "E_REF_PLACE": Page(
+        "Reference in the wrong place",
+        ("A result of another step may not be put into the text of a command: the value could break out of it."),
+        "Pass values in another way; in this version, through a file.",
+    ),
+    "E_TOOL_UNKNOWN": Page(
+        "Unknown tool",
+        "No tool of this name is registered.",
+        "Check the spelling; a command is written `**run:** …`.",
+    ),
+    "E_TOOL_ARGS": Page(
+        "Arguments do not fit",
+        "The call's arguments do not fit the tool's parameters.",
+        "The problem says which one and why.",
+    ),
+    "E_TOOL_OUT_OF_SCOPE": Page(
+        "Tool outside the plan's scope",
+        "The plan lists its tools, and a step uses another. A command is the tool `shell`.",
+        "Add it to `tools:`, or leave the step out.",
+    ),
+    "E_PATH": Page(
+        "Path outside the workspace",
+        ("Paths are relative to the workspace and stay beneath it; `.git/hooks` and `.ordain` are off limits."),
+        "Use a path beneath the workspace.",
+    ),
+    "E_TIER": Page(
+        "Trust tier not available",
+        "The plan demands a stronger trust tier than can be had here.",
+        (
+            "Lower the plan's `tier`, or run it where that tier can be had. SECURITY.md says what each tier "
+            "holds against."
+        ),
+    ),
+    "E_COMMAND_SYNTAX": Page(
+        "Command cannot be parsed",
+        "The command is empty, or bash cannot read it.",
+        "Try it with `bash -n -c '…'`.",
+    ),
+    "E_CONTRACT_SYNTAX": Page(
+        "Contract cannot be parsed",
+        "The contract is empty, or bash cannot read it.",
+        "Try it with `bash -n -c '…'`.",
+    ),
+    "E_CONTRACT_VACUOUS": Page(
+        "Contract proves nothing",
+        "The contract ends in a command that always succeeds, so it would hold whatever the step did.",
+        "Let it end with the check itself, such as `test -s report.txt` or `pytest -q`.",
+    ),
+    "W_CONTRACT_SIGPIPE": Page(
+        "Contract may be killed by its own pipe",
+        (
+            "Contracts run under pipefail. `grep -q` ends at the first match, the command that feeds it may "
+            "then die of SIGPIPE, and the contract looks broken."
+        ),
+        "Write `| grep PATTERN >/dev/null`.",
+    ),
+    "W_CONTRACT_PROGRAM": Page(
+        "Contract needs a program that is not there",
+        ("The contract begins with a program that is not installed, so it cannot hold unless a step installs it."),
+        "Install the program, or add the step that does.",
+    ),
+    "E_CONFIG": Page(
+        "Configuration is wrong",
+        ("ordain.toml has an unknown key, a value that does not fit, or something this version does not carry out."),
+        ("Correct it, then `ordain trust`. `ordain init` in an empty directory writes every key with its default."),
+    ),
+    "W_CONFIG_UNTRUSTED": Page(
+        "Configuration is not trusted",
+        (
+            "ordain.toml lies in the workspace, where an agent can edit it, so it counts only after a person "
+            "trusted exactly this content."
+        ),
+        "Read it, then `ordain trust`.",
+    ),
+    "E_POLICY_DENIED": Page(
+        "Policy denies it",
+        "`[policy] deny` names something the plan does. No approval overrides it.",
+        "Change the plan, or change and trust the policy.",
+    ),
+    "E_STATE_DIR": Page(
+        "State directory is not safe",
+        "The ledger lives outside the workspace in a directory that only you can read and write.",
+        "Set ORDAIN_HOME to such a directory, or correct its mode with `chmod 700`.",
+    ),
+    "E_PLAN_NOT_FOUND": Page(
+        "Plan not found",
+        "No plan of that name is known in this workspace. A document is not a plan until it was prepared.",
+        "`ordain status` lists the plans; `ordain prepare DOCUMENT` stores one.",
+    ),
+    "E_PLAN_AMBIGUOUS": Page(
+        "Plan name is ambiguous",
+        "More than one plan begins with these digits.",
+        "Give more digits.",
+    ),
+    "E_PLAN_EXPIRED": Page(
+        "Plan has expired",
+        "It was prepared too long ago (`[plans] propose_ttl`).",
+        "Prepare and approve it again.",
+    ),
+    "E_PLAN_APPROVAL_MISSING": Page(
+        "Approval is missing",
+        "Policy asks for a person's approval of this plan, and there is none.",
+        "A person runs `ordain approve PLAN` at a terminal.",
+    ),
+    "E_PLAN_HASH_MISMATCH": Page(
+        "Approval is for another plan",
+        "The approval is bound to other bytes than the ones that would run.",
+        "Prepare and approve the plan as it is now.",
+    ),
+    "E_PLAN_WORKSPACE": Page(
+        "Another workspace",
+        "The approval or the plan is for another workspace, or the directory was replaced since.",
+        "Approve it here.",
+    ),
+    "E_PLAN_STALE_BASE": Page(
+        "The world has changed since the approval",
+        ("A tool's definition, the configuration or the trust tier is not what it was when the plan was approved."),
+        "Look at the plan again and approve it as things are now.",
+    ),
+    "E_APPROVAL_EXPIRED": Page(
+        "Approval has expired",
+        (
+            "Approvals are good for a limited time (`[approval] ttl`); one dated in the future, after the "
+            "clock went back, is not good either."
+        ),
+        "Approve the plan again.",
+    ),
+    "E_APPROVAL_SPENT": Page(
+        "Approval was used",
+        "One approval starts one run.",
+        "Approve the plan again to run it again.",
+    ),
+    "E_APPROVAL_CHANNEL": Page(
+        "Only a person can do this",
+        ("Approving, answering and trusting are for people at a terminal. Robots and scripts can ask, never give."),
+        "A person types the command at a terminal.",
+    ),
+    "E_WORKSPACE_BUSY": Page(
+        "Another process is at work",
+        "One executor works in a workspace at a time.",
+        "Wait until it has stopped; `ordain status` shows it.",
+    ),
+    "E_RUN_NOT_FOUND": Page(
+        "Run not found",
+        "No run of that name is known here, or none is waiting to go on.",
+        "`ordain status` lists what there is.",
+    ),
+    "E_RUN_AMBIGUOUS": Page(
+        "Which run?",
+        "More than one run fits.",
+        "Name the run: `ordain resume RUN-…`.",
+    ),
+    "E_RUN_OPEN": Page(
+        "A run of this plan has not ended",
+        "A plan is started again only when its last run has ended.",
+        "`ordain resume`, or answer what it asks.",
+    ),
+    "E_RUN_ENDED": Page(
+        "Run has ended",
+        "There is nothing left to go on with.",
+        "Approve and commit the plan to run it again.",
+    ),
+    "E_ANSWER_ITEM": Page(
+        "Nothing is asked about that",
+        "The run asks no person about this step now.",
+        "`ordain status` lists what is asked.",
+    ),
+    "E_ANSWER_CHOICE": Page(
+        "Not one of the choices",
+        "The answer is not one of those the question allows.",
+        "`ordain status` lists the choices.",
+    ),
+    "E_CODE_UNKNOWN": Page(
+        "No such code",
+        "No problem has this code.",
+        "docs/problems.md lists all codes.",
+    ),
+    "E_LEDGER_CONFLICT": Page(
+        "Somebody else wrote first",
+        "The ledger has changed between looking and writing, so nothing was written.",
+        "Run the command again.",
+    ),
+    "E_FENCED": Page(
+        "Another executor took over",
+        "This executor was believed dead and replaced; it may not write any more.",
+        "Nothing to do: the other one goes on.",
+    ),
+    "E_LEDGER_IO": Page(
+        "Ledger cannot be written or read",
+        ("The disk refused (full, read-only, failing). Nothing is done whose intent cannot be recorded first."),
+        "Make room or mend the disk, then `ordain resume`.",
+    ),
+    "E_LEDGER_BUSY": Page(
+        "Ledger is busy",
+        "Another process has held the ledger for too long.",
+        "Run the command again.",
+    ),
+    "E_LEDGER_BROKEN": Page(
+        "Ledger was changed",
+        "The chain of hashes does not fit the stored events: something was altered, removed or damaged.",
+        "Nothing of that stream can be trusted from there on; restore a copy.",
+    ),
+    "E_LEDGER_FOREIGN": Page(
+        "Not a ledger",
+        "The file where the ledger should be is another program's.",
+        "Move it away, or set ORDAIN_HOME to another directory.",
+    ),
+    "E_LEDGER_VERSION": Page(
+        "Ledger of a newer version",
+        "The ledger was written by a newer ordain.",
+        "Use that version.",
+    ),
+    "W_DOC_DRIFT": Page(
+        "Document has changed since it was prepared",
+        "What runs is what was prepared; the document says something else by now.",
+        "Prepare it again if the change is wanted.",
+    ),
+    "F_STEP_FAILED": Page(
+        "Step failed",
+        "The command exited with a status other than 0, could not be started, or the tool failed.",
+        "The report shows the end of its output; the plan's failure policy says what follows.",
+    ),
+    "F_STEP_TIMEOUT": Page(
+        "Step timed out",
+        "The step did not end within its timeout and was ended, with everything it had started.",
+        "Raise `**timeout:**`, or find out why it hangs.",
+    ),
+    "F_STEP_STOPPED": Page(
+        "Step was stopped",
+        "Another step's failure aborted the run while this one was under way.",
+        "See the step that failed.",
+    ),
+    "F_STEP_IN_DOUBT": Page(
+        "Step is in doubt",
+        (
+            "The executor died after it had begun the step and before it saw the end. Nobody can tell from "
+            "outside whether its effect happened, so it is not run again without a person's word."
+        ),
+        "Find out, then `ordain answer RUN/STEP happened` or `did-not`, and `ordain resume`.",
+    ),
+    "F_CONTRACT_BROKEN": Page(
+        "Contract is broken",
+        "The harness ran the step's contract and it did not hold, whatever the step itself said.",
+        "The report shows the end of its output.",
+    ),
+    "F_CONTRACT_INCONCLUSIVE": Page(
+        "Contract could not be judged",
+        "It timed out, was killed or could not be started, so it says neither yes nor no.",
+        "Mend the contract or its surroundings.",
+    ),
+    "F_PATH_ESCAPE": Page(
+        "Path leads out of the workspace",
+        "A link in the way could lead anywhere, so the tool did nothing.",
+        "Remove the link, or name the real path.",
+    ),
+    "B_BUG": Page(
+        "A bug in ordain",
+        "Something happened that the code says cannot happen. What was recorded before is safe.",
+        "Please report it with the message.",
+    ),
+}

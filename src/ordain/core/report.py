@@ -1,0 +1,189 @@
+"""What the verbs return: one value for people, JSON and every other view, folded from state and never from prose."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordain.core.canonical import plan_hash
+from ordain.core.decision import Question, questions
+from ordain.core.event import StepState
+from ordain.core.model import Instant, Plan, PlanId, RunId, StepId
+from ordain.core.policy import PlannedEffect
+from ordain.core.problem import Problem
+from ordain.core.schedule import why_waiting
+from ordain.core.state import RunState, StepRecord
+
+__all__ = ["Approved", "LintReport", "PlanLine", "Prepared", "Review", "RunReport", "StepReport", "run_report"]
+
+
+class LintReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What lint found. `plan_id` is absent when there is no plan to speak of."""
+
+    file: str | None
+    dialect: str
+    plan_id: PlanId | None
+    plan_hash: str | None
+    title: str | None
+    steps: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def good(self) -> bool:
+        return self.plan_id is not None and all(problem.code.startswith("W_") for problem in self.problems)
+
+
+class Review(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan with everything an approver must see, computed from its bytes and the registry."""
+
+    plan_id: PlanId
+    plan_hash: str
+    lineage: str | None
+    status: str
+    plan: Plan
+    requires_approval: bool
+    reasons: tuple[str, ...]
+    effects: tuple[PlannedEffect, ...]
+    tier: int
+    document: str | None = None
+    notices: tuple[Problem, ...] = ()
+    run: RunReport | None = None
+
+    @property
+    def small(self) -> bool:
+        """Small enough for a plain yes: few effects, nothing destructive."""
+        changing = [effect for effect in self.effects if effect.kind != "read"]
+        return len(changing) <= 10 and not any(effect.destructive for effect in self.effects)
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan that was stored. `approval_command` is for a person; the handle is worth nothing until one acts."""
+
+    review: Review
+    lineage: str
+    expires_at: Instant
+    approval_command: str | None
+    commit_command: str
+
+
+class Approved(msgspec.Struct, frozen=True, kw_only=True):
+    approval_id: str
+    plan_id: PlanId
+    expires_at: Instant
+    tier: int
+    commit_command: str
+
+
+class StepReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How one step stands, and how we know."""
+
+    number: int
+    id: StepId
+    description: str
+    state: StepState
+    attempts: int
+    evidence: str
+    """Why the state is believed; says "unverified" where nothing was verified."""
+    duration_ms: int | None = None
+    error: str | None = None
+    output_tail: str = ""
+    waiting: str | None = None
+
+
+class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: every step by name, how it ended, and what a person is asked."""
+
+    run_id: RunId
+    plan_id: PlanId
+    plan_hash: str
+    title: str
+    status: str
+    """completed, failed, waiting (for a person) or stopped (nobody is carrying it out)."""
+    steps: tuple[StepReport, ...]
+    questions: tuple[Question, ...]
+
+
+class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One plan in a list."""
+
+    lineage: str
+    plan_id: PlanId
+    title: str
+    status: str
+    run: RunReport | None = None
+
+
+def run_report(state: RunState, plan_id: PlanId, now: Instant, *, executing: bool = False) -> RunReport:
+    """The report of a run as it stands; `executing` when an executor is at work on it."""
+    asked = questions(state)
+    open_status = "executing" if executing else "waiting" if asked and not _could_go_on(state) else "stopped"
+    return RunReport(
+        run_id=state.run_id,
+        plan_id=plan_id,
+        plan_hash=plan_hash(plan_id),
+        title=state.plan.title,
+        status=state.status or open_status,
+        steps=tuple(_step_report(state, index, now) for index in range(len(state.plan.steps))),
+        questions=asked,
+    )
+
+
+def _could_go_on(state: RunState) -> bool:
+    """Whether anything could be done without a person's answer."""
+    return bool(state.active or (state.ready and state.aborted_by is None))
+
+
+def _step_report(state: RunState, index: int, now: Instant) -> StepReport:
+    step = state.plan.steps[index]
+    record = state.steps[step.id]
+    shown = record.evidence or record.outcome
+    return StepReport(
+        number=index + 1,
+        id=step.id,
+        description=step.description,
+        state=record.state,
+        attempts=record.attempts,
+        evidence=_evidence(record),
+        duration_ms=record.outcome.duration_ms if record.outcome is not None else None,
+        error=_error(record),
+        output_tail=shown.output_tail if shown is not None else "",
+        waiting=None if state.finished else why_waiting(state, step.id, now),
+    )
+
+
+def _error(record: StepRecord) -> str | None:
+    """The code of what went wrong, for a step that did not get through."""
+    if record.state is StepState.IN_DOUBT:
+        return "F_STEP_IN_DOUBT"
+    if record.state not in (StepState.FAILED, StepState.ESCALATED, StepState.SKIPPED, StepState.PENDING):
+        return None
+    if record.evidence is not None:
+        return {"broken": "F_CONTRACT_BROKEN", "inconclusive": "F_CONTRACT_INCONCLUSIVE"}.get(record.evidence.verdict)
+    return record.outcome.error if record.outcome is not None else None
+
+
+def _evidence(record: StepRecord) -> str:
+    outcome, evidence = record.outcome, record.evidence
+    match record.state:
+        case StepState.PASSED:
+            if record.decided_by is not None and (evidence is None or evidence.verdict != "held"):
+                return f"unverified: {record.decided_by} said so ({record.how})"
+            if evidence is not None:
+                held = f"contract held (exit status {evidence.exit_code})"
+                return held if outcome is not None else f"{held}, settling a doubt after a crash"
+            if outcome is not None and outcome.exit_code is not None:
+                return f"exit status {outcome.exit_code}, seen by the harness"
+            return "result seen by the harness"
+        case StepState.SKIPPED if record.decided_by is not None:
+            return f"skipped by {record.decided_by}"
+        case StepState.FAILED if record.decided_by is not None:
+            return f"given up by {record.decided_by}"
+        case StepState.FAILED | StepState.ESCALATED | StepState.SKIPPED | StepState.PENDING:
+            if evidence is not None:
+                return f"contract {evidence.verdict.value}: {evidence.detail}"
+            return outcome.detail if outcome is not None else ""
+        case StepState.IN_DOUBT:
+            return record.how
+        case StepState.CANCELLED if outcome is not None:
+            return outcome.detail
+        case _:
+            return ""

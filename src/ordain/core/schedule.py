@@ -1,0 +1,316 @@
+"""What happens next: `decide` looks at the state and the time and says which effects the loop should perform.
+
+Same in, same out; no I/O. The rules of this module are the whole behaviour of a run: order and concurrency
+(`decide`), what follows a failure (`consequence`), what may be done about a step in doubt (`doubt`), and why a step
+waits (`why_waiting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import assert_never
+
+import msgspec
+
+from ordain.core.event import (
+    AttemptEnded,
+    ContractBroken,
+    ContractHeld,
+    ContractInconclusive,
+    DoubtFound,
+    DoubtReferred,
+    DoubtSettled,
+    Evidence,
+    Outcome,
+    Settlement,
+    StepState,
+    Verdict,
+)
+from ordain.core.model import (
+    Abort,
+    Continue,
+    Escalate,
+    FailurePolicy,
+    Instant,
+    Plan,
+    Retry,
+    Skip,
+    Step,
+    StepId,
+)
+from ordain.core.state import SATISFIES, RunState
+from ordain.core.tool import EffectClass, ToolDefinition, definition_of
+
+__all__ = [
+    "Consequence",
+    "Effect",
+    "End",
+    "SettleByContract",
+    "Start",
+    "Stop",
+    "Verify",
+    "Wake",
+    "consequence",
+    "decide",
+    "doubt",
+    "effect_class",
+    "ended",
+    "judged",
+    "looks_first",
+    "settled",
+    "why_waiting",
+]
+
+
+# --- Effects: what `decide` asks the loop to do --------------------------------------------------------------------
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Begin the next attempt of a step."""
+
+    step: StepId
+
+
+class Verify(msgspec.Struct, frozen=True):
+    """Run a step's contract."""
+
+    step: StepId
+
+
+class SettleByContract(msgspec.Struct, frozen=True):
+    """Run the contract of a step in doubt, to find out whether its effect happened."""
+
+    step: StepId
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """End a running attempt, because the run is being aborted."""
+
+    step: StepId
+
+
+class Wake(msgspec.Struct, frozen=True):
+    """Look again at this instant."""
+
+    at: Instant
+
+
+class End(msgspec.Struct, frozen=True):
+    """Nothing is left to do: finish the run with this status."""
+
+    status: str
+
+
+Effect = Start | Verify | SettleByContract | Stop | Wake | End
+
+
+def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
+    """The effects that this state calls for now. Empty means: wait for what is under way, or for a person."""
+    if state.finished:
+        return ()
+    if state.aborted_by is not None:
+        # What runs is ended; what is being verified is judged to the end, for its effect is there already.
+        if state.active:
+            running = {step: state.steps[step].state is StepState.RUNNING for step in state.active}
+            return tuple(Stop(step) if runs else Verify(step) for step, runs in running.items())
+        return () if state.doubtful else (End("failed"),)
+    effects: list[Effect] = []
+    for step in state.doubtful:
+        if state.steps[step].settle is Settlement.CONTRACT:
+            effects.append(SettleByContract(step))
+    effects += [Verify(step) for step in state.active if state.steps[step].state is StepState.VERIFYING]
+    free = concurrency(state) - len(state.active)
+    wake: Instant | None = None
+    # Only the front of the ready list is looked at: what is delayed, plus as many as there are free places.
+    for position in state.ready:
+        if free <= 0:
+            break
+        step = state.plan.steps[position].id
+        due = state.steps[step].not_before
+        if due is not None and due > now:
+            wake = due if wake is None else min(wake, due)
+            continue
+        effects.append(Start(step))
+        free -= 1
+    if effects:
+        return (*effects, Wake(wake)) if wake is not None else tuple(effects)
+    if wake is not None:
+        return (Wake(wake),)
+    if state.active or state.doubtful or state.escalated:
+        return ()
+    complete = all(record.state in SATISFIES for record in state.steps.values())
+    return (End("completed" if complete else "failed"),)
+
+
+def concurrency(state: RunState) -> int:
+    """How many steps may be under way at once."""
+    return state.plan.concurrency or state.limits_in_force.concurrency
+
+
+def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
+    """One sentence on why a step is not under way, or None when it is under way or settled."""
+    record = state.steps[step_id]
+    match record.state:
+        case StepState.IN_DOUBT:
+            return "in doubt: it was begun, and nobody saw it end"
+        case StepState.ESCALATED:
+            return "waits for a person's decision"
+        case StepState.PENDING:
+            unmet = state.unmet_needs(step_id)
+            if unmet:
+                parts = [f"{need} ({state.steps[need].state.value})" for need in unmet]
+                return "needs " + ", ".join(parts)
+            if state.aborted_by is not None:
+                return f"the run is being aborted by {state.aborted_by}"
+            if record.not_before is not None and record.not_before > now:
+                return f"next attempt in {(record.not_before - now + 999) // 1000} s"
+            return "waits for its turn"
+        case _:
+            return None
+
+
+# --- After a failure -----------------------------------------------------------------------------------------------
+
+
+class Consequence(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a failure takes a step."""
+
+    to: StepState
+    not_before: Instant | None = None
+    aborts: bool = False
+
+
+def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
+    """What the failure policy says after one more attempt of this step went badly."""
+    if state.aborted_by is not None:
+        return Consequence(to=StepState.FAILED)
+    step = state.step(step_id)
+    default = state.limits_in_force.on_failure
+    policy = step.on_failure or state.plan.on_failure or default
+    if isinstance(policy, Retry):
+        failures = state.steps[step_id].failures + 1
+        if failures < policy.max_attempts:
+            return Consequence(to=StepState.PENDING, not_before=Instant(now + _delay_ms(policy, failures - 1)))
+        policy = policy.then or _without_retries(state.plan, default)
+    match policy:
+        case Abort():
+            return Consequence(to=StepState.FAILED, aborts=True)
+        case Skip():
+            return Consequence(to=StepState.SKIPPED)
+        case Continue():
+            return Consequence(to=StepState.FAILED)
+        case Escalate():
+            return Consequence(to=StepState.ESCALATED)
+        case _:
+            assert_never(policy)
+
+
+def _without_retries(plan: Plan, default: FailurePolicy) -> Abort | Skip | Continue | Escalate:
+    """The plan's policy for when tries have run out, else abort."""
+    policy = plan.on_failure or default
+    if isinstance(policy, Retry):
+        return policy.then or Abort()
+    return policy
+
+
+def _delay_ms(policy: Retry, retries_done: int) -> int:
+    # The exponent is bounded so that a long series cannot overflow a float; the cap is far beyond any deadline.
+    grown = policy.initial_delay_ms * policy.backoff_multiplier ** min(retries_done, 64)
+    delay = grown + policy.increment_ms * retries_done
+    longest = policy.max_delay_ms if policy.max_delay_ms is not None else 86_400_000
+    return int(min(delay, longest, 86_400_000))
+
+
+# --- From what the loop saw to the event that says so ----------------------------------------------------------------
+
+
+def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, stopped: bool) -> AttemptEnded:
+    """The event for an attempt that ended with this outcome; `stopped` when we ended it because the run aborts."""
+    if stopped:
+        after = Consequence(to=StepState.CANCELLED)
+    elif outcome.error is not None:
+        after = consequence(state, step_id, now)
+    elif state.step(step_id).verification is not None:
+        after = Consequence(to=StepState.VERIFYING)
+    else:
+        # Its own observed result is the evidence: the harness saw the exit status, or called the tool itself.
+        after = Consequence(to=StepState.PASSED)
+    attempt = state.steps[step_id].attempts
+    return AttemptEnded(
+        step=step_id, attempt=attempt, outcome=outcome, to=after.to, not_before=after.not_before, aborts=after.aborts
+    )
+
+
+def judged(
+    state: RunState, step_id: StepId, evidence: Evidence, now: Instant
+) -> ContractHeld | ContractBroken | ContractInconclusive:
+    """The event for a contract that was run after its step."""
+    attempt = state.steps[step_id].attempts
+    if evidence.verdict is Verdict.HELD:
+        return ContractHeld(step=step_id, attempt=attempt, evidence=evidence)
+    after = consequence(state, step_id, now)
+    kind = ContractBroken if evidence.verdict is Verdict.BROKEN else ContractInconclusive
+    return kind(
+        step=step_id, attempt=attempt, evidence=evidence, to=after.to, not_before=after.not_before, aborts=after.aborts
+    )
+
+
+# --- Doubt -----------------------------------------------------------------------------------------------------------
+
+
+def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass:
+    """What a step's action counts as after a crash: the tool's class, sharpened by what the plan claims or forbids.
+
+    A claim (`idempotent: true`) is an approver's word, given with the approval that showed it.
+    """
+    tool = definition_of(step.action, tools)
+    effect = tool.effect if tool is not None else EffectClass.OPAQUE
+    if effect is EffectClass.READS:
+        return effect
+    if step.idempotent is not None:
+        return EffectClass.REPEATABLE if step.idempotent else EffectClass.OPAQUE
+    return effect
+
+
+def looks_first(step: Step, tools: Mapping[str, ToolDefinition]) -> bool:
+    """Whether the contract is run once before the effect, so that it can settle doubt later."""
+    return step.verification is not None and effect_class(step, tools) is EffectClass.CHECKABLE
+
+
+def doubt(state: RunState, step_id: StepId, tools: Mapping[str, ToolDefinition]) -> DoubtFound:
+    """What the table of doubt says of a step that was begun and has no recorded end."""
+    step, record = state.step(step_id), state.steps[step_id]
+    tool = definition_of(step.action, tools)
+    seen = record.seen_before
+    match effect_class(step, tools):
+        case EffectClass.READS:
+            settle, reason = Settlement.AGAIN, "it only reads, so it is run again"
+        case EffectClass.REPEATABLE:
+            settle, reason = Settlement.AGAIN, "running it twice has the effect of once, so it is run again"
+        case EffectClass.CHECKABLE if looks_first(step, tools) and seen is None:
+            settle, reason = Settlement.AGAIN, "it had not got as far as its effect, so it is run again"
+        case EffectClass.CHECKABLE if tool and tool.atomic and seen and seen.verdict is Verdict.BROKEN:
+            settle, reason = Settlement.CONTRACT, "its contract was broken before and can tell"
+        case EffectClass.CHECKABLE:
+            settle, reason = Settlement.PERSON, "no contract can tell whether it happened"
+        case EffectClass.OPAQUE:
+            settle, reason = Settlement.PERSON, "nobody can tell from outside whether it happened"
+        case effect:
+            assert_never(effect)
+    return DoubtFound(step=step_id, attempt=record.attempts, settle=settle, reason=reason)
+
+
+def settled(state: RunState, step_id: StepId, evidence: Evidence) -> DoubtSettled | DoubtReferred:
+    """The event for a contract that was run to settle a doubt. Only a sound contract gets here (see `doubt`)."""
+    attempt = state.steps[step_id].attempts
+    match evidence.verdict:
+        case Verdict.HELD:
+            reason, to = "recovered by contract: it was broken before the step and holds now", StepState.PASSED
+        case Verdict.BROKEN:
+            reason, to = "its contract is still broken, so it did not happen; it is run again", StepState.PENDING
+        case Verdict.INCONCLUSIVE:
+            reason = "its contract could not be judged"
+            return DoubtReferred(step=step_id, attempt=attempt, reason=reason, evidence=evidence)
+        case _:
+            assert_never(evidence.verdict)
+    return DoubtSettled(step=step_id, attempt=attempt, to=to, reason=reason, evidence=evidence)

@@ -1,0 +1,43 @@
+"""The settings in force, with their defaults. Where they were read from is not known here."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordain.core.event import Limits
+from ordain.core.model import Abort, FailurePolicy
+
+__all__ = ["Settings", "limits"]
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What `ordain.toml` can say so far."""
+
+    propose_ttl_ms: int = 7 * DAY_MS
+    """A prepared plan nobody started expires."""
+    approval_ttl_ms: int = 4 * HOUR_MS
+    """From approval to start."""
+    concurrency: int = 4
+    step_timeout_ms: int = 10 * MINUTE_MS
+    contract_timeout_ms: int = MINUTE_MS
+    on_failure: FailurePolicy = Abort()
+    env: tuple[str, ...] = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
+    """Variables that commands and contracts may see."""
+    allow: tuple[str, ...] = ("reads",)
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+def limits(settings: Settings) -> Limits:
+    """The part of the settings that stays with a run."""
+    return Limits(
+        concurrency=settings.concurrency,
+        step_timeout_ms=settings.step_timeout_ms,
+        contract_timeout_ms=settings.contract_timeout_ms,
+        on_failure=settings.on_failure,
+        env=settings.env,
+    )

@@ -1,0 +1,320 @@
+"""State is a fold over history: `RunState`, the table of transitions, and `apply`.
+
+`apply` is total over TRANSITIONS and refuses everything else, so that no code path can take a step where the table
+does not allow it. A RunState has one owner, which folds events into it in place: the cost of an event depends on what
+it changes, never on the size of the plan. Adjectives (ready, blocked, waiting) are questions answered here, not
+columns.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from typing import assert_never
+
+import msgspec
+
+from ordain.core.event import (
+    AttemptEnded,
+    AttemptStarted,
+    ContractBroken,
+    ContractHeld,
+    ContractInconclusive,
+    ContractSeen,
+    DecisionGiven,
+    DoubtFound,
+    DoubtReferred,
+    DoubtSettled,
+    Evidence,
+    ExecutorStarted,
+    Limits,
+    Outcome,
+    RunEvent,
+    RunFinished,
+    RunOpened,
+    Settlement,
+    StepState,
+)
+from ordain.core.graph import dependents
+from ordain.core.model import Instant, Plan, RunId, Step, StepId
+
+__all__ = ["TRANSITIONS", "IllegalTransition", "RunState", "StepRecord", "apply", "replay"]
+
+PENDING, RUNNING, VERIFYING = StepState.PENDING, StepState.RUNNING, StepState.VERIFYING
+PASSED, FAILED, SKIPPED, CANCELLED = StepState.PASSED, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED
+IN_DOUBT, ESCALATED = StepState.IN_DOUBT, StepState.ESCALATED
+
+AFTER_FAILURE = frozenset({PENDING, FAILED, SKIPPED, ESCALATED})
+"""Where a failure policy can take a step."""
+
+TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
+    (PENDING, AttemptStarted): frozenset({RUNNING}),
+    (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (VERIFYING, ContractHeld): frozenset({PASSED}),
+    (VERIFYING, ContractBroken): AFTER_FAILURE,
+    (VERIFYING, ContractInconclusive): AFTER_FAILURE,
+    (RUNNING, DoubtFound): frozenset({IN_DOUBT}),
+    (IN_DOUBT, DoubtSettled): frozenset({PASSED, PENDING}),
+    (IN_DOUBT, DecisionGiven): frozenset({VERIFYING, PASSED, PENDING, FAILED}),
+    (ESCALATED, DecisionGiven): frozenset({PENDING, SKIPPED, PASSED, FAILED}),
+}
+"""From state and event to the states it may lead to. Every move of every step is one of these; besides them,
+`run_finished` takes the steps that are still pending to cancelled."""
+
+SETTLED = frozenset({PASSED, FAILED, SKIPPED, CANCELLED})
+"""States a step never leaves."""
+
+SATISFIES = frozenset({PASSED, SKIPPED})
+"""States that satisfy a need."""
+
+
+class IllegalTransition(Exception):
+    """An event that the table does not allow: a bug of ours or a ledger that was tampered with."""
+
+
+class StepRecord(msgspec.Struct):
+    """What is known of one step. Owned by its RunState."""
+
+    state: StepState = PENDING
+    attempts: int = 0
+    """Attempts started."""
+    failures: int = 0
+    """Attempts that went badly since the last person's decision."""
+    not_before: Instant | None = None
+    started_at: Instant | None = None
+    ended_at: Instant | None = None
+    outcome: Outcome | None = None
+    evidence: Evidence | None = None
+    seen_before: Evidence | None = None
+    """What the contract showed before this attempt's effect."""
+    settle: Settlement | None = None
+    """For a step in doubt: how to settle it."""
+    how: str = ""
+    """How it got where it is, in a few words, when that is not the plain way."""
+    decided_by: str | None = None
+    """Who decided where it is now, when a person did."""
+
+
+class RunState:
+    """One run, folded from its events.
+
+    Invariants: `ready` holds, in plan order, the positions of exactly the pending steps whose needs are satisfied;
+    `active` the ids of those running or verifying; `asking` those that wait for a person.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.position = {step.id: index for index, step in enumerate(plan.steps)}
+        self.steps = {step.id: StepRecord() for step in plan.steps}
+        self.size = 0
+        """Events folded so far: what the next append expects."""
+        self.run_id = RunId("")
+        self.lineage = ""
+        self.workspace_id = ""
+        self.limits: Limits | None = None
+        self.epoch = 0
+        self.status: str | None = None
+        """Set once the run has finished: completed, failed or cancelled."""
+        self.aborted_by: StepId | None = None
+        self.active: dict[StepId, None] = {}
+        self.doubtful: dict[StepId, None] = {}
+        self.escalated: dict[StepId, None] = {}
+        self.unsettled = len(plan.steps)
+        """Steps that are not settled yet."""
+        self._dependents = dependents({step.id: step.needs for step in plan.steps})
+        self._unmet = {step.id: len(set(step.needs)) for step in plan.steps}
+        self.ready = [index for index, step in enumerate(plan.steps) if not step.needs]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunState) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        raise TypeError("a RunState changes; it has no hash")
+
+    def step(self, step_id: StepId) -> Step:
+        return self.plan.steps[self.position[step_id]]
+
+    def unmet_needs(self, step_id: StepId) -> tuple[StepId, ...]:
+        """The needs of a step that are not satisfied yet."""
+        return tuple(need for need in self.step(step_id).needs if self.steps[need].state not in SATISFIES)
+
+    @property
+    def finished(self) -> bool:
+        return self.status is not None
+
+    @property
+    def limits_in_force(self) -> Limits:
+        if self.limits is None:
+            raise IllegalTransition("the run was never opened")
+        return self.limits
+
+    def move(self, step_id: StepId, to: StepState) -> None:
+        """Put a step into a state and keep the questions' answers (ready, active …) true."""
+        record = self.steps[step_id]
+        position = self.position[step_id]
+        if record.state is PENDING and self._unmet[step_id] == 0:
+            del self.ready[bisect_left(self.ready, position)]
+        record.state = to
+        for members, states in (
+            (self.active, (RUNNING, VERIFYING)),
+            (self.doubtful, (IN_DOUBT,)),
+            (self.escalated, (ESCALATED,)),
+        ):
+            if to in states:
+                members[step_id] = None
+            else:
+                members.pop(step_id, None)
+        if to is PENDING and self._unmet[step_id] == 0:
+            insort(self.ready, position)
+        if to in SETTLED:
+            self.unsettled -= 1
+        if to in SATISFIES:
+            for other in self._dependents[step_id]:
+                self._unmet[StepId(other)] -= 1
+                if self._unmet[StepId(other)] == 0 and self.steps[StepId(other)].state is PENDING:
+                    insort(self.ready, self.position[StepId(other)])
+
+
+def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
+    """The state that a run's whole history adds up to."""
+    state = RunState(plan)
+    for at, event in history:
+        apply(state, event, at)
+    return state
+
+
+def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
+    """Fold one event into the state and return it; raises IllegalTransition for what the table does not allow."""
+    if state.finished:
+        raise IllegalTransition(f"{type(event).__name__} after the run finished")
+    match event:
+        case RunOpened():
+            if state.size:
+                raise IllegalTransition("a run is opened once, first")
+            state.run_id, state.lineage = event.run_id, event.lineage
+            state.workspace_id, state.limits = event.workspace_id, event.limits
+        case ExecutorStarted():
+            if event.epoch <= state.epoch:
+                raise IllegalTransition(f"epoch {event.epoch} after {state.epoch}")
+            state.epoch = event.epoch
+        case RunFinished():
+            _finish(state, event, at)
+        case (
+            AttemptStarted()
+            | ContractSeen()
+            | AttemptEnded()
+            | ContractHeld()
+            | ContractBroken()
+            | ContractInconclusive()
+            | DoubtFound()
+            | DoubtSettled()
+            | DoubtReferred()
+            | DecisionGiven()
+        ):
+            _apply_to_step(state, event, at)
+        case _:
+            assert_never(event)
+    state.size += 1
+    return state
+
+
+StepEvent = (
+    AttemptStarted
+    | ContractSeen
+    | AttemptEnded
+    | ContractHeld
+    | ContractBroken
+    | ContractInconclusive
+    | DoubtFound
+    | DoubtSettled
+    | DoubtReferred
+    | DecisionGiven
+)
+
+
+def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
+    if event.step not in state.steps:
+        raise IllegalTransition(f"{type(event).__name__} for {event.step}, which is not in the plan")
+    record = state.steps[event.step]
+    expected = record.attempts + 1 if isinstance(event, AttemptStarted) else record.attempts
+    if not isinstance(event, DecisionGiven) and event.attempt != expected:
+        raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
+    match event:
+        case AttemptStarted():
+            if state.unmet_needs(event.step):
+                raise IllegalTransition(f"{event.step} started before what it needs")
+            _move(state, event, RUNNING)
+            record.attempts += 1
+            record.not_before, record.outcome, record.evidence, record.seen_before = None, None, None, None
+            record.started_at, record.ended_at, record.how, record.decided_by = at, None, "", None
+        case ContractSeen():
+            if record.state is not RUNNING or record.seen_before is not None:
+                raise IllegalTransition(f"the contract of {event.step} is looked at once, before its effect")
+            record.seen_before = event.evidence
+        case AttemptEnded():
+            record.outcome, record.ended_at = event.outcome, at
+            if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
+                raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
+            if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
+                raise IllegalTransition(f"{event.step} went badly and cannot go to {event.to}")
+            if event.to is PASSED and state.step(event.step).verification is not None:
+                raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
+            _after(state, event, failed=event.outcome.error is not None)
+        case ContractHeld():
+            record.evidence, record.ended_at = event.evidence, at
+            _move(state, event, PASSED)
+        case ContractBroken() | ContractInconclusive():
+            record.evidence, record.ended_at = event.evidence, at
+            _after(state, event, failed=True)
+        case DoubtFound():
+            record.settle, record.how = event.settle, event.reason
+            _move(state, event, IN_DOUBT)
+        case DoubtReferred():
+            if record.state is not IN_DOUBT:
+                raise IllegalTransition(f"{event.step} is not in doubt")
+            record.settle, record.evidence, record.how = Settlement.PERSON, event.evidence, event.reason
+        case DoubtSettled():
+            record.settle, record.how, record.ended_at = None, event.reason, at
+            record.evidence = event.evidence or record.evidence
+            _move(state, event, event.to)
+        case DecisionGiven():
+            record.settle, record.failures, record.not_before = None, 0, None
+            record.how, record.decided_by = event.choice, event.by.name
+            record.ended_at = at
+            _move(state, event, event.to)
+            if event.aborts:
+                state.aborted_by = event.step
+        case _:
+            assert_never(event)
+
+
+def _after(state: RunState, event: AttemptEnded | ContractBroken | ContractInconclusive, *, failed: bool) -> None:
+    """Take a step where its outcome or verdict, and the failure policy written into the event, sent it."""
+    record = state.steps[event.step]
+    if failed and event.to is not CANCELLED:
+        record.failures += 1
+    record.not_before = event.not_before
+    _move(state, event, event.to)
+    if event.aborts:
+        state.aborted_by = event.step
+
+
+def _move(state: RunState, event: StepEvent, to: StepState) -> None:
+    origin = state.steps[event.step].state
+    if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
+        raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
+    state.move(event.step, to)
+
+
+def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
+    if state.active or state.doubtful or (state.escalated and state.aborted_by is None):
+        raise IllegalTransition("a run cannot finish while a step is running, in doubt or with a person")
+    # "None ready" is never "complete": only every step passed or skipped is.
+    complete = all(record.state in SATISFIES for record in state.steps.values())
+    if (event.status == "completed") is not complete:
+        raise IllegalTransition(f"the run is called {event.status}, but its steps say otherwise")
+    for step_id, record in state.steps.items():
+        if record.state not in SETTLED:
+            state.move(step_id, CANCELLED)
+            record.ended_at = at
+    state.status = event.status

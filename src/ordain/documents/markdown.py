@@ -1,0 +1,248 @@
+"""The Markdown notation: a title, plan fields and steps, in the short form or the full one, to a plan.
+
+Pure: text in, document out. Puts the parts together that the other modules read; a part that belongs nowhere is a
+problem or a note, never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ordain.core.model import Plan
+from ordain.core.problem import Place, closest
+from ordain.documents.document import Document, ProblemList, plan_unless_wrong
+from ordain.documents.draft import STEPS_MAX, Draft, drafts_of_headings, drafts_of_list, is_step_heading
+from ordain.documents.field_line import PLAN_FIELDS, Field, FieldNames
+from ordain.documents.fields import failure_value, number_value, prose, timeout_value
+from ordain.documents.front_matter import TIER_MAX, FrontMatter, read_front_matter
+from ordain.documents.markdown_step import read_steps
+from ordain.documents.outline import (
+    Outline,
+    Section,
+    item_start,
+    numbered,
+    outline_of,
+    refuse_hidden,
+    refuse_hiding,
+    title_text,
+)
+from ordain.documents.reference import misplaced_reference
+from ordain.documents.scan import Block, Fence, Heading, Text, blank, scan, trimmed
+
+__all__ = ["read_markdown"]
+
+CONCURRENCY_MAX = 64
+
+_NOT_YET = frozenset(("task", "budget", "preconditions", "agent", "model", "params"))
+
+
+def read_markdown(text: str) -> Document:
+    """The document that this text is; every problem is noted, with its line."""
+    problems = ProblemList()
+    lines = text.split("\n")
+    front = read_front_matter(lines, problems)
+    if front is None:
+        return Document(problems=problems.in_order())
+    outline = outline_of(scan(lines, front.end), problems)
+    return _Reader(lines, front, outline, problems).read()
+
+
+class _Reader:
+    """Puts one document together."""
+
+    def __init__(self, lines: Sequence[str], front: FrontMatter, outline: Outline, problems: ProblemList) -> None:
+        self.lines = lines
+        self.front = front
+        self.outline = outline
+        self.problems = problems
+        self.names = FieldNames()
+        self.notes: list[tuple[str, str]] = []
+
+    def read(self) -> Document:
+        title = self._title()
+        steps_sections = self.outline.named("Steps")
+        top, items = self.outline.top, None
+        if not steps_sections:
+            start = item_start(top)
+            if start is not None:
+                top, items = top[:start], top[start:]
+        refuse_hiding([*self.outline.before, *top], self.problems)
+        fields = self._plan_fields(top)
+        drafts = self._sections(steps_sections)
+        if items is not None:
+            refuse_hidden(items, self.problems)
+            drafts = drafts_of_list(items, self.problems)
+        if len(drafts) > STEPS_MAX:
+            detail = f"The plan has more than {STEPS_MAX:,} steps."
+            self.problems.add("E_PLAN_TOO_MANY_STEPS", detail, "Split it into several plans.")
+            return Document(problems=self.problems.in_order(), notes=tuple(self.notes))
+        values = self._plan_values(fields, {draft.id for draft in drafts})
+        steps = read_steps(drafts, self.problems)
+        problems = self.problems.in_order()
+        plan = Plan(
+            plan_version=self.front.plan_version,
+            title=title,
+            steps=steps,
+            tools=self.front.tools,
+            workspace_id=self.front.workspace_id,
+            **values,
+        )
+        places: dict[str, Place] = {
+            draft.id: Place(line=draft.line, column=1, step=draft.id) for draft in reversed(drafts)
+        }
+        if self.outline.title:
+            places[""] = Place(line=self.outline.title.line, column=1)
+        return Document(
+            plan=plan_unless_wrong(plan, problems), problems=problems, places=places, notes=tuple(self.notes)
+        )
+
+    def _title(self) -> str:
+        before, heading = self.outline.before, self.outline.title
+        if heading is None:
+            return ""
+        comments = all(blank(block) or (isinstance(block, Text) and _is_comment(block.text)) for block in before)
+        if before and not comments:
+            hint = "Start with `# What is to be done`; text for readers goes below it."
+            self.problems.add("E_DOC_SYNTAX", "Something stands before the title.", hint, line=before[0].line)
+        self._note("", before)
+        title = title_text(heading.text, heading.line, self.problems)
+        if not title:
+            self.problems.add("E_DOC_SYNTAX", "The title is empty.", "Say what is to be done.", line=heading.line)
+        return title
+
+    def _note(self, heading: str, blocks: Sequence[Block]) -> None:
+        kept = trimmed(blocks)
+        text = "\n".join(self.lines[kept[0].line - 1 : kept[-1].end]) if kept else ""
+        if text or heading:
+            self.notes.append((heading, text))
+
+    # --- Plan fields ---
+
+    def _plan_fields(self, blocks: Sequence[Block]) -> dict[str, Field]:
+        """The fields between title and steps; paragraphs that belong to none become notes."""
+        fields: dict[str, Field] = {}
+        at = note_from = 0
+        while at < len(blocks):
+            block = blocks[at]
+            self._refuse_step_heading(block)
+            found = self.names.line(block, PLAN_FIELDS, self.problems)
+            if found is None:
+                at += 1
+                continue
+            self._note("", blocks[note_from:at])
+            end = at + 1
+            if found.name:
+                end = self._end_of_value(blocks, at + 1, found.name, found.value)
+                field = Field(name=found.name, line=block.line, inline=found.value, body=blocks[at + 1 : end])
+                if found.name in fields:
+                    self.problems.add("E_DOC_DUPLICATE", f"`{found.name}` is given twice.", line=block.line)
+                fields.setdefault(found.name, field)
+            at = note_from = end
+        self._note("", blocks[note_from:])
+        return fields
+
+    def _end_of_value(self, blocks: Sequence[Block], at: int, name: str, inline: str) -> int:
+        """Where a plan field's value ends.
+
+        Beside its name it is a paragraph; below its name it is a fence or a paragraph, and for `Context` all
+        paragraphs up to the next field.
+        """
+        several = name == "context" and not inline
+        while not inline and at < len(blocks) and blank(blocks[at]):
+            at += 1
+        if not inline and at < len(blocks) and isinstance(blocks[at], Fence):
+            fence = blocks[at]
+            if not several or (isinstance(fence, Fence) and fence.language == "text"):
+                return at + 1
+        while at < len(blocks):
+            block = blocks[at]
+            if not several and (blank(block) or not isinstance(block, Text)):
+                break
+            if self.names.line(block, PLAN_FIELDS, self.problems) is not None:
+                break
+            at += 1
+        return at
+
+    def _plan_values(self, fields: dict[str, Field], steps: set[Any]) -> dict[str, Any]:
+        problems = self.problems
+        for name in sorted(fields.keys() & _NOT_YET):
+            detail = f"The plan field `{name}` is part of the format, but this version does not carry it out."
+            problems.add("E_NOT_YET", detail, line=fields[name].line)
+        values: dict[str, Any] = {"tier": self.front.tier}
+        if "context" in fields:
+            values["context"] = prose(fields["context"], self.lines, problems)
+            reference = misplaced_reference(values["context"] or "", steps)
+            if reference:
+                detail = f"`{reference}` is a reference, and `Context` takes none."
+                problems.add("E_REF_PLACE", detail, line=fields["context"].line)
+        if "on_failure" in fields:
+            values["on_failure"] = failure_value(fields["on_failure"], problems)
+        if "timeout" in fields:
+            values["timeout_ms"] = timeout_value(fields["timeout"], problems)
+        if "concurrency" in fields:
+            values["concurrency"] = number_value(fields["concurrency"], 1, CONCURRENCY_MAX, "E_STEP_LIMIT", problems)
+        if "tier" in fields:
+            values["tier"] = number_value(fields["tier"], 0, TIER_MAX, "E_FIELD_VALUE", problems)
+            if self.front.tier_line is not None:
+                detail = f"`tier` is given here and in the front matter (line {self.front.tier_line})."
+                problems.add("E_DOC_DUPLICATE", detail, line=fields["tier"].line)
+        return values
+
+    def _refuse_step_heading(self, block: Block) -> None:
+        if is_step_heading(block):
+            hint = "Write the heading `## Steps` before the first step."
+            self.problems.add("E_MD_HEADING", "A step stands outside of `## Steps`.", hint, line=block.line)
+
+    # --- Sections and steps ---
+
+    def _sections(self, steps_sections: Sequence[Section]) -> list[Draft]:
+        """The steps under `## Steps`; other sections become notes."""
+        drafts: list[Draft] = []
+        steps_ahead = len(steps_sections)
+        for section in self.outline.sections:
+            heading = section.heading
+            if heading.text == "Steps":
+                steps_ahead -= 1
+                if section is not steps_sections[0]:
+                    self.problems.add("E_DOC_DUPLICATE", "A second `## Steps` stands here.", line=heading.line)
+                    continue
+                drafts = self._steps(section)
+            elif heading.text == "Fallbacks":
+                detail = "`## Fallbacks` is part of the format, but this version does not carry it out."
+                self.problems.add("E_NOT_YET", detail, line=heading.line)
+            else:
+                self._refuse_other_spelling(heading)
+                if steps_ahead:
+                    refuse_hiding(section.blocks, self.problems)
+                self._note(heading.text, section.blocks)
+        if not steps_sections and item_start(self.outline.top) is None:
+            hints = self._near_steps() or ("Write a numbered list of commands, or `### 1. Title` under `## Steps`.",)
+            self.problems.add("E_PLAN_NO_STEPS", "The document has no steps.", *hints)
+        return drafts
+
+    def _refuse_other_spelling(self, heading: Heading) -> None:
+        proper = {"steps": "Steps", "fallbacks": "Fallbacks"}.get(heading.text.casefold())
+        if proper:
+            detail = f"The heading `## {heading.text}` is not spelt as the format has it."
+            self.problems.add("E_MD_HEADING", detail, f"Write `## {proper}`.", line=heading.line)
+
+    def _near_steps(self) -> tuple[str, ...]:
+        headings = (section.heading.text for section in self.outline.sections[:50])
+        return next((hints for text in headings if (hints := closest(text, ["Steps"]))), ())
+
+    def _steps(self, section: Section) -> list[Draft]:
+        refuse_hidden(section.blocks, self.problems)
+        first = next((block for block in section.blocks if not blank(block)), None)
+        if first is None:
+            detail = "`## Steps` holds no steps."
+            self.problems.add("E_PLAN_NO_STEPS", detail, "Write `### 1. Title` below it.", line=section.heading.line)
+            return []
+        if numbered(first) is not None:
+            return drafts_of_list(section.blocks, self.problems)
+        return drafts_of_headings(section.blocks, self.names, self.problems)
+
+
+def _is_comment(text: str) -> bool:
+    bare = text.strip()
+    return bare.startswith("<!--") and bare.endswith("-->")

@@ -1,0 +1,58 @@
+"""`${…}` in documents: where it is a reference, where it is literal, where it is in the wrong place.
+
+References themselves are not carried out by this version; here they are only recognised, so that none is ever taken
+for text by mistake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+from typing import Any
+
+__all__ = ["misplaced_reference", "references", "unescaped"]
+
+_SOURCE = r"(?:data|params)[.\[]"
+_IN_ARGS = re.compile(
+    r"\$\$\{|(?P<reference>\$\{[ \t]*(?:"
+    + _SOURCE
+    + r"|(?:item|index)\b|[^\s{}.$]+\.(?:output|exit_code)\b)[^}]{0,64}\}?)"
+)
+_IN_TEXT = re.compile(r"\$\{[ \t]*(?:" + _SOURCE + r"|(?P<step>[A-Za-z0-9_-]+)\.(?:output|exit_code)\b)[^}\n]{0,64}\}?")
+
+
+def references(value: Any) -> Iterator[str]:
+    """Every reference in the strings of a value of arguments."""
+    match value:
+        case str():
+            if "${" in value:
+                yield from (found["reference"] for found in _IN_ARGS.finditer(value) if found["reference"])
+        case dict():
+            for inner in value.values():
+                yield from references(inner)
+        case list():
+            for inner in value:
+                yield from references(inner)
+
+
+def unescaped(value: Any) -> Any:
+    """The value with every `$${` in its strings as the literal `${` it stands for."""
+    match value:
+        case str():
+            return value.replace("$${", "${") if "$${" in value else value
+        case dict():
+            return {key: unescaped(inner) for key, inner in value.items()}
+        case list():
+            return [unescaped(inner) for inner in value]
+        case _:
+            return value
+
+
+def misplaced_reference(text: str, steps: Container[str]) -> str | None:
+    """A reference in a command or in prose, where only the shell's own `${…}` belongs; None where there is none."""
+    if "${" not in text:
+        return None
+    for found in _IN_TEXT.finditer(text):
+        if found["step"] is None or found["step"] in steps:
+            return found.group()
+    return None

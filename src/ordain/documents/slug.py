@@ -1,0 +1,48 @@
+"""Names of steps and tools: which words are ids, and what a step without an id is called.
+
+The rule keeps ids apart from step numbers and from `none`, so that one word in `needs` has one meaning.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ordain.core.model import StepId
+
+__all__ = ["ID_LENGTH_MAX", "id_fault", "slug", "tool_name_fault"]
+
+ID_LENGTH_MAX = 64
+_ID = re.compile(r"[A-Za-z0-9_-]+")
+_NUMBER = re.compile(r"-?[0-9]+")
+_TOOL = re.compile(r"[A-Za-z0-9_.:-]+")
+_OTHERS = re.compile(r"[^A-Za-z0-9]+")
+
+
+def id_fault(text: str) -> tuple[str, str] | None:
+    """Code and detail of what keeps a word from being a step id, or None."""
+    shown = ascii(text[:ID_LENGTH_MAX])
+    if not text.isascii():
+        return "E_NAME", f"The step id {shown} holds characters that are not ASCII."
+    if not _ID.fullmatch(text):
+        return "E_STEP_ID", f"The step id {shown} holds more than letters, digits, `_` and `-`."
+    if len(text) > ID_LENGTH_MAX:
+        return "E_STEP_ID", f"The step id {shown}… has {len(text)} characters; at most {ID_LENGTH_MAX} are allowed."
+    if _NUMBER.fullmatch(text):
+        return "E_STEP_ID", f"The step id {shown} is a number, which would be taken for a step's place in the list."
+    if text == "none":
+        return "E_STEP_ID", "`none` means no dependency and can not be a step id."
+    return None
+
+
+def tool_name_fault(text: str) -> tuple[str, str] | None:
+    """Code and detail of what keeps a word from being a tool's name, or None."""
+    if _TOOL.fullmatch(text):
+        return None
+    return "E_NAME", f"The tool name {text[:ID_LENGTH_MAX]!a} holds more than ASCII letters, digits and `_ . : -`."
+
+
+def slug(title: str, number: int) -> StepId:
+    """The id of a step that was given none: its title in lower-case letters, digits and single dashes."""
+    # Lower-casing after the cut to ASCII: some foreign letters become ASCII letters when lower-cased.
+    word = _OTHERS.sub("-", title).lower().strip("-")[:ID_LENGTH_MAX].rstrip("-")
+    return StepId(f"step-{number}") if not word or word.isdigit() or word == "none" else StepId(word)

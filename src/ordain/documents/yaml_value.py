@@ -1,0 +1,212 @@
+"""Strict YAML text to a JSON value: what a plain scalar means never depends on the reader's version of YAML.
+
+Knows nothing of plans. The value is built from the parser's events with an explicit stack, so that depth, aliases
+and tags are refused before anything is expanded and no nesting can exhaust the interpreter's own stack.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from ordain.core.canonical import canonical_bytes
+from ordain.documents.document import PROBLEMS_MAX, ProblemList
+from ordain.documents.text import string_fault
+from ordain.documents.value import DEPTH_MAX, ReadValue, exact_number
+
+__all__ = ["read_yaml"]
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_WORDS = {"null": None, "true": True, "false": False}
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|NaN|-?Infinity")
+_AMBIGUOUS = re.compile(
+    r"""
+      (?i: yes | no | on | off | true | false | null ) | ~ | <<
+    | [-+]? (?: [0-9][0-9_]* (?:\.[0-9_]*)? | \.[0-9][0-9_]* ) (?: [eE][-+]?[0-9]+ )?
+    | [-+]? 0 (?: [xX][0-9a-fA-F_]+ | [oO][0-7_]+ | [bB][01_]+ )
+    | [-+]? [0-9][0-9_]* (?: :[0-5]?[0-9] )+ (?: \.[0-9_]* )?
+    | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2} (?: [Tt \t] .* )?
+    """,
+    re.VERBOSE,
+)
+_LINE_SEPARATOR = re.compile("[\u2028\u2029]")
+
+
+def read_yaml(text: str, *, first_line: int = 1) -> ReadValue:
+    """The value of a YAML text that starts on `first_line` of its document, or all that is wrong with it."""
+    reader = _Reader(first_line)
+    separator = _LINE_SEPARATOR.search(text)
+    if separator:
+        # PyYAML ends a line here and an editor does not: a reader would see another structure.
+        line = first_line + text.count("\n", 0, separator.start())
+        detail = "A Unicode line separator stands in YAML, where readers disagree about it."
+        reader.problems.add("E_DOC_SYNTAX", detail, 'Write it as "\\u2028" in double quotes.', line=line)
+    else:
+        reader.read(text)
+    if reader.problems:
+        return ReadValue(problems=reader.problems.in_order())
+    return ReadValue(value=reader.value, key_lines=reader.key_lines)
+
+
+class _Mapping:
+    """A mapping being read: `key` is None while the next node is a key, or after a key that was refused."""
+
+    def __init__(self) -> None:
+        self.value: dict[str, Any] = {}
+        self.key: str | None = None
+        self.wants_key = True
+
+
+class _Reader:
+    """One pass over the events with a stack of open containers."""
+
+    def __init__(self, first_line: int) -> None:
+        self.first_line = first_line
+        self.problems = ProblemList()
+        self.value: Any = None
+        self.key_lines: dict[str, int] = {}
+        self._open: list[_Mapping | list[Any]] = []
+        self._documents = 0
+
+    def read(self, text: str) -> None:
+        try:
+            for event in yaml.parse(text, Loader=_Loader):
+                if not self._take(event):
+                    return
+        except yaml.MarkedYAMLError as error:
+            self._syntax(error)
+        except (yaml.YAMLError, ValueError, OverflowError):
+            self.problems.add("E_DOC_SYNTAX", "This YAML holds a character that YAML forbids.", line=self.first_line)
+
+    def _take(self, event: yaml.Event) -> bool:
+        """Take one more event; false where reading further makes no sense."""
+        match event:
+            case yaml.DocumentStartEvent():
+                return self._start_document(event)
+            case yaml.AliasEvent():
+                self._add("E_YAML_ALIAS", f"`*{event.anchor}` is an alias.", event, "Write the value out.")
+                self._put(None, event)
+            case yaml.ScalarEvent():
+                self._refuse_decoration(event)
+                self._put_scalar(event)
+            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+                self._refuse_decoration(event)
+                if len(self._open) == DEPTH_MAX:
+                    self._add(
+                        "E_DOC_DEPTH", f"More than {DEPTH_MAX} lists and mappings stand inside one another.", event
+                    )
+                    return False
+                self._open.append([] if isinstance(event, yaml.SequenceStartEvent) else _Mapping())
+            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
+                done = self._open.pop()
+                self._put(done.value if isinstance(done, _Mapping) else done, event)
+        return len(self.problems) < PROBLEMS_MAX
+
+    def _start_document(self, event: yaml.DocumentStartEvent) -> bool:
+        self._documents += 1
+        if self._documents > 1:
+            self._add("E_DOC_SYNTAX", "A second YAML document starts here.", event, "Write one document only.")
+            return False
+        if event.tags:
+            self._add("E_YAML_TAG", "A %TAG directive is not allowed.", event, "Delete it.")
+        if event.version:
+            self._add("E_DOC_SYNTAX", "A %YAML directive is not allowed.", event, "Delete it.")
+        return True
+
+    def _refuse_decoration(self, event: Any) -> None:
+        if event.anchor is not None:
+            self._add(
+                "E_YAML_ALIAS", f"`&{event.anchor}` is an anchor.", event, "Write the value out where it is used."
+            )
+        if event.tag is not None:
+            self._add("E_YAML_TAG", f"`{event.tag}` is a tag.", event, "Delete it; quote the value if it is text.")
+
+    def _put_scalar(self, event: yaml.ScalarEvent) -> None:
+        """Put a scalar where it belongs; a key is text by the same rule that makes a value text."""
+        wants_key = bool(self._open) and isinstance(self._open[-1], _Mapping) and self._open[-1].wants_key
+        before = len(self.problems)
+        value = self._scalar(event)
+        if wants_key and not isinstance(value, str) and len(self.problems) == before:
+            self._add("E_DOC_SYNTAX", f"The key `{event.value}` is not text.", event, f'Write "{event.value}".')
+        self._put(value, event)
+
+    def _put(self, value: Any, event: yaml.Event) -> None:
+        if not self._open:
+            self.value = value
+            return
+        container = self._open[-1]
+        if isinstance(container, list):
+            container.append(value)
+        elif container.wants_key:
+            container.wants_key = False
+            container.key = value if isinstance(value, str) else None
+            self._check_key(container, value, event)
+        else:
+            container.wants_key = True
+            if container.key is not None:
+                container.value[container.key] = value
+
+    def _check_key(self, container: _Mapping, key: Any, event: yaml.Event) -> None:
+        if isinstance(key, list | dict):
+            self._add("E_DOC_SYNTAX", "A list or mapping stands where a key should be.", event)
+        elif isinstance(key, str) and key in container.value:
+            self._add("E_DOC_DUPLICATE", f"The key `{key}` stands twice in one mapping.", event)
+        elif isinstance(key, str) and len(self._open) == 1:
+            self.key_lines[key] = self._position(event)[0]
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        spelling: str = event.value
+        fault = string_fault(spelling)
+        if fault:
+            self._add(fault[0], fault[1], event)
+            return None
+        if event.style:
+            return spelling
+        if spelling in _WORDS:
+            return _WORDS[spelling]
+        if spelling == "":
+            self._add("E_YAML_AMBIGUOUS", "Nothing is written here.", event, 'Write null, or "" for empty text.')
+            return None
+        return self._plain(spelling, event)
+
+    def _plain(self, spelling: str, event: yaml.ScalarEvent) -> Any:
+        shown = spelling if len(spelling) <= 32 else spelling[:29] + "…"
+        quote = f"If it is text, quote it: '{shown}'."
+        if _NO_NUMBER.fullmatch(spelling):
+            self._add("E_DOC_NUMBER", f"`{shown}` is no number that a plan can hold.", event, quote)
+            return None
+        if _JSON_NUMBER.fullmatch(spelling):
+            number = exact_number(spelling)
+            if number is None:
+                self._add("E_DOC_NUMBER", f"The number {shown} can not be kept exactly.", event, quote)
+                return None
+            canonical = canonical_bytes(number).decode()
+            if canonical != spelling:
+                hint = f"If it is a number, write {canonical}."
+                self._add("E_YAML_AMBIGUOUS", f"`{shown}` may be a number or text.", event, quote, hint)
+            return number
+        if _AMBIGUOUS.fullmatch(spelling):
+            self._add("E_YAML_AMBIGUOUS", f"`{shown}` means different things to different readers.", event, quote)
+            return None
+        return spelling
+
+    def _syntax(self, error: yaml.MarkedYAMLError) -> None:
+        mark = error.problem_mark or error.context_mark
+        line = self.first_line + (mark.line if mark else 0)
+        column = mark.column + 1 if mark else None
+        reason = error.problem or error.context or "it ends too early"
+        # libyaml refuses an escaped half of a surrogate pair itself; everywhere else that is a forbidden character.
+        code = "E_DOC_CONTROL_CHARACTER" if "invalid Unicode character escape" in reason else "E_DOC_SYNTAX"
+        self.problems.add(code, f"This is not YAML: {reason}.", line=line, column=column)
+
+    def _add(self, code: str, detail: str, event: yaml.Event, *hints: str) -> None:
+        line, column = self._position(event)
+        self.problems.add(code, detail, *hints, line=line, column=column)
+
+    def _position(self, event: yaml.Event) -> tuple[int, int]:
+        mark = event.start_mark
+        return (self.first_line + mark.line, mark.column + 1) if mark else (self.first_line, 1)

@@ -1,0 +1,374 @@
+"""The loop: replay → decide → perform → append. Recovery is this same loop started on a non-empty history.
+
+The engine decides nothing. `core.schedule` says what to do; the engine writes the intent, performs it, writes what
+it saw, and looks again. One turn is one durable append: the outcomes that have arrived and the intents that follow
+from them share it. It knows ports, never adapters, and no observer can disturb it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Callable, Coroutine
+from typing import Any, assert_never
+
+import msgspec
+
+from ordain.core import chain
+from ordain.core.canonical import step_key
+from ordain.core.event import (
+    AttemptStarted,
+    ContractSeen,
+    DoubtSettled,
+    Evidence,
+    ExecutorStarted,
+    Outcome,
+    Recorded,
+    RunEnded,
+    RunEvent,
+    RunFinished,
+    Settlement,
+    StepState,
+)
+from ordain.core.model import CallTool, Instant, RunCommand, StepId
+from ordain.core.problem import Refused
+from ordain.core.schedule import (
+    Effect,
+    End,
+    SettleByContract,
+    Start,
+    Stop,
+    Verify,
+    Wake,
+    decide,
+    doubt,
+    ended,
+    judged,
+    looks_first,
+    settled,
+)
+from ordain.core.state import RunState, apply
+from ordain.ports import Append, Clock, Command, Ledger, Observer, Shell, Toolbox, ToolResult
+from ordain.verify import verify
+
+__all__ = ["Engine"]
+
+Report = Callable[[Instant], RunEvent | None]
+"""What a task has seen, to be made into an event against the state as it is when the report is read."""
+
+TAIL_CHARACTERS = 4000
+"""How much of a tool's result is kept in the ledger to be shown; the digest is over all of it."""
+
+
+class Engine:
+    """Carries out one run. Hold the writer lock while using it."""
+
+    def __init__(
+        self,
+        state: RunState,
+        head: str,
+        *,
+        ledger: Ledger,
+        shell: Shell,
+        toolbox: Toolbox,
+        clock: Clock,
+        observers: tuple[Observer, ...] = (),
+    ) -> None:
+        self._state = state
+        self._head = head
+        self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
+        self._tools = toolbox.definitions()
+        self._observers = observers
+        self._stream = f"run/{state.run_id}"
+        self._batch: list[RunEvent] = []
+        self._after_flush: list[Callable[[], None]] = []
+        self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
+        self._mailbox: asyncio.Queue[Report] = asyncio.Queue()
+        self._stopping = False
+        self._now = clock.now()
+        """The instant of this turn: everything folded and appended in it bears this time."""
+
+    def stop(self) -> None:
+        """Begin nothing more; let what is under way end and be recorded."""
+        self._stopping = True
+        self._mailbox.put_nowait(lambda now: None)
+
+    async def carry_out(self, pid: int, boot_id: str) -> RunState:
+        """Work until the run has finished, waits for a person, or was told to stop. Raises Refused when the ledger
+        cannot be written or another executor has taken over; everything under way is ended first."""
+        timer: asyncio.Task[None] | None = None
+        try:
+            self._take_over(pid, boot_id)
+            while True:
+                effects = () if self._stopping else decide(self._state, self._now)
+                begin = [effect for effect in effects if self._is_new(effect)]
+                self._intend(begin)
+                await self._flush()
+                for effect in begin:
+                    self._perform(effect)
+                if timer is not None:
+                    timer.cancel()
+                    timer = None
+                wake = next((effect.at for effect in effects if isinstance(effect, Wake)), None)
+                if wake is not None:
+                    timer = asyncio.create_task(self._ring(wake))
+                elif not self._under_way and self._mailbox.empty():
+                    return self._state
+                await self._collect()
+        finally:
+            if timer is not None:
+                timer.cancel()
+            await self._end_everything()
+
+    # --- Recovery ------------------------------------------------------------------------------------------------
+
+    def _take_over(self, pid: int, boot_id: str) -> None:
+        """Claim the run, kill what a dead executor left running, and face every step that was begun and not ended."""
+        self._shell.sweep(f"{self._state.run_id}/")
+        self._fold(ExecutorStarted(epoch=self._state.epoch + 1, pid=pid, boot_id=boot_id))
+        for step_id in list(self._state.active):
+            if self._state.steps[step_id].state is not StepState.RUNNING:
+                continue  # a crash while verifying just verifies again
+            found = doubt(self._state, step_id, self._tools)
+            self._fold(found)
+            if found.settle is Settlement.AGAIN:
+                self._fold(DoubtSettled(step=step_id, attempt=found.attempt, to=StepState.PENDING, reason=found.reason))
+
+    # --- One turn ------------------------------------------------------------------------------------------------
+
+    def _is_new(self, effect: Effect) -> bool:
+        match effect:
+            case Start(step=step):
+                return ("start", step) not in self._under_way
+            case Verify(step=step):
+                return ("verify", step) not in self._under_way
+            case SettleByContract(step=step):
+                return ("settle", step) not in self._under_way
+            case Stop(step=step):
+                task = self._under_way.get(("start", step))
+                return task is not None and not task.cancelling()
+            case End():
+                return True
+            case Wake():
+                return False
+            case _:
+                assert_never(effect)
+
+    def _intend(self, effects: list[Effect]) -> None:
+        """Put the intents of these effects into the batch that is about to become durable."""
+        for effect in effects:
+            match effect:
+                case Start(step=step_id):
+                    state, step = self._state, self._state.step(effect.step)
+                    key = step_key(state.workspace_id, state.run_id, step_id, step.action)
+                    attempt = state.steps[step_id].attempts + 1
+                    self._fold(AttemptStarted(step=step_id, attempt=attempt, key=key))
+                case End(status=status):
+                    self._fold(RunFinished(status=status))
+                case _:
+                    pass
+
+    def _fold(self, event: RunEvent) -> None:
+        apply(self._state, event, self._now)
+        self._batch.append(event)
+
+    async def _flush(self) -> None:
+        """Make the batch durable in one append, then tell observers and whoever waits for it."""
+        if not self._batch:
+            return
+        events, self._batch = tuple(self._batch), []
+        waiters, self._after_flush = self._after_flush, []
+        first = isinstance(events[0], ExecutorStarted)
+        epoch = self._state.epoch
+        expected = self._state.size - len(events)
+        append = Append(
+            stream=self._stream,
+            expected=expected,
+            events=events,
+            epoch=None if first else epoch,
+            new_epoch=epoch if first else None,
+        )
+        recorded = await self._append(append)
+        self._head = recorded[len(events) - 1].head
+        for wake in waiters:
+            wake()
+        for one in recorded[: len(events)]:
+            for observe in self._observers:
+                with contextlib.suppress(Exception):
+                    observe(one)
+
+    async def _append(self, append: Append) -> tuple[Recorded, ...]:
+        """Append a batch; the one that finishes the run carries the lineage's commitment to this chain's head."""
+        last = append.events[-1]
+        if not isinstance(last, RunFinished):
+            return await self._ledger.append(self._now, append)
+        head = bytes.fromhex(self._head)
+        for seq, event in enumerate(append.events, start=append.expected + 1):
+            head = chain.extend(head, chain.encode(self._stream, seq, self._now, event))
+        committed = RunEnded(run_id=self._state.run_id, status=last.status, head=head.hex())
+        lineage = self._state.lineage
+        while True:
+            size = len(self._ledger.read(lineage))
+            try:
+                ending = Append(stream=lineage, expected=size, events=(committed,))
+                return await self._ledger.append(self._now, append, ending)
+            except Refused as refused:
+                # Somebody prepared or approved this plan again just now: only the lineage moved on, so try again.
+                if refused.problems[0].code != "E_LEDGER_CONFLICT" or len(self._ledger.read(lineage)) == size:
+                    raise
+
+    # --- Performing ----------------------------------------------------------------------------------------------
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Start(step=step):
+                self._begin(("start", step), self._attempt(step))
+            case Verify(step=step):
+                self._begin(("verify", step), self._verify(step))
+            case SettleByContract(step=step):
+                self._begin(("settle", step), self._settle(step))
+            case Stop(step=step):
+                self._under_way[("start", step)].cancel()
+            case Wake() | End():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _begin(self, key: tuple[str, StepId], work: Coroutine[Any, Any, Report]) -> None:
+        async def report() -> None:
+            try:
+                seen = await work
+            except Exception as error:  # a bug in an adapter: it ends the loop, not just this task
+                seen = _raising(error)
+            finally:
+                # Before the report is read, so that the same step can begin again in that very turn.
+                del self._under_way[key]
+            self._mailbox.put_nowait(seen)
+
+        self._under_way[key] = asyncio.create_task(report())
+
+    async def _attempt(self, step_id: StepId) -> Report:
+        """One attempt: look at the contract first where that can settle a doubt later, then the effect."""
+        step, record = self._state.step(step_id), self._state.steps[step_id]
+        started = self._clock.now()
+        stopped = False
+        try:
+            if step.verification is not None and looks_first(step, self._tools):
+                seen = await verify(
+                    step.verification, shell=self._shell, limits=self._state.limits_in_force, mark=self._mark(step_id)
+                )
+                await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen))
+            outcome = await self._effect(step_id)
+        except asyncio.CancelledError:
+            if self._state.aborted_by is None:
+                raise  # the executor itself is being ended: no outcome was seen, and none is claimed
+            stopped = True
+            duration = self._clock.now() - started
+            outcome = Outcome(duration_ms=duration, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
+        return lambda now: ended(self._state, step_id, outcome, now, stopped=stopped)
+
+    async def _effect(self, step_id: StepId) -> Outcome:
+        step, limits = self._state.step(step_id), self._state.limits_in_force
+        timeout_ms = step.timeout_ms or self._state.plan.timeout_ms or limits.step_timeout_ms
+        key = step_key(self._state.workspace_id, self._state.run_id, step_id, step.action)
+        match step.action:
+            case RunCommand(command=text):
+                names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step_id, "ORDAIN_STEP_KEY": key}
+                env = self._shell.environment(limits.env) | names
+                command = Command(text=text, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id))
+                finished = await self._shell.run(command)
+                error, detail = None, ""
+                if finished.timed_out:
+                    error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
+                elif finished.fault is not None:
+                    error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
+                elif finished.signal is not None:
+                    error, detail = "F_STEP_FAILED", f"killed by signal {finished.signal}"
+                elif finished.exit_code != 0:
+                    error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
+                return Outcome(
+                    duration_ms=finished.duration_ms,
+                    exit_code=finished.exit_code,
+                    error=error,
+                    detail=detail,
+                    output_tail=finished.output_tail,
+                    output_bytes=finished.output_bytes,
+                    output_sha256=finished.output_sha256,
+                    leftovers=finished.leftovers,
+                )
+            case CallTool(tool=tool, args=args):
+                started = self._clock.now()
+                try:
+                    async with asyncio.timeout(timeout_ms / 1000):
+                        result = await self._toolbox.call(tool, args, key)
+                except TimeoutError:
+                    result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
+                text = result.value if isinstance(result.value, str) else msgspec.json.encode(result.value).decode()
+                data = text.encode()
+                return Outcome(
+                    duration_ms=self._clock.now() - started,
+                    error=result.error,
+                    detail=result.detail,
+                    output_tail="" if result.error else text[-TAIL_CHARACTERS:],
+                    output_bytes=0 if result.error else len(data),
+                    output_sha256="" if result.error else hashlib.sha256(data).hexdigest(),
+                )
+            case _:
+                assert_never(step.action)
+
+    async def _verify(self, step_id: StepId) -> Report:
+        evidence = await self._contract(step_id)
+        return lambda now: judged(self._state, step_id, evidence, now)
+
+    async def _settle(self, step_id: StepId) -> Report:
+        evidence = await self._contract(step_id)
+        return lambda now: settled(self._state, step_id, evidence)
+
+    async def _contract(self, step_id: StepId) -> Evidence:
+        verification = self._state.step(step_id).verification
+        assert verification is not None
+        limits = self._state.limits_in_force
+        return await verify(verification, shell=self._shell, limits=limits, mark=self._mark(step_id))
+
+    def _mark(self, step_id: StepId) -> str:
+        return f"{self._state.run_id}/{step_id}/{self._state.steps[step_id].attempts}"
+
+    async def _record(self, event: RunEvent) -> None:
+        """From inside a task: have the loop record this event, and go on only when it is durable."""
+        durable = asyncio.get_running_loop().create_future()
+
+        def report(now: Instant) -> RunEvent:
+            self._after_flush.append(lambda: None if durable.done() else durable.set_result(None))
+            return event
+
+        self._mailbox.put_nowait(report)
+        await durable
+
+    async def _collect(self) -> None:
+        """Wait for at least one report and fold everything that has arrived."""
+        reports = [await self._mailbox.get()]
+        while not self._mailbox.empty():
+            reports.append(self._mailbox.get_nowait())
+        self._now = self._clock.now()
+        for report in reports:
+            event = report(self._now)
+            if event is not None:
+                self._fold(event)
+
+    async def _ring(self, at: Instant) -> None:
+        await self._clock.sleep_until(at)
+        self._mailbox.put_nowait(lambda now: None)
+
+    async def _end_everything(self) -> None:
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _raising(error: Exception) -> Report:
+    def report(now: Instant) -> RunEvent:
+        raise error
+
+    return report

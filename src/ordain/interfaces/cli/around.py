@@ -1,0 +1,79 @@
+"""The commands around plans: init, trust, explain."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from ordain.core.codes import PAGES
+from ordain.core.problem import Problem, Refused, closest, refuse
+from ordain.documents.configuration import CONFIGURATION_FILE, TEMPLATE
+from ordain.interfaces import render
+from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command
+
+__all__ = ["explain", "init", "trust"]
+
+
+@command()
+def init(session: Session) -> int:
+    """Make the current directory a workspace: write an ordain.toml that lists every setting with its default.
+
+    Nothing that is there is overwritten. Example: ordain init
+    """
+    target = Path(click.get_current_context().find_root().obj or ".") / CONFIGURATION_FILE
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    except FileExistsError:
+        raise refuse("E_CONFIG", f"{target} is there already; it was left as it is.", command="ordain trust") from None
+    except OSError as error:
+        raise refuse("E_CONFIG", f"{target} cannot be written: {os.strerror(error.errno or 0).lower()}.") from error
+    with os.fdopen(descriptor, "w") as file:
+        file.write(TEMPLATE)
+    following = ["ordain run DOCUMENT", "ordain trust"]
+    if session.json:
+        session.answer({"written": str(target)}, next_=following)
+    else:
+        session.say([f"Wrote {target}: every setting, at its default. After you change it: ordain trust"])
+    return FINE
+
+
+@command()
+def trust(session: Session) -> int:
+    """Let ordain.toml count as it stands. An agent can edit that file, so only a person at a terminal can trust it.
+
+    Example: ordain trust
+    """
+    session.needs_person("trust a configuration", "ordain trust")
+    if session.json:
+        session.run(session.app.trust(session.by))  # refused: the robots' channel can only ask
+        return WAITING
+    text = session.app.configuration()
+    if text is not None:
+        session.page([f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""])
+        typed = click.prompt("Let this configuration count? Type yes", default="no", show_default=False)
+        if typed.strip().lower() != "yes":
+            session.say(["Not trusted; the defaults apply."])
+            return REFUSED
+    digest = session.run(session.app.trust(session.by))
+    session.say([f"Trusted as {digest}. Any change to the file needs trusting again."])
+    return FINE
+
+
+@command()
+@click.argument("code")
+def explain(session: Session, code: str) -> int:
+    """Show the page about a problem's code.
+
+    Example: ordain explain E_CONTRACT_VACUOUS
+    """
+    page = PAGES.get(code.upper())
+    if page is None:
+        problem = Problem(code="E_CODE_UNKNOWN", detail=f"There is no code {code}.", hints=closest(code.upper(), PAGES))
+        raise Refused([problem])
+    if session.json:
+        session.answer({"code": code.upper(), "summary": page.summary, "meaning": page.meaning, "remedy": page.remedy})
+    else:
+        session.say([session.style.bold(f"{code.upper()}: {page.summary}"), "", page.meaning, "", page.remedy])
+    return FINE

@@ -1,0 +1,74 @@
+"""The command line: a table of commands, each loaded only when it is used, so that `ordain --version` is instant."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from ordain import __version__
+
+__all__ = ["main"]
+
+_GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Every day": {
+        "run": ("running", "Check, preview, approve, carry out and watch a document, in one command."),
+        "lint": ("planning", "Everything wrong with documents, with the lines."),
+        "show": ("planning", "What a document, plan or run means and how it stands."),
+        "prepare": ("planning", "Check a document and store its plan, to be approved and started."),
+        "approve": ("planning", "Permit one run of exactly this plan. For people at a terminal."),
+        "commit": ("running", "Start the approved run."),
+        "status": ("running", "What runs, what waits for whom."),
+        "answer": ("running", "Decide what a run asks a person. For people at a terminal."),
+        "resume": ("running", "Go on with what stopped."),
+    },
+    "Runs": {"log": ("running", "The ledger's events about a plan or a run.")},
+    "Around": {
+        "init": ("around", "Make this directory a workspace with its own settings."),
+        "trust": ("around", "Let ordain.toml count as it stands. For people at a terminal."),
+        "explain": ("around", "The page about a problem's code."),
+    },
+}
+
+
+class _LazyGroup(click.Group):
+    """Knows every command's name and one line about it; imports its module when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for group in _GROUPS.values() for name in group]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for group in _GROUPS.values():
+            if cmd_name in group:
+                module = importlib.import_module(f"ordain.interfaces.cli.{group[cmd_name][0]}")
+                command: click.Command = getattr(module, cmd_name)
+                return command
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, group in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, line) for name, (_, line) in group.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and self.get_command(ctx, args[0]) is None:
+            from ordain.core.problem import closest
+
+            hint = " ".join(closest(args[0], self.list_commands(ctx)))
+            ctx.fail(f"There is no command `{args[0]}`. {hint}".rstrip())
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="ordain", message="%(prog)s %(version)s")
+@click.option("-C", "--workspace", metavar="DIR", help="The workspace; default: found from the current directory.")
+@click.pass_context
+def main(ctx: click.Context, workspace: str | None) -> None:
+    """Plan/apply for AI agents: see exactly what will happen, approve exactly that, and let only evidence say it is
+    done.
+
+    Start with: ordain run DOCUMENT
+    """
+    ctx.obj = workspace

@@ -1,0 +1,171 @@
+"""The commands about plans: lint, show, prepare, approve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from ordain.core.problem import refuse
+from ordain.core.report import Approved, Prepared, Review
+from ordain.interfaces import render
+from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document
+from ordain.records import short_id
+
+__all__ = ["approve", "ask_approval", "lint", "prepare", "prepared_value", "show"]
+
+
+@command()
+@click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT…")
+@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+def lint(session: Session, documents: tuple[str, ...], strict: bool) -> int:
+    """Check documents: everything wrong, with the line and the fix. Writes nothing.
+
+    Example: ordain lint fix.plan.md
+    """
+    reports = []
+    for path in documents:
+        data, name = read_document(session, path)
+        reports.append(session.app.lint(data, name))
+    problems = [problem for report in reports for problem in report.problems]
+    bad = any(not report.good for report in reports) or (strict and bool(problems))
+    if session.json:
+        values = [
+            {key: value for key, value in msgspec.to_builtins(report).items() if key != "problems"}
+            for report in reports
+        ]
+        data_value = values[0] if len(values) == 1 else values
+        if bad:
+            session.refused(problems, data_value)
+        else:
+            following = [f"ordain run {documents[0]}", f"ordain prepare {documents[0]}"]
+            session.answer(data_value, problems=problems, next_=following)
+    else:
+        for report in reports:
+            session.say(render.lint_lines(report, session.style))
+    return REFUSED if bad else FINE
+
+
+@command()
+@click.argument("what", metavar="DOCUMENT|PLAN|RUN")
+@click.option("--quiet", "detail", flag_value="quiet", help="Only steps and states.")
+@click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
+@click.option("--verbose", "detail", flag_value="verbose", help="Everything, defaults too.")
+def show(session: Session, what: str, detail: str) -> int:
+    """Show what a document or plan would do, or how a run stands.
+
+    Example: ordain show fix.plan.md
+    """
+    if what.upper().startswith("RUN-"):
+        report = session.app.run(what)
+        if session.json:
+            session.answer(msgspec.to_builtins(report))
+        else:
+            session.say(render.run_lines(report, session.style))
+        return FINE
+    review = _review(session, what)
+    if session.json:
+        session.answer(review_value(review), problems=review.notices)
+    else:
+        session.say(render.review_lines(review, session.style, detail=detail))
+    return FINE
+
+
+def _review(session: Session, what: str) -> Review:
+    """A review of a file when there is one by that name, else of a stored plan."""
+    if what == "-" or Path(what).exists():
+        data, name = read_document(session, what)
+        return session.app.review_document(data, name)
+    if what.endswith((".md", ".markdown", ".yaml", ".yml", ".json")):
+        raise refuse("E_DOC_NOT_FOUND", f"There is no document {what}.")
+    return session.app.review(what)
+
+
+@command()
+@click.argument("document")
+def prepare(session: Session, document: str) -> int:
+    """Check a document, store its plan, and show what it will do. What was stored is what can be approved and run.
+
+    Example: ordain prepare fix.plan.md
+    """
+    data, name = read_document(session, document)
+    prepared = session.run(session.app.prepare(data, name, session.by))
+    if session.json:
+        session.answer(
+            prepared_value(prepared),
+            problems=prepared.review.notices,
+            next_=[prepared.approval_command or prepared.commit_command],
+        )
+    else:
+        session.say(render.review_lines(prepared.review, session.style))
+        session.say(["", f"Stored as {prepared.lineage}, good until {render.instant(prepared.expires_at)}. Next:"])
+        session.say([f"  → {session.style.bold(prepared.approval_command or prepared.commit_command)}"])
+    return FINE
+
+
+@command()
+@click.argument("plan")
+@click.option("--start", is_flag=True, help="Begin the run at once.")
+def approve(session: Session, plan: str, start: bool) -> int:
+    """Permit one run of exactly this plan, in this workspace, as things stand. Only a person at a terminal can.
+
+    Example: ordain approve 4f2a9c01b7de --start
+    """
+    session.needs_person("approve a plan", f"ordain approve {plan}")
+    review = session.app.review(plan)
+    if session.json:
+        session.run(session.app.approve(plan, session.by))  # refused: the robots' channel can only ask
+        return WAITING
+    if not ask_approval(session, review):
+        session.say(["Not approved; nothing was recorded."])
+        return REFUSED
+    if start:
+        from ordain.interfaces.cli.running import approve_and_start
+
+        return approve_and_start(session, review)
+    approved: Approved = session.run(session.app.approve(review.plan_id, session.by))
+    session.say([f"Approved as {approved.approval_id}, to be started by {render.instant(approved.expires_at)}. Next:"])
+    session.say([f"  → {session.style.bold(approved.commit_command)}"])
+    return FINE
+
+
+def ask_approval(session: Session, review: Review) -> bool:
+    """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand."""
+    session.page([*render.review_lines(review, session.style), ""])
+    short = short_id(review.plan_id)
+    try:
+        if review.small:
+            typed = click.prompt(f"Approve {short} and let it run as shown? Type yes", default="no", show_default=False)
+            return bool(typed.strip().lower() == "yes")
+        typed = click.prompt(f"To approve, type the plan's short id ({short})", default="", show_default=False)
+        return bool(typed.strip() == short)
+    except click.Abort:
+        session.say([""])
+        return False
+
+
+def review_value(review: Review) -> dict[str, object]:
+    """A review as robots get it."""
+    value: dict[str, object] = msgspec.to_builtins(review)
+    value.pop("notices", None)
+    value["plan"] = {
+        **msgspec.to_builtins(review.plan),
+        "plan_id": review.plan_id,
+    }
+    return value
+
+
+def prepared_value(prepared: Prepared) -> dict[str, object]:
+    """A prepared plan as robots get it: the fields of the first seed's robot mode, and ours."""
+    value = review_value(prepared.review)
+    value["approval"] = None
+    if prepared.approval_command is not None:
+        value["approval"] = {
+            "request": prepared.lineage,
+            "expires_at": prepared.expires_at,
+            "command": prepared.approval_command,
+        }
+    value["commit_command"] = prepared.commit_command
+    value["expires_at"] = prepared.expires_at
+    return value

@@ -1,0 +1,205 @@
+"""What every command shares: opening the workspace, showing a result in one of two forms, and the exit status.
+
+Exit status: 0 fine · 1 failed after something ran · 2 refused, nothing done · 3 waiting for a person · 70 our bug ·
+130 interrupted (resume works).
+"""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from ordain.app import App
+from ordain.assemble import open_workspace
+from ordain.core.approval import Channel, Principal
+from ordain.core.problem import Problem, Refused, refuse
+from ordain.interfaces import render, robot
+
+__all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "read_document"]
+
+FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
+
+T = TypeVar("T")
+
+
+class Session:
+    """One command: its workspace, who calls, and how it answers."""
+
+    def __init__(self, workspace: str | None, *, as_json: bool) -> None:
+        self.json = as_json
+        self.app: App = open_workspace(workspace or ".", exact=workspace is not None)
+        self.terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        self._started = time.monotonic()
+        self._wrote = False
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self.style = render.Style(colour)
+
+    @property
+    def by(self) -> Principal:
+        """Who calls. JSON is the robots' channel, whoever typed it."""
+        try:
+            name = getpass.getuser()
+        except (OSError, KeyError):
+            name = f"uid {os.getuid()}"
+        return Principal(name=name, channel=Channel.ROBOT if self.json else Channel.TERMINAL)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry out a verb that writes.
+
+        The first Ctrl-C lets what is under way end and be recorded; the second ends it at once, and what was under way
+        is in doubt until `ordain resume` has looked at it.
+        """
+        import asyncio  # most commands only look, and start faster without it
+
+        async def whole() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            loop = asyncio.get_running_loop()
+            asked = False
+
+            def interrupt() -> None:
+                nonlocal asked
+                if asked or not self.app.stop():
+                    task.cancel()
+                else:
+                    click.echo("stopping when what is under way has ended; once more to end it now", err=True)
+                asked = True
+
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                loop.add_signal_handler(number, interrupt)
+            try:
+                return await work
+            except asyncio.CancelledError:
+                raise KeyboardInterrupt from None
+
+        self._wrote = True
+        return asyncio.run(whole())
+
+    def close(self) -> None:
+        """Let go of the ledger; a command that only looked has nothing to let go of."""
+        if self._wrote:
+            import asyncio
+
+            asyncio.run(self.app.close())
+
+    def say(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            click.echo(line)
+
+    def page(self, lines: Sequence[str]) -> None:
+        """Show everything to its end before anything is asked: through a pager when it is longer than the screen."""
+        if self.terminal and len(lines) > shutil.get_terminal_size().lines - 2:
+            click.echo_via_pager("\n".join(lines) + "\n", color=True)
+        self.say(lines)
+
+    def answer(self, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = ()) -> None:
+        """The one JSON document of a verb that went well."""
+        self._write(data, problems, None, next_)
+
+    def refused(self, problems: Sequence[Problem], data: Any = None) -> None:
+        """A refusal, in whichever form the caller wants."""
+        errors = [problem for problem in problems if not problem.code.startswith("W_")] or list(problems)
+        if self.json:
+            commands = [problem.command for problem in problems if problem.command is not None]
+            self._write(data, problems, errors[0], commands)
+        else:
+            for line in render.problem_lines(problems, self._error_style()):
+                click.echo(line, err=True)
+
+    def notices(self, problems: Sequence[Problem]) -> None:
+        """Warnings beside a result; in JSON they are in the document."""
+        if not self.json:
+            for line in render.problem_lines(problems, self._error_style()):
+                click.echo(line, err=True)
+
+    def needs_person(self, verb: str, command_line: str) -> None:
+        """Refuse to ask where nobody can answer: no prompt without a terminal."""
+        if not self.json and not self.terminal:
+            problem = Problem(
+                code="E_APPROVAL_CHANNEL",
+                detail=f"Only a person at a terminal can {verb}, and this is not one.",
+                command=command_line,
+            )
+            self.refused([problem])
+            leave(WAITING)
+
+    def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
+        elapsed = round((time.monotonic() - self._started) * 1000)
+        document = robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed)
+        click.echo(document.decode())
+
+    def _error_style(self) -> render.Style:
+        return self.style if sys.stderr.isatty() else render.Style(False)
+
+
+def leave(status: int) -> NoReturn:
+    raise SystemExit(status)
+
+
+def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
+    """A click command whose body gets a Session and returns an exit status; refusals and bugs are handled here."""
+
+    def wrap(body: Callable[..., int]) -> click.Command:
+        @functools.wraps(body)
+        def whole(*args: Any, as_json: bool, output_format: str | None, **options: Any) -> None:
+            context = click.get_current_context()
+            as_json = as_json or output_format == "json"
+            try:
+                session = Session(context.find_root().obj, as_json=as_json)
+                leave(_guarded(session, body, *args, **options))
+            except BrokenPipeError:
+                sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
+                leave(FAILED)
+
+        whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
+        whole = click.option("--format", "output_format", type=click.Choice(["text", "json"]), hidden=True)(whole)
+        made: click.Command = click.command(**settings)(whole)
+        return made
+
+    return wrap
+
+
+def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: Any) -> int:
+    try:
+        return body(session, *args, **options)
+    except Refused as refused:
+        session.refused(refused.problems)
+        waiting = all(problem.code == "E_APPROVAL_CHANNEL" for problem in refused.problems)
+        return WAITING if waiting else REFUSED
+    except KeyboardInterrupt:
+        click.echo("interrupted; nothing that was recorded is lost", err=True)
+        return INTERRUPTED
+    except (click.exceptions.Exit, click.ClickException, SystemExit, BrokenPipeError):
+        raise
+    except Exception as error:
+        import traceback
+
+        traceback.print_exc()
+        detail = f"{type(error).__name__}: {error}"
+        session.refused([Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))])
+        return BUG
+    finally:
+        session.close()
+
+
+def read_document(session: Session, path: str) -> tuple[bytes, str]:
+    """The bytes of a document, and the name it is known by: relative to the workspace where it lies in it."""
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be read: {reason}.") from error
+    real = os.path.realpath(path)
+    root = session.app.workspace_path
+    name = os.path.relpath(real, root) if real.startswith(root.rstrip("/") + "/") else real
+    return data, "standard input" if path == "-" else name

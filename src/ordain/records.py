@@ -1,0 +1,146 @@
+"""What the ledger says, found and folded: from the name a person typed to the state of a plan or a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ordain.core.canonical import plan_from_bytes
+from ordain.core.event import ConfigTrusted, Event, LineageEvent, Recorded, RunEvent, RunOpened, WorkspaceOpened
+from ordain.core.lineage import PlanState, apply_lineage
+from ordain.core.model import Instant, Plan, PlanId, RunId
+from ordain.core.problem import Refused, refuse
+from ordain.core.state import RunState, apply
+from ordain.ports import Append, Ledger
+
+__all__ = ["WORKSPACE_STREAM", "Records", "lineage_id", "short_id", "stored_plan"]
+
+WORKSPACE_STREAM = "workspace"
+
+
+class Records:
+    """Questions to one ledger. Writes only facts that are true whatever else was recorded meanwhile."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    # --- Finding ---------------------------------------------------------------------------------------------------
+
+    def find_plan(self, ref: str) -> str:
+        """The lineage a person means: by plan id, plan hash, any unambiguous 8 hex digits of it, or lineage id."""
+        if ref.upper().startswith("PLAN-"):
+            found = list(self._ledger.streams("lineage/" + ref.upper()))
+        else:
+            digits = ref.removeprefix("plan:").removeprefix("sha256:").lower()
+            if len(digits) < 8 or not all(digit in "0123456789abcdef" for digit in digits):
+                raise refuse(
+                    "E_PLAN_NOT_FOUND",
+                    f"`{ref}` is not the name of a plan.",
+                    "Give at least 8 hex digits of its id, or PLAN-…; a document is stored first by `ordain prepare`.",
+                    command="ordain status",
+                )
+            found = [stream for _, stream in self._ledger.lookup("plan:" + digits)]
+        if not found:
+            raise refuse("E_PLAN_NOT_FOUND", f"No plan `{ref}` is known here.", command="ordain status")
+        if len(found) > 1:
+            raise refuse("E_PLAN_AMBIGUOUS", f"`{ref}` fits {len(found)} plans.", "Give more digits.")
+        return found[0]
+
+    def lineage_of(self, plan_id: PlanId) -> str | None:
+        """The lineage that holds exactly this plan, if it was ever prepared."""
+        return next((stream for name, stream in self._ledger.lookup(plan_id) if name == plan_id), None)
+
+    def find_run(self, ref: str) -> RunId:
+        """The run a person means, by any unambiguous beginning of its id."""
+        found = self._ledger.lookup(ref.upper()) if ref.upper().startswith("RUN-") else ()
+        if not found:
+            raise refuse("E_RUN_NOT_FOUND", f"No run `{ref}` is known here.", command="ordain status")
+        if len(found) > 1:
+            raise refuse("E_RUN_AMBIGUOUS", f"`{ref}` fits {len(found)} runs.", "Give more letters.")
+        return RunId(found[0][0])
+
+    def only_open_run(self) -> RunId:
+        """The one run that has not ended."""
+        runs = [run_id for stream in self.lineages() if (run_id := self.lineage(stream).open_run)]
+        if not runs:
+            raise refuse("E_RUN_NOT_FOUND", "No run of this workspace is waiting to go on.", command="ordain status")
+        if len(runs) > 1:
+            raise refuse(
+                "E_RUN_AMBIGUOUS",
+                f"{len(runs)} runs have not ended: {', '.join(runs)}.",
+                command=f"ordain resume {runs[-1]}",
+            )
+        return runs[0]
+
+    # --- Folding ---------------------------------------------------------------------------------------------------
+
+    def lineages(self) -> Sequence[str]:
+        """Every lineage's stream, oldest first."""
+        return self._ledger.streams("lineage/")
+
+    def lineage(self, stream: str) -> PlanState:
+        """One plan through its life."""
+        state = PlanState()
+        for recorded in self._ledger.read(stream):
+            assert isinstance(recorded.event, LineageEvent)
+            apply_lineage(state, recorded.event)
+        return state
+
+    def run(self, run_id: RunId) -> tuple[RunState, PlanId, str]:
+        """A run's state, its plan's id, and the head of its chain."""
+        events = self._ledger.read(f"run/{run_id}")
+        opened = events[0].event
+        assert isinstance(opened, RunOpened)
+        state = RunState(stored_plan(self.lineage(opened.lineage)))
+        for recorded in events:
+            assert isinstance(recorded.event, RunEvent)
+            apply(state, recorded.event, recorded.at)
+        return state, opened.plan_id, events[-1].head
+
+    def events(self, *streams: str) -> tuple[Recorded, ...]:
+        """The events of these streams, by time."""
+        found = [recorded for stream in streams for recorded in self._ledger.read(stream)]
+        return tuple(sorted(found, key=lambda recorded: recorded.at))
+
+    def workspace_id(self) -> str | None:
+        """The id minted for this workspace, if it was ever used."""
+        for recorded in self._ledger.read(WORKSPACE_STREAM)[:1]:
+            if isinstance(recorded.event, WorkspaceOpened):
+                return recorded.event.workspace.id
+        return None
+
+    def trusted_digest(self) -> str | None:
+        """The digest of the configuration a person trusted last."""
+        trusted = None
+        for recorded in self._ledger.read(WORKSPACE_STREAM):
+            if isinstance(recorded.event, ConfigTrusted):
+                trusted = recorded.event.digest
+        return trusted
+
+    # --- Writing ---------------------------------------------------------------------------------------------------
+
+    async def note(self, stream: str, event: Event, at: Instant) -> None:
+        """Append one event that is true whatever else was recorded meanwhile."""
+        while True:
+            size = len(self._ledger.read(stream))
+            try:
+                await self._ledger.append(at, Append(stream=stream, expected=size, events=(event,)))
+                return
+            except Refused as refused:
+                if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                    raise
+
+
+def stored_plan(state: PlanState) -> Plan:
+    """The plan decoded from the very bytes that were hashed."""
+    assert state.prepared is not None
+    return plan_from_bytes(bytes(state.prepared.plan))
+
+
+def short_id(identity: PlanId) -> str:
+    """The form of a plan id that people type: the first 12 hex digits."""
+    return identity.removeprefix("plan:")[:12]
+
+
+def lineage_id(stream: str) -> str:
+    """The name of a lineage, from its stream."""
+    return stream.removeprefix("lineage/")

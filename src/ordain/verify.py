@@ -1,0 +1,56 @@
+"""The harness: runs contracts and returns what it saw. The only code that can say a step passed its contract.
+
+A contract comes from the approved bytes, runs in its own session with an environment from an allow-list, and is judged
+by the operating system's exit status alone: nothing that it prints, and nothing an agent wrote, counts.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from ordain.core.event import Evidence, Limits, Verdict
+from ordain.core.model import Verification
+from ordain.ports import Command, Finished, Shell
+
+__all__ = ["judge", "verify"]
+
+
+async def verify(verification: Verification, *, shell: Shell, limits: Limits, mark: str) -> Evidence:
+    """Run a step's contract once and judge it."""
+    finished = await shell.run(
+        Command(
+            text=verification.strategy.command,
+            env=shell.environment(limits.env),
+            timeout_ms=verification.timeout_ms or limits.contract_timeout_ms,
+            mark=mark,
+        )
+    )
+    verdict, detail = judge(finished, verification.strategy.exit_code)
+    return Evidence(
+        verdict=verdict,
+        duration_ms=finished.duration_ms,
+        exit_code=finished.exit_code,
+        detail=detail,
+        output_tail=finished.output_tail,
+        output_bytes=finished.output_bytes,
+        output_sha256=finished.output_sha256,
+    )
+
+
+def judge(finished: Finished, expected: int) -> tuple[Verdict, str]:
+    """The verdict on a finished contract: held or broken by its exit status, inconclusive when it has none to go by."""
+    if finished.fault is not None:
+        return Verdict.INCONCLUSIVE, f"could not be started: {finished.fault}"
+    if finished.timed_out:
+        return Verdict.INCONCLUSIVE, f"timed out after {finished.duration_ms / 1000:.1f} s"
+    if finished.signal is not None:
+        return Verdict.INCONCLUSIVE, f"killed by {signal.Signals(finished.signal).name}"
+    if finished.exit_code == expected:
+        return Verdict.HELD, ""
+    if finished.exit_code == 128 + signal.SIGPIPE:
+        # Under pipefail the writer of `… | grep -q x` dies of SIGPIPE when grep has seen enough: not a failed check.
+        return Verdict.INCONCLUSIVE, "a command in a pipe died of SIGPIPE; write `grep x >/dev/null` for `grep -q x`"
+    if finished.exit_code in (126, 127):
+        return Verdict.BROKEN, f"exit status {finished.exit_code}: a program was not found or could not be run"
+    wanted = f", wanted {expected}" if expected else ""
+    return Verdict.BROKEN, f"exit status {finished.exit_code}{wanted}"

@@ -1,0 +1,260 @@
+"""What every ledger promises, asked of each adapter. A new adapter joins by adding its factory to `LEDGERS`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ordain.adapters.memory_ledger import MemoryLedger
+from ordain.adapters.sqlite_ledger import SqliteLedger
+from ordain.core import chain
+from ordain.core.approval import Channel, Principal
+from ordain.core.event import AttemptStarted, Event, Limits, PlanPrepared, Recorded, RunOpened
+from ordain.core.model import Abort, Instant, PlanId, RunId, StepId
+from ordain.core.problem import Refused
+from ordain.ports import Append, Ledger
+
+LEDGERS: dict[str, Callable[[Path], Ledger]] = {
+    "memory": lambda _: MemoryLedger(),
+    "sqlite": lambda folder: SqliteLedger.open(folder / "ledger.db"),
+}
+AT = Instant(1_700_000_000_000)
+ANA = Principal(name="ana", channel=Channel.TERMINAL)
+
+
+@pytest.fixture(params=LEDGERS)
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
+    made = LEDGERS[request.param](tmp_path)
+    yield made
+    asyncio.run(made.close())
+
+
+def fact(number: int) -> Event:
+    return AttemptStarted(step=StepId("build"), attempt=number, key=f"step:{number}")
+
+
+def prepared(plan_id: str, plan: bytes = b"{}") -> Event:
+    return PlanPrepared(
+        plan_id=PlanId(plan_id),
+        plan=msgspec.Raw(plan),
+        document=None,
+        document_sha256=None,
+        by=ANA,
+        expires_at=Instant(AT + 1),
+    )
+
+
+def opened(run_id: str) -> Event:
+    limits = Limits(concurrency=1, step_timeout_ms=1, contract_timeout_ms=1, on_failure=Abort(), env=("PATH",))
+    return RunOpened(
+        run_id=RunId(run_id), plan_id=PlanId("plan:1"), lineage="lineage/PLAN-1", workspace_id="WS-1", limits=limits
+    )
+
+
+def to(stream: str, expected: int, *events: Event, epoch: int | None = None, new_epoch: int | None = None) -> Append:
+    return Append(stream=stream, expected=expected, events=events, epoch=epoch, new_epoch=new_epoch)
+
+
+def append(ledger: Ledger, *appends: Append, at: Instant = AT) -> tuple[Recorded, ...]:
+    return asyncio.run(ledger.append(at, *appends))
+
+
+def refusal(ledger: Ledger, *appends: Append) -> str:
+    with pytest.raises(Refused) as refused:
+        append(ledger, *appends)
+    return refused.value.problems[0].code
+
+
+# --- Appending and reading ---------------------------------------------------------------------------------------
+
+
+def test_a_new_ledger_is_empty(ledger: Ledger) -> None:
+    assert list(ledger.read("run/RUN-1")) == []
+    assert list(ledger.streams("")) == []
+    assert list(ledger.lookup("")) == []
+
+
+def test_what_was_appended_is_read_back_in_order(ledger: Ledger) -> None:
+    first = append(ledger, to("run/RUN-1", 0, fact(1), fact(2)))
+    second = append(ledger, to("run/RUN-1", 2, fact(3)), at=Instant(AT + 5))
+    assert [(one.seq, one.at, one.event) for one in first + second] == [
+        (1, AT, fact(1)),
+        (2, AT, fact(2)),
+        (3, AT + 5, fact(3)),
+    ]
+    assert tuple(ledger.read("run/RUN-1")) == first + second
+    assert {one.stream for one in ledger.read("run/RUN-1")} == {"run/RUN-1"}
+
+
+def test_reading_goes_on_after_a_sequence_number(ledger: Ledger) -> None:
+    written = append(ledger, to("run/RUN-1", 0, fact(1), fact(2), fact(3)))
+    for after in range(-1, 6):
+        assert tuple(ledger.read("run/RUN-1", after)) == written[max(after, 0) :]
+    assert list(ledger.read("run/RUN-2", 3)) == []
+
+
+def test_appending_nothing_changes_nothing(ledger: Ledger) -> None:
+    assert append(ledger) == ()
+    assert list(ledger.streams("")) == []
+
+
+def test_one_call_can_append_to_one_stream_twice(ledger: Ledger) -> None:
+    written = append(ledger, to("a", 0, fact(1)), to("b", 0, fact(9)), to("a", 1, fact(2)))
+    assert [(one.stream, one.seq) for one in written] == [("a", 1), ("b", 1), ("a", 2)]
+    assert [one.event for one in ledger.read("a")] == [fact(1), fact(2)]
+
+
+def test_the_bytes_of_a_plan_come_back_as_they_were(ledger: Ledger) -> None:
+    plan = '{"title":"ärger \\u0000 \\"x\\"","n":1.50,"z":[1,  2],"a":{}}'.encode()
+    append(ledger, to("lineage/PLAN-1", 0, prepared("plan:1", plan)))
+    (read,) = ledger.read("lineage/PLAN-1")
+    assert isinstance(read.event, PlanPrepared)
+    assert bytes(read.event.plan) == plan
+
+
+@pytest.mark.parametrize("plan", [b"", b" {} ", b"{", b'{},"document":"forged"', b'{}}, "seq": 7, "x": {"y": {}'])
+def test_an_event_that_would_read_back_differently_is_not_recorded(ledger: Ledger, plan: bytes) -> None:
+    with pytest.raises(ValueError, match="PlanPrepared"):
+        append(ledger, to("a", 0, prepared("plan:1", plan)))
+    assert list(ledger.read("a")) == []
+
+
+def test_heads_form_the_chain_over_the_bodies(ledger: Ledger) -> None:
+    written = append(ledger, to("a", 0, fact(1), fact(1)), to("b", 0, fact(1)))
+    head = chain.ORIGIN.head
+    for one in written[:2]:
+        head = chain.extend(head, chain.encode("a", one.seq, AT, one.event))
+        assert one.head == head.hex()
+    assert len({one.head for one in written}) == 3
+
+
+# --- Refusals ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("expected", [0, 1, 3])
+def test_another_size_than_expected_is_a_conflict(ledger: Ledger, expected: int) -> None:
+    before = append(ledger, to("a", 0, fact(1), fact(2)))
+    assert refusal(ledger, to("a", expected, fact(3))) == "E_LEDGER_CONFLICT"
+    assert tuple(ledger.read("a")) == before
+    append(ledger, to("a", 2, fact(3)))
+
+
+def test_a_refused_append_leaves_nothing_in_any_stream(ledger: Ledger) -> None:
+    before = append(ledger, to("a", 0, fact(1)))
+    assert refusal(ledger, to("b", 0, opened("RUN-B")), to("a", 0, fact(2))) == "E_LEDGER_CONFLICT"
+    assert tuple(ledger.read("a")) == before
+    assert list(ledger.read("b")) == []
+    assert list(ledger.streams("")) == ["a"]
+    assert list(ledger.lookup("RUN-")) == []
+
+
+def test_a_refused_append_does_not_raise_an_epoch(ledger: Ledger) -> None:
+    append(ledger, to("a", 0, fact(1)))
+    assert refusal(ledger, to("b", 0, fact(1), new_epoch=5), to("a", 0, fact(2))) == "E_LEDGER_CONFLICT"
+    append(ledger, to("b", 0, fact(1), epoch=0, new_epoch=1))
+
+
+def test_an_older_epoch_is_fenced(ledger: Ledger) -> None:
+    append(ledger, to("a", 0, fact(1), new_epoch=1))
+    append(ledger, to("a", 1, fact(2), epoch=1))
+    append(ledger, to("a", 2, fact(3), new_epoch=2))
+    # The size it saw is outdated as well, but that it was replaced is what it must learn.
+    assert refusal(ledger, to("a", 2, fact(4), epoch=1)) == "E_FENCED"
+    assert refusal(ledger, to("a", 3, fact(4), epoch=1)) == "E_FENCED"
+    assert refusal(ledger, to("a", 3, fact(4), epoch=3)) == "E_FENCED"
+    append(ledger, to("a", 3, fact(4), epoch=2))
+    append(ledger, to("a", 4, fact(5)))
+    assert len(ledger.read("a")) == 5
+
+
+@pytest.mark.parametrize("new_epoch", [0, 1, 2])
+def test_an_epoch_only_rises(ledger: Ledger, new_epoch: int) -> None:
+    append(ledger, to("a", 0, fact(1), new_epoch=2))
+    assert refusal(ledger, to("a", 1, fact(2), new_epoch=new_epoch)) == "E_FENCED"
+    append(ledger, to("a", 1, fact(2), epoch=2, new_epoch=3))
+    assert refusal(ledger, to("a", 2, fact(3), epoch=2)) == "E_FENCED"
+
+
+def test_an_epoch_belongs_to_one_stream(ledger: Ledger) -> None:
+    append(ledger, to("a", 0, fact(1), new_epoch=7))
+    append(ledger, to("b", 0, fact(1), new_epoch=1))
+
+
+# --- Names -------------------------------------------------------------------------------------------------------
+
+
+def test_streams_are_listed_oldest_first(ledger: Ledger) -> None:
+    for stream in ("run/RUN-B", "lineage/PLAN-1", "run/RUN-A", "run"):
+        append(ledger, to(stream, 0, fact(1)))
+    append(ledger, to("run/RUN-B", 1, fact(2)))
+    assert list(ledger.streams("")) == ["run/RUN-B", "lineage/PLAN-1", "run/RUN-A", "run"]
+    assert list(ledger.streams("run/")) == ["run/RUN-B", "run/RUN-A"]
+    assert list(ledger.streams("run/RUN-C")) == []
+
+
+def test_ids_are_looked_up_by_prefix(ledger: Ledger) -> None:
+    append(ledger, to("lineage/PLAN-1", 0, prepared("plan:ab1"), prepared("plan:ab2")))
+    append(ledger, to("lineage/PLAN-2", 0, prepared("plan:b")), to("run/RUN-1", 0, opened("RUN-1"), fact(1)))
+    assert list(ledger.lookup("plan:ab")) == [("plan:ab1", "lineage/PLAN-1"), ("plan:ab2", "lineage/PLAN-1")]
+    assert list(ledger.lookup("plan:ab2")) == [("plan:ab2", "lineage/PLAN-1")]
+    assert list(ledger.lookup("RUN-")) == [("RUN-1", "run/RUN-1")]
+    assert list(ledger.lookup("plan:ab22")) == []
+
+
+@pytest.mark.parametrize("prefix", ["%", "_", "plan%", "plan:__", "PLAN:", "*", "plan:*", "'", "\\", "\x00", "\udcff"])
+def test_a_prefix_is_taken_literally(ledger: Ledger, prefix: str) -> None:
+    append(ledger, to("lineage/PLAN-1", 0, prepared("plan:ab")))
+    assert list(ledger.lookup(prefix)) == []
+    assert list(ledger.streams(prefix)) == []
+    assert list(ledger.read(prefix)) == []
+
+
+def test_prefixes_at_the_end_of_the_alphabet_work(ledger: Ledger) -> None:
+    last = "\U0010ffff"
+    append(ledger, to("a", 0, prepared(f"plan:{last}"), prepared(f"plan:{last}{last}"), prepared("plan:~")))
+    assert [name for name, _ in ledger.lookup(f"plan:{last}")] == [f"plan:{last}", f"plan:{last}{last}"]
+
+
+def test_a_lookup_gives_at_most_ten(ledger: Ledger) -> None:
+    append(ledger, to("a", 0, *(prepared(f"plan:{number:02}") for number in range(30))))
+    assert [name for name, _ in ledger.lookup("plan:")] == [f"plan:{number:02}" for number in range(10)]
+
+
+def test_an_id_stays_with_the_stream_that_named_it_first(ledger: Ledger) -> None:
+    append(ledger, to("lineage/PLAN-1", 0, prepared("plan:a")))
+    append(ledger, to("lineage/PLAN-1", 1, prepared("plan:a")))
+    append(ledger, to("lineage/PLAN-2", 0, prepared("plan:a")))
+    assert list(ledger.lookup("plan:")) == [("plan:a", "lineage/PLAN-1")]
+
+
+# --- At the same time --------------------------------------------------------------------------------------------
+
+
+def test_concurrent_appends_to_different_streams_all_stand(ledger: Ledger) -> None:
+    async def one(stream: str) -> None:
+        for size in range(10):
+            await ledger.append(AT, to(stream, size, fact(size)))
+
+    async def everyone() -> None:
+        await asyncio.gather(*(one(f"run/{number}") for number in range(20)))
+
+    asyncio.run(everyone())
+    for number in range(20):
+        assert [one.event for one in ledger.read(f"run/{number}")] == [fact(size) for size in range(10)]
+
+
+def test_of_fifty_concurrent_appends_exactly_one_wins(ledger: Ledger) -> None:
+    async def everyone() -> list[tuple[Recorded, ...] | BaseException]:
+        calls = (ledger.append(AT, to("a", 0, fact(number)), to(f"b{number}", 0, fact(0))) for number in range(50))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    answers = asyncio.run(everyone())
+    (won,) = [answer for answer in answers if not isinstance(answer, BaseException)]
+    lost = [answer.problems[0].code for answer in answers if isinstance(answer, Refused)]
+    assert lost == ["E_LEDGER_CONFLICT"] * 49
+    assert tuple(ledger.read("a")) == won[:1]
+    assert list(ledger.streams("b")) == [won[1].stream]
