@@ -21,7 +21,7 @@ CLOCK_SKEW_MS = 60_000
 
 
 class Channel(StrEnum):
-    """The way a request came in. Only a person's channels can approve."""
+    """The way a request came in. Only the terminal is a person's: code and robots can ask, never approve."""
 
     TERMINAL = "terminal"
     LIBRARY = "library"

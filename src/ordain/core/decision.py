@@ -99,7 +99,7 @@ def decided(state: RunState, question: Question, word: str, by: Principal) -> De
 
 def persons_only(verb: str, by: Principal, command: str) -> None:
     """Refuse what only a person may do when it comes through a channel that an agent holds."""
-    if by.channel is Channel.ROBOT:
+    if by.channel is not Channel.TERMINAL:
         raise refuse(
             "E_APPROVAL_CHANNEL",
             f"Only a person can {verb}; this channel can only ask.",

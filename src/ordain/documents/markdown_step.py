@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ordain.core.model import Action, Contract, RunCommand, Step, StepId, Verification
 from ordain.core.problem import closest
-from ordain.documents.document import ProblemList
+from ordain.documents.document import PROBLEMS_MAX, ProblemList
 from ordain.documents.draft import Draft
 from ordain.documents.field_line import Field
 from ordain.documents.fields import belongs_to_no_field, failure_value, one_line, timeout_value
@@ -85,7 +85,13 @@ class _StepReader:
         words = self._words(field)
         if [word for word, _ in words] == ["none"]:
             return ()
-        needs = {need for word, line in words if (need := self._need(word, line)) is not None}
+        needs: set[StepId] = set()
+        for word, line in words:
+            need = self._need(word, line)
+            if need is not None:
+                needs.add(need)
+            elif len(self.problems) >= PROBLEMS_MAX:
+                break
         return tuple(sorted(needs))
 
     def _words(self, field: Field) -> list[tuple[str, int]]:

@@ -106,7 +106,7 @@ def underlines(line: str) -> bool:
 
 def hides_text(line: str) -> bool:
     """Whether a Markdown view would not show from here on what this reader sees: comments and raw HTML."""
-    return "<!--" in line or _HIDING_HTML.match(line) is not None
+    return "<" in line and ("<!--" in line or _HIDING_HTML.match(line) is not None)
 
 
 def opens_comment(line: str) -> bool:

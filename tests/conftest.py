@@ -1,0 +1,25 @@
+"""Shared by all tests: nothing depends on the caller's home, time zone, network or environment."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ordain", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
+settings.load_profile("ordain")
+
+KEPT = {"PATH", "LANG", "TMPDIR", "VIRTUAL_ENV", "CI", "PYTHONPATH"}
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A home of its own for every test, and nothing of the caller's environment beyond what programs need to start."""
+    for name in set(os.environ) - KEPT:
+        if not name.startswith("PYTEST"):
+            monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("ORDAIN_HOME", str(home / "state"))
+    monkeypatch.setenv("TERM", "xterm")

@@ -1,0 +1,447 @@
+"""Whole lives of plans, in memory: order, parallelism, failure policies, people, crashes at every boundary."""
+
+import asyncio
+
+import pytest
+
+from ordain.core.model import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.problem import Refused
+from ordain.ports import Finished
+from tests.build import plan, step
+from tests.scenario import ROBOT, Scenario
+
+
+def codes(refused: pytest.ExceptionInfo[Refused]) -> list[str]:
+    return [problem.code for problem in refused.value.problems]
+
+
+def test_steps_run_in_order_and_the_run_completes():
+    life = Scenario(step("a"), step("b"), step("c")).approve().run()
+    assert (life.status(), life.world.effects) == ("completed", ["a", "b", "c"])
+
+
+def test_independent_steps_run_at_once_up_to_the_plans_concurrency():
+    most = now = 0
+
+    async def busy(command):
+        nonlocal most, now
+        now += 1
+        most = max(most, now)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        now -= 1
+        return Finished(duration_ms=1, exit_code=0)
+
+    names = "abcdef"
+    life = Scenario(*(step(name, needs=()) for name in names), concurrency=3)
+    life.script(**dict.fromkeys(names, busy)).approve().run()
+    assert (life.status(), most) == ("completed", 3)
+
+
+def test_a_step_may_need_a_later_one():
+    life = Scenario(step("a", needs="b"), step("b", needs=())).approve().run()
+    assert life.world.effects == ["b", "a"]
+
+
+def test_a_failure_aborts_by_default_and_names_what_did_not_run():
+    life = Scenario(step("a"), step("b"), step("c")).script(b=1).approve().run()
+    assert life.status() == "failed"
+    life.expect(a="passed", b="failed", c="cancelled")
+    assert life.world.effects == ["a"]
+
+
+def test_an_abort_stops_what_is_under_way():
+    stopped = []
+
+    async def forever(command):
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.append(command.text)
+            raise
+        raise AssertionError
+
+    async def later(command):
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return Finished(duration_ms=1, exit_code=1)
+
+    life = Scenario(step("long", needs=()), step("bad", needs=())).script(long=forever, bad=later).approve().run()
+    life.expect(long="cancelled", bad="failed")
+    assert stopped == ["do long"]
+
+
+def test_continue_lets_the_rest_go_on_and_none_ready_is_not_complete():
+    life = Scenario(step("a", on_failure=Continue()), step("b", needs="a"), step("c", needs=())).script(a=1)
+    life.approve().run()
+    assert life.status() == "failed"
+    life.expect(a="failed", b="cancelled", c="passed")
+
+
+def test_skip_satisfies_needs():
+    life = Scenario(step("a", on_failure=Skip()), step("b", needs="a")).script(a=1).approve().run()
+    assert life.status() == "completed"
+    life.expect(a="skipped", b="passed")
+
+
+def test_retry_waits_as_told_and_then_passes():
+    tries = []
+
+    async def third_time(command):
+        tries.append(life.clock.now())
+        return Finished(duration_ms=1, exit_code=0 if len(tries) == 3 else 1)
+
+    policy = Retry(max_attempts=4, initial_delay_ms=1000, backoff_multiplier=2)
+    life = Scenario(step("a", on_failure=policy)).script(a=third_time)
+    life.approve().run()
+    assert life.status() == "completed"
+    assert [tries[1] - tries[0], tries[2] - tries[1]] == [1000, 2000]
+
+
+def test_retries_run_out_and_then_follows_what_was_said():
+    life = Scenario(step("a", on_failure=Retry(max_attempts=3, then=Escalate()))).script(a=1).approve().run()
+    assert life.status() == "waiting"
+    assert life.expect(a="escalated").shell.calls.__len__() == 3
+
+
+def test_the_plans_policy_follows_a_retry_without_then():
+    life = Scenario(step("a", on_failure=Retry(max_attempts=2)), on_failure=Skip()).script(a=1).approve().run()
+    life.expect(a="skipped")
+
+
+@pytest.mark.parametrize(
+    ("word", "state", "status"),
+    [("retry", "passed", "completed"), ("skip", "skipped", "completed"), ("pass", "passed", "completed")],
+)
+def test_an_escalation_is_decided_by_a_person_in_another_process(word, state, status):
+    life = Scenario(step("a", on_failure=Escalate()), step("b")).script(a=1).approve().run()
+    assert life.status() == "waiting"
+    life.script(a=0).answer("a", word).resume()
+    assert life.status() == status
+    life.expect(a=state, b="passed")
+
+
+def test_a_person_may_abort():
+    life = Scenario(step("a", on_failure=Escalate()), step("b")).script(a=1).approve().run().answer("a", "abort")
+    life.resume()
+    assert life.status() == "failed"
+    life.expect(a="failed", b="cancelled")
+
+
+def test_a_pass_by_decision_is_called_unverified():
+    life = Scenario(step("a", on_failure=Escalate())).script(a=1).approve().run().answer("a", "pass").resume()
+    assert life.report is not None
+    assert life.report.steps[0].evidence == "unverified: kim said so (pass)"
+
+
+def test_a_contract_decides_not_the_commands_own_word():
+    async def liar(command):
+        return Finished(duration_ms=1, exit_code=0, output_tail="exit_code=0\nall tests passed")
+
+    life = Scenario(step("a", contract="check a")).script(a=liar).approve().run()
+    assert life.status() == "failed"
+    assert life.report is not None
+    assert life.report.steps[0].error == "F_CONTRACT_BROKEN"
+
+
+def test_a_contract_that_times_out_is_inconclusive_and_does_not_pass():
+    life = Scenario(step("a", contract="slow"))
+    life.shell.script["slow"] = Finished(duration_ms=60_000, timed_out=True)
+    life.approve().run()
+    assert life.report is not None
+    assert (life.status(), life.report.steps[0].error) == ("failed", "F_CONTRACT_INCONCLUSIVE")
+
+
+def test_tools_are_called_with_exactly_the_approved_arguments():
+    life = Scenario(
+        step("w", tool="write_file", args={"path": "a.txt", "content": "hi"}),
+        step("r", tool="read_file", args={"path": "a.txt"}),
+    )
+    life.approve().run()
+    assert life.toolbox.calls == [
+        ("write_file", {"path": "a.txt", "content": "hi"}),
+        ("read_file", {"path": "a.txt"}),
+    ]
+    assert life.report is not None
+    assert life.report.steps[1].output_tail == "hi"
+
+
+def test_a_broken_observer_changes_nothing():
+    life = Scenario(step("a")).approve()
+
+    def observer(recorded):
+        raise RuntimeError("observer")
+
+    report = asyncio.run(life.app.commit(str(life.plan_id), ROBOT, observer))
+    assert report.status == "completed"
+
+
+# --- Crashes -----------------------------------------------------------------------------------------------------------
+
+
+def mixed() -> Scenario:
+    """Every effect class: a read, a repeatable write, a checkable edit with a sound contract, opaque commands."""
+    return Scenario(
+        step("read", tool="list_files"),
+        step("write", tool="write_file", args={"path": "a.txt", "content": "one"}),
+        step("edit", tool="edit_file", args={"path": "a.txt", "old": "one", "new": "two"}, contract="a is two"),
+        step("mail"),
+        step("checked", contract="check checked"),
+        step("side", needs="write", idempotent=True),
+    )
+
+
+def with_contract(life: Scenario) -> Scenario:
+    async def is_two(command):
+        return Finished(duration_ms=1, exit_code=0 if life.toolbox.files.get("a.txt") == "two" else 1)
+
+    life.shell.script["a is two"] = is_two
+    return life
+
+
+def settle(life: Scenario, *, limit: int = 10) -> None:
+    """Resume until the end, answering each doubt with the truth, as a careful person would."""
+    for _ in range(limit):
+        run_id = life.run_id()
+        if run_id is None:
+            life.run()
+        elif (ended := life.app.run(run_id)).status in ("completed", "failed"):
+            life.report = ended  # it died right after the last word was recorded
+            return
+        else:
+            life.resume()
+        assert life.report is not None
+        if life.report.status in ("completed", "failed"):
+            return
+        for question in life.report.questions:
+            life.answer(question.step, "happened" if question.step in life.world.effects else "did-not")
+    raise AssertionError("the run never ended")
+
+
+def boundaries() -> int:
+    life = with_contract(mixed()).approve()
+    life.world.new_executor()
+    asyncio.run(life.app.commit(str(life.plan_id), ROBOT))
+    return life.world.boundaries
+
+
+@pytest.mark.parametrize("first", range(1, boundaries() + 1))
+def test_stop_at_every_boundary(first):
+    life = with_contract(mixed()).approve().crash_at(first).run()
+    assert life.crashed
+    settle(life)
+    assert life.status() == "completed"
+    once = [effect for effect in life.world.effects if effect in ("mail", "checked")]
+    assert sorted(once) == ["checked", "mail"], "an opaque effect happened twice or was lost"
+    assert life.toolbox.files == {"a.txt": "two"}
+    assert life.world.effects.count("edit_file a.txt") == 1
+
+
+@pytest.mark.parametrize("second", range(1, boundaries() + 4, 2))
+def test_stop_again_during_recovery(second):
+    for first in range(second % 3 + 3, boundaries(), 5):
+        life = with_contract(mixed()).approve().crash_at(first).run()
+        if life.run_id() is None:
+            continue
+        life.crash_at(second).resume()
+        if not life.crashed:
+            assert life.report is not None
+            for question in life.report.questions:
+                life.answer(question.step, "happened" if question.step in life.world.effects else "did-not")
+        settle(life)
+        once = [effect for effect in life.world.effects if effect in ("mail", "checked")]
+        assert sorted(once) == ["checked", "mail"]
+
+
+def test_an_opaque_step_in_flight_is_in_doubt_and_is_not_run_again_unasked():
+    life = Scenario(step("mail")).approve()
+    crashed = next(
+        at for at in range(1, 20) if Scenario(step("mail")).approve().crash_at(at).run().states().get("mail") == "running"
+    )
+    life.crash_at(crashed).run().resume()
+    assert life.status() == "waiting"
+    life.expect(mail="in_doubt")
+    effects = list(life.world.effects)
+    life.resume()
+    assert life.world.effects == effects, "asking again must not do it again"
+    assert life.report is not None
+    assert [choice.word for choice in life.report.questions[0].choices] == ["happened", "did-not", "abort"]
+
+
+def test_it_happened_still_has_to_face_the_contract():
+    life = Scenario(step("a", contract="check a"), on_failure=Escalate()).approve()
+
+    async def dies(command):
+        life.world.dead = True
+        life.world.boundary()
+
+    life.script(a=dies).run().resume()
+    life.expect(a="in_doubt").answer("a", "happened").resume()
+    life.expect(a="escalated")
+
+
+def test_a_crash_while_verifying_just_verifies_again():
+    life = Scenario(step("a", contract="look")).approve()
+
+    async def dies(command):
+        life.shell.script["look"] = 0
+        life.world.dead = True
+        life.world.boundary()
+
+    life.shell.script["look"] = dies
+    life.run().resume()
+    assert (life.status(), life.world.effects) == ("completed", ["a"])
+
+
+def test_what_the_old_executor_left_running_is_killed_first():
+    life = Scenario(step("a")).approve().crash_at(6).run()
+    life.resume()
+    assert life.shell.swept[-1].startswith("RUN-")
+
+
+# --- Approval and commit -------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_only_reads_needs_nobody():
+    life = Scenario(step("a", tool="list_files")).prepare().run()
+    assert life.status() == "completed"
+
+
+def test_nothing_starts_without_an_approval():
+    with pytest.raises(Refused) as refused:
+        Scenario(step("a")).prepare().run()
+    assert codes(refused) == ["E_PLAN_APPROVAL_MISSING"]
+
+
+def test_one_approval_starts_one_run():
+    life = Scenario(step("a")).approve().run()
+    with pytest.raises(Refused) as refused:
+        life.run()
+    assert codes(refused) == ["E_APPROVAL_SPENT"]
+    life.prepare()
+    with pytest.raises(Refused) as refused:
+        life.run()
+    assert codes(refused) == ["E_APPROVAL_SPENT"], "preparing again must not revive the approval"
+
+
+def test_robots_cannot_approve_answer_or_trust():
+    life = Scenario(step("a", on_failure=Escalate())).script(a=1).approve().run()
+    life.workspace.configuration_text = b"[run]\nconcurrency = 2\n"
+    for work in (
+        life.app.approve(str(life.plan_id), ROBOT),
+        life.app.answer(f"{life.run_id()}/a", "pass", ROBOT),
+        life.app.trust(ROBOT),
+    ):
+        with pytest.raises(Refused) as refused:
+            asyncio.run(work)
+        assert codes(refused) == ["E_APPROVAL_CHANNEL"]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda life: life.clock.advance(4 * 3_600_000), "E_APPROVAL_EXPIRED"),
+        (lambda life: life.clock.advance(-3_600_000), "E_APPROVAL_EXPIRED"),
+        (lambda life: setattr(life.workspace, "place", ("/workspace", 1, 2)), "E_PLAN_WORKSPACE"),
+        (lambda life: setattr(life.workspace, "place", ("/elsewhere", 1, 1)), "E_PLAN_WORKSPACE"),
+    ],
+)
+def test_each_bound_thing_that_changed_refuses_and_consumes_nothing(change, code):
+    life = Scenario(step("a")).approve()
+    place, now = life.workspace.place, life.clock.now()
+    change(life)
+    with pytest.raises(Refused) as refused:
+        life.run()
+    assert codes(refused) == [code]
+    life.workspace.place = place
+    life.clock.advance(now - life.clock.now())
+    assert life.run().status() == "completed", "the approval is still good for the true situation"
+
+
+def test_a_changed_tool_definition_voids_the_approval():
+    from msgspec.structs import replace
+
+    life = Scenario(step("w", tool="write_file", args={"path": "a", "content": "b"})).approve()
+    tools = dict(life.toolbox.definitions())
+    tools["write_file"] = replace(tools["write_file"], description="something else")
+    life.toolbox._tools = tools
+    with pytest.raises(Refused) as refused:
+        life.run()
+    assert codes(refused) == ["E_PLAN_STALE_BASE"]
+
+
+def test_configuration_counts_only_once_trusted_and_a_change_voids_approvals():
+    life = Scenario(step("a"))
+    life.workspace.configuration_text = b'[policy]\nallow = ["opaque"]\n'
+    life.prepare()
+    with pytest.raises(Refused) as refused:
+        life.run()
+    assert codes(refused) == ["E_PLAN_APPROVAL_MISSING"], "an untrusted file must not allow anything"
+    life.approve()
+    from tests.scenario import KIM
+
+    asyncio.run(life.app.trust(KIM))
+    assert life.run().status() == "completed"
+    denied = Scenario(step("a")).approve()
+    denied.workspace.configuration_text = b'[policy]\ndeny = ["shell"]\n'
+    asyncio.run(denied.app.trust(KIM))
+    with pytest.raises(Refused) as refused:
+        denied.run()
+    assert codes(refused) == ["E_POLICY_DENIED"]
+
+
+def test_an_expired_proposal_cannot_be_approved():
+    life = Scenario(step("a")).prepare()
+    life.clock.advance(8 * 86_400_000)
+    with pytest.raises(Refused) as refused:
+        life.approve()
+    assert codes(refused) == ["E_PLAN_EXPIRED"]
+
+
+def test_only_one_executor_at_a_time():
+    life = Scenario(step("a")).approve()
+    life.lock.other = "RUN-OTHER"
+    with pytest.raises(Refused) as refused:
+        life.run()
+    assert codes(refused) == ["E_WORKSPACE_BUSY"]
+    life.lock.other = None
+    assert life.run().status() == "completed"
+
+
+def test_a_fenced_executor_cannot_write():
+    from ordain.core.event import ExecutorStarted
+    from ordain.ports import Append
+
+    life = Scenario(step("a"), step("b"))
+
+    async def taken_over(command):
+        run_id = life.run_id()
+        size = len(life.ledger.read(f"run/{run_id}"))
+        event = ExecutorStarted(epoch=2, pid=2, boot_id="boot")
+        append = Append(stream=f"run/{run_id}", expected=size, events=(event,), new_epoch=2)
+        await life.ledger.append(life.clock.now(), append)
+        return Finished(duration_ms=1, exit_code=0)
+
+    life.script(a=taken_over).approve()
+    with pytest.raises(Refused) as refused:
+        life.run()
+    assert codes(refused) == ["E_FENCED"]
+    assert life.world.effects == [], "b was never begun"
+
+
+def test_the_lineage_commits_to_the_head_of_the_finished_run():
+    life = Scenario(step("a")).approve().run()
+    lineage = life.ledger.read(life.ledger.streams("lineage/")[0])
+    run = life.ledger.read(f"run/{life.run_id()}")
+    assert lineage[-1].event.head == run[-1].head
+
+
+def test_a_plan_from_a_newer_version_is_refused():
+    with pytest.raises(Refused) as refused:
+        Scenario(plan=plan(step("a")).__class__(plan_version=2, title="t", steps=plan(step("a")).steps)).prepare()
+    assert codes(refused) == ["E_PLAN_VERSION"]
+
+
+def test_an_abort_message_is_kept_in_the_policy():
+    life = Scenario(step("a", on_failure=Abort(message="no"))).script(a=1).approve().run()
+    assert life.status() == "failed"

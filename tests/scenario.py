@@ -1,0 +1,248 @@
+"""A whole life of a plan, in memory, as a sentence:
+
+    Scenario(step("a"), step("b", contract="check b")).approve().crash_at(3).run().resume().expect(b="passed")
+
+The world (effects done, files written) outlives a crash, as it does in life. After every run the invariants are
+checked: sequence dense, chain whole, every pass has its evidence, and replaying the ledger gives the live state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from ordain.adapters.memory import (
+    CountingIds,
+    ManualClock,
+    MemoryWorkspace,
+    MemoryWriterLock,
+    ScriptedShell,
+    ScriptedToolbox,
+)
+from ordain.adapters.memory_ledger import MemoryLedger
+from ordain.app import App
+from ordain.core.approval import Channel, Principal
+from ordain.core.event import (
+    AttemptEnded,
+    AttemptStarted,
+    ContractHeld,
+    DecisionGiven,
+    DoubtFound,
+    DoubtSettled,
+    Recorded,
+    RunEvent,
+)
+from ordain.core.model import Instant, Plan, PlanId, RunId, Step
+from ordain.core.report import RunReport
+from ordain.core.state import replay
+from ordain.ports import Append, Command, Finished
+from ordain.records import Records
+from tests.build import plan as build_plan
+
+KIM = Principal(name="kim", channel=Channel.TERMINAL)
+ROBOT = Principal(name="robot", channel=Channel.ROBOT)
+
+
+class Crash(Exception):
+    """The executor dies here: nothing it would do afterwards happens."""
+
+
+class World:
+    """What outlives a crash: effects, and how many boundaries the present executor may still cross."""
+
+    def __init__(self) -> None:
+        self.effects: list[str] = []
+        self.boundaries = 0
+        self.dies_at: int | None = None
+        self.dead = False
+
+    def boundary(self) -> None:
+        """A moment at which the executor may die."""
+        self.boundaries += 1
+        if self.dead or self.boundaries == self.dies_at:
+            self.dead = True
+            raise Crash(f"at boundary {self.boundaries}")
+
+    def new_executor(self) -> None:
+        self.boundaries, self.dies_at, self.dead = 0, None, False
+
+
+class CrashingLedger(MemoryLedger):
+    """The in-memory ledger with a boundary before each append and one after it is durable."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    async def append(self, at: Instant, *appends: Append) -> tuple[Recorded, ...]:
+        self.world.boundary()
+        recorded = await super().append(at, *appends)
+        self.world.boundary()
+        return recorded
+
+
+class WorldShell(ScriptedShell):
+    """Commands `do X` have the effect X; `check X` holds when X happened; anything else is up to the script."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    async def run(self, command: Command) -> Finished:
+        self.world.boundary()
+        word, _, name = command.text.partition(" ")
+        if word == "do" and command.text not in self.script:
+            self.calls.append(command)
+            await asyncio.sleep(0)
+            self.world.effects.append(name)
+            finished = Finished(duration_ms=1, exit_code=0)
+        elif word == "check" and command.text not in self.script:
+            finished = Finished(duration_ms=1, exit_code=0 if name in self.world.effects else 1)
+        else:
+            finished = await super().run(command)
+        self.world.boundary()
+        return finished
+
+
+class WorldToolbox(ScriptedToolbox):
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    async def call(self, tool: str, args: Any, key: str) -> Any:
+        self.world.boundary()
+        result = await super().call(tool, args, key)
+        if result.error is None:
+            self.world.effects.append(f"{tool} {args.get('path', '.')}")
+        self.world.boundary()
+        return result
+
+
+class Scenario:
+    def __init__(self, *steps: Step, plan: Plan | None = None, **fields: Any) -> None:
+        self.plan = plan or build_plan(*steps, **fields)
+        self.world = World()
+        self.ledger = CrashingLedger(self.world)
+        self.shell, self.toolbox = WorldShell(self.world), WorldToolbox(self.world)
+        self.clock, self.workspace, self.lock = ManualClock(), MemoryWorkspace(), MemoryWriterLock()
+        self.ids = CountingIds()
+        self.app = self._app()
+        self.plan_id: PlanId | None = None
+        self.report: RunReport | None = None
+        self.crashed = False
+
+    def _app(self) -> App:
+        return App(
+            open_ledger=lambda: self.ledger,
+            workspace=self.workspace,
+            shell=self.shell,
+            toolbox=self.toolbox,
+            clock=self.clock,
+            ids=self.ids,
+            lock=self.lock,
+            pid=1,
+            boot_id="boot",
+        )
+
+    def script(self, **commands: Any) -> Scenario:
+        """What `do NAME` does instead of its effect: an exit status, a Finished or a coroutine function."""
+        self.shell.script |= {f"do {name}": answer for name, answer in commands.items()}
+        return self
+
+    def prepare(self) -> Scenario:
+        prepared = asyncio.run(self.app.prepare_plan(self.plan, KIM))
+        self.plan_id = prepared.review.plan_id
+        return self
+
+    def approve(self) -> Scenario:
+        if self.plan_id is None:
+            self.prepare()
+        asyncio.run(self.app.approve(str(self.plan_id), KIM))
+        return self
+
+    def crash_at(self, boundary: int) -> Scenario:
+        """The next executor dies at this boundary."""
+        self.world.new_executor()
+        self.world.dies_at = boundary
+        return self
+
+    def run(self) -> Scenario:
+        assert self.plan_id is not None
+        return self._execute(lambda: self.app.commit(str(self.plan_id), KIM))
+
+    def resume(self) -> Scenario:
+        return self._execute(lambda: self.app.resume(None))
+
+    def answer(self, step: str, word: str) -> Scenario:
+        run_id = self.run_id()
+        assert run_id is not None
+        asyncio.run(self.app.answer(f"{run_id}/{step}", word, KIM))
+        return self
+
+    def _execute(self, work: Callable[[], Any]) -> Scenario:
+        self.crashed = False
+        try:
+            self.report = asyncio.run(asyncio.wait_for(work(), 30))
+        except Crash:
+            self.crashed = True
+        self.world.new_executor()
+        self.app = self._app()
+        self.check_invariants()
+        return self
+
+    def run_id(self) -> RunId | None:
+        assert self.plan_id is not None
+        state = Records(self.ledger).lineage(Records(self.ledger).find_plan(self.plan_id))
+        return next(reversed(state.runs), None)
+
+    def history(self) -> list[tuple[Instant, RunEvent]]:
+        run_id = self.run_id()
+        if run_id is None:
+            return []
+        return [(one.at, one.event) for one in self.ledger.read(f"run/{run_id}")]  # type: ignore[misc]
+
+    def states(self) -> dict[str, str]:
+        state = replay(self.plan, self.history())
+        return {step_id: record.state.value for step_id, record in state.steps.items()}
+
+    def expect(self, **states: str) -> Scenario:
+        found = self.states()
+        assert {name: found[name] for name in states} == states
+        return self
+
+    def status(self) -> str:
+        assert self.report is not None
+        return self.report.status
+
+    def check_invariants(self) -> None:
+        """What must be true of every history, whatever happened."""
+        run_id = self.run_id()
+        if run_id is None:
+            return
+        recorded = self.ledger.read(f"run/{run_id}")  # reading verifies the chain
+        assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
+        history = self.history()
+        state = replay(self.plan, history)
+        assert state == replay(self.plan, history)
+        check_evidence(self.plan, [event for _, event in history])
+
+
+def check_evidence(plan: Plan, events: list[RunEvent]) -> None:
+    """Every pass has a verdict, an observed result or a decision; no step in doubt begins again by itself."""
+    contracts = {step.id for step in plan.steps if step.verification is not None}
+    doubtful: set[str] = set()
+    for event in events:
+        match event:
+            case AttemptEnded(to=to, step=name, outcome=outcome) if to.value == "passed":
+                assert name not in contracts and outcome.error is None
+            case ContractHeld(step=name, evidence=evidence):
+                assert name in contracts and evidence.verdict.value == "held"
+            case DoubtFound(step=name):
+                doubtful.add(name)
+            case DoubtSettled(step=name) | DecisionGiven(step=name):
+                doubtful.discard(name)
+            case AttemptStarted(step=name):
+                assert name not in doubtful, f"{name} began again while in doubt"
+            case _:
+                pass

@@ -1,0 +1,94 @@
+"""The layer drawing in docs/architecture.md against the real imports, so that the drawing cannot lie."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+
+
+def layers() -> list[tuple[str, tuple[str, ...]]]:
+    """Bottom to top: the name of each layer and the modules in it."""
+    text = (ROOT / "docs/architecture.md").read_text()
+    found = re.search(r"^```layers\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert found, "docs/architecture.md has no ```layers drawing"
+    drawn = []
+    for line in found[1].splitlines():
+        name, _, modules = line.partition(":")
+        drawn.append((name.strip(), tuple(modules.split())))
+    return drawn
+
+
+def modules() -> dict[str, Path]:
+    return {
+        ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def imports(path: Path) -> set[str]:
+    """Every module of ours that a file imports, also inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ordain"):
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names if f"{node.module}.{alias.name}" in modules()}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("ordain")}
+    return found
+
+
+def layer_of(module: str) -> int | None:
+    levels = [
+        level for level, (_, prefixes) in enumerate(layers()) for prefix in prefixes
+        if module == prefix or module.startswith(prefix + ".")
+    ]
+    return levels[0] if levels else None
+
+
+def test_every_module_has_a_layer():
+    homeless = [name for name in modules() if name != "ordain" and not re.search(r"^ordain\.(\w+)$", name)]
+    assert [name for name in homeless if layer_of(name) is None] == []
+
+
+def test_imports_point_downwards():
+    wrong = []
+    for name, path in modules().items():
+        level = layer_of(name)
+        for used in imports(path):
+            below = layer_of(used)
+            if level is not None and below is not None and below > level:
+                wrong.append(f"{name} imports {used}")
+    assert wrong == []
+
+
+def test_core_imports_nothing_of_ours_outside_core_and_touches_no_world():
+    forbidden = {"os", "asyncio", "time", "random", "logging", "subprocess", "pathlib", "socket", "threading", "secrets"}
+    for name, path in modules().items():
+        if name.startswith("ordain.core."):
+            assert all(used.startswith("ordain.core") for used in imports(path)), name
+            for node in ast.walk(ast.parse(path.read_text())):
+                used = {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
+                if isinstance(node, ast.ImportFrom) and node.module not in ("pathlib",):
+                    used = {node.module or ""}
+                assert not used & forbidden, f"{name} imports {used & forbidden}"
+
+
+def test_adapters_do_not_know_the_engine_and_interfaces_do_not_know_adapters():
+    for name, path in modules().items():
+        if name.startswith("ordain.adapters."):
+            assert not {used for used in imports(path) if used in ("ordain.engine", "ordain.app", "ordain.verify")}, name
+        if name.startswith("ordain.interfaces."):
+            assert not {used for used in imports(path) if used.startswith("ordain.adapters")}, name
+        if name in ("ordain.engine", "ordain.app", "ordain.verify", "ordain.records"):
+            assert not {used for used in imports(path) if used.startswith("ordain.adapters")}, name
+
+
+def test_importing_ordain_is_cheap():
+    import subprocess
+    import sys
+
+    code = "import sys, ordain; print([m for m in ('msgspec', 'apsw', 'asyncio', 'click', 'yaml') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
