@@ -33,7 +33,7 @@ test: check
 	$(BIN)/pytest -n 2
 
 sweep: $(STAMP)
-	$(BIN)/pytest -m sweep -n 2 -o addopts="-q --strict-markers --import-mode=importlib"
+	$(BIN)/pytest -m sweep -n 2
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

@@ -33,7 +33,9 @@ def imports(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ordain"):
             found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names if f"{node.module}.{alias.name}" in modules()}
+            found |= {
+                f"{node.module}.{alias.name}" for alias in node.names if f"{node.module}.{alias.name}" in modules()
+            }
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name.startswith("ordain")}
     return found
@@ -41,7 +43,9 @@ def imports(path: Path) -> set[str]:
 
 def layer_of(module: str) -> int | None:
     levels = [
-        level for level, (_, prefixes) in enumerate(layers()) for prefix in prefixes
+        level
+        for level, (_, prefixes) in enumerate(layers())
+        for prefix in prefixes
         if module == prefix or module.startswith(prefix + ".")
     ]
     return levels[0] if levels else None
@@ -64,7 +68,18 @@ def test_imports_point_downwards():
 
 
 def test_core_imports_nothing_of_ours_outside_core_and_touches_no_world():
-    forbidden = {"os", "asyncio", "time", "random", "logging", "subprocess", "pathlib", "socket", "threading", "secrets"}
+    forbidden = {
+        "os",
+        "asyncio",
+        "time",
+        "random",
+        "logging",
+        "subprocess",
+        "pathlib",
+        "socket",
+        "threading",
+        "secrets",
+    }
     for name, path in modules().items():
         if name.startswith("ordain.core."):
             assert all(used.startswith("ordain.core") for used in imports(path)), name
@@ -78,7 +93,9 @@ def test_core_imports_nothing_of_ours_outside_core_and_touches_no_world():
 def test_adapters_do_not_know_the_engine_and_interfaces_do_not_know_adapters():
     for name, path in modules().items():
         if name.startswith("ordain.adapters."):
-            assert not {used for used in imports(path) if used in ("ordain.engine", "ordain.app", "ordain.verify")}, name
+            assert not {used for used in imports(path) if used in ("ordain.engine", "ordain.app", "ordain.verify")}, (
+                name
+            )
         if name.startswith("ordain.interfaces."):
             assert not {used for used in imports(path) if used.startswith("ordain.adapters")}, name
         if name in ("ordain.engine", "ordain.app", "ordain.verify", "ordain.records"):

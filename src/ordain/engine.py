@@ -33,6 +33,7 @@ from ordain.core.event import (
 )
 from ordain.core.model import CallTool, Instant, RunCommand, StepId
 from ordain.core.problem import Refused
+from ordain.core.refs import literal
 from ordain.core.schedule import (
     Effect,
     End,
@@ -301,7 +302,7 @@ class Engine:
                 started = self._clock.now()
                 try:
                     async with asyncio.timeout(timeout_ms / 1000):
-                        result = await self._toolbox.call(tool, args, key)
+                        result = await self._toolbox.call(tool, literal(args), key)
                 except TimeoutError:
                     result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
                 text = result.value if isinstance(result.value, str) else msgspec.json.encode(result.value).decode()

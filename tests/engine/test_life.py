@@ -176,7 +176,7 @@ def test_a_broken_observer_changes_nothing():
     assert report.status == "completed"
 
 
-# --- Crashes -----------------------------------------------------------------------------------------------------------
+# --- Crashes ---------------------------------------------------------------------------------------------------------
 
 
 def mixed() -> Scenario:
@@ -256,7 +256,9 @@ def test_stop_again_during_recovery(second):
 def test_an_opaque_step_in_flight_is_in_doubt_and_is_not_run_again_unasked():
     life = Scenario(step("mail")).approve()
     crashed = next(
-        at for at in range(1, 20) if Scenario(step("mail")).approve().crash_at(at).run().states().get("mail") == "running"
+        at
+        for at in range(1, 20)
+        if Scenario(step("mail")).approve().crash_at(at).run().states().get("mail") == "running"
     )
     life.crash_at(crashed).run().resume()
     assert life.status() == "waiting"
@@ -299,7 +301,7 @@ def test_what_the_old_executor_left_running_is_killed_first():
     assert life.shell.swept[-1].startswith("RUN-")
 
 
-# --- Approval and commit -------------------------------------------------------------------------------------------------
+# --- Approval and commit ---------------------------------------------------------------------------------------------
 
 
 def test_a_plan_that_only_reads_needs_nobody():

@@ -133,6 +133,11 @@ class Retry(Value, frozen=True, tag_field="strategy", tag="retry"):
     max_delay_ms: int | None = None
     then: Abort | Skip | Continue | Escalate | None = None
 
+    def __post_init__(self) -> None:
+        # A default is left out of the canonical form only when it is the very same object, and 1.0 is not 1.
+        if self.backoff_multiplier == 1:
+            msgspec.structs.force_setattr(self, "backoff_multiplier", 1)
+
 
 FailurePolicy = Abort | Skip | Continue | Escalate | Retry
 

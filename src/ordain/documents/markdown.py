@@ -11,6 +11,7 @@ from typing import Any
 
 from ordain.core.model import Plan
 from ordain.core.problem import Place, closest
+from ordain.core.refs import misplaced_reference
 from ordain.documents.document import Document, ProblemList, plan_unless_wrong
 from ordain.documents.draft import STEPS_MAX, Draft, drafts_of_headings, drafts_of_list, is_step_heading
 from ordain.documents.field_line import PLAN_FIELDS, Field, FieldNames
@@ -27,7 +28,6 @@ from ordain.documents.outline import (
     refuse_hiding,
     title_text,
 )
-from ordain.documents.reference import misplaced_reference
 from ordain.documents.scan import Block, Fence, Heading, Text, blank, scan, trimmed
 
 __all__ = ["read_markdown"]
@@ -106,6 +106,7 @@ class _Reader:
             hint = "Start with `# What is to be done`; text for readers goes below it."
             self.problems.add("E_DOC_SYNTAX", "Something stands before the title.", hint, line=before[0].line)
         self._note("", before)
+        refuse_hidden([heading], self.problems)
         title = title_text(heading.text, heading.line, self.problems)
         if not title:
             self.problems.add("E_DOC_SYNTAX", "The title is empty.", "Say what is to be done.", line=heading.line)

@@ -71,8 +71,6 @@ def outline_of(blocks: Sequence[Block], problems: ProblemList) -> Outline:
 
 def title_text(text: str, line: int, problems: ProblemList) -> str:
     """A title without its mark of progress; a backslash before a mark keeps it."""
-    if hides_text(text):
-        problems.add("E_MD_HIDDEN", "A title holds an HTML comment or raw HTML.", "Delete it.", line=line)
     found = _MARK.match(text)
     if found:
         text = text[1:] if found["kept"] else text[found.end() :]
@@ -103,14 +101,13 @@ def numbered(block: Block) -> tuple[str, str] | None:
 
 
 def refuse_hidden(blocks: Sequence[Block], problems: ProblemList) -> None:
-    """Inside Steps: refuse what a Markdown view would hide or show as something else."""
+    """In titles and inside Steps: refuse what a Markdown view would hide or show as something else."""
     before: Block | None = None
     for block in blocks:
-        if isinstance(block, Text):
-            if hides_text(block.text):
-                _hidden("An HTML comment or raw HTML stands among the steps", block.line, problems)
-            elif isinstance(before, Text) and not before.blank and underlines(block.text):
-                _hidden("A line of `-` or `=` makes a heading of the line above it", block.line, problems)
+        if not isinstance(block, Fence) and hides_text(block.text):
+            _hidden("An HTML comment or raw HTML stands here", block.line, problems)
+        elif isinstance(block, Text) and isinstance(before, Text) and not before.blank and underlines(block.text):
+            _hidden("A line of `-` or `=` makes a heading of the line above it", block.line, problems)
         before = block
 
 

@@ -26,7 +26,7 @@ def id_fault(text: str) -> tuple[str, str] | None:
     if not _ID.fullmatch(text):
         return "E_STEP_ID", f"The step id {shown} holds more than letters, digits, `_` and `-`."
     if len(text) > ID_LENGTH_MAX:
-        return "E_STEP_ID", f"The step id {shown}… has {len(text)} characters; at most {ID_LENGTH_MAX} are allowed."
+        return "E_STEP_ID", f"The step id {shown}... has {len(text)} characters; {ID_LENGTH_MAX} are allowed."
     if _NUMBER.fullmatch(text):
         return "E_STEP_ID", f"The step id {shown} is a number, which would be taken for a step's place in the list."
     if text == "none":

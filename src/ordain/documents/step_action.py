@@ -9,12 +9,12 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from ordain.core.model import Action, CallTool, RunCommand
+from ordain.core.refs import misplaced_reference, references
 from ordain.documents.document import ProblemList
 from ordain.documents.draft import code_span
 from ordain.documents.field_line import Field
 from ordain.documents.fields import belongs_to_no_field, one_line
 from ordain.documents.json_value import read_json
-from ordain.documents.reference import misplaced_reference, references, unescaped
 from ordain.documents.scan import Fence, trimmed
 from ordain.documents.slug import tool_name_fault
 from ordain.documents.text import string_fault
@@ -145,5 +145,4 @@ def _without_references(values: dict[str, Any], fence: Fence, problems: ProblemL
         detail = f"`{found}` is a reference; they are part of the format, but this version does not carry them out."
         problems.add("E_NOT_YET", detail, "Write `$${` where a literal `${` is meant.", line=line)
         return None
-    literal: dict[str, Any] = unescaped(values)
-    return literal
+    return values

@@ -54,11 +54,33 @@ class Style:
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories that do not show, or that change how other characters show."""
+_BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters, marks and symbols that show nothing: grapheme joiner, fillers, inherent vowels, the empty braille cell."""
 _JOINERS = {"\u200c", "\u200d"}
+_EMOJI_STYLES = {"\ufe0e", "\ufe0f"}
+_SYMBOLS = ("So", "Sm", "Sk")
+_JOINING_SCRIPTS = (
+    "ARABIC ",
+    "BENGALI ",
+    "DEVANAGARI ",
+    "GUJARATI ",
+    "GURMUKHI ",
+    "KANNADA ",
+    "MALAYALAM ",
+    "MONGOLIAN LETTER",
+    "ORIYA ",
+    "SINHALA ",
+    "SYRIAC ",
+    "TAMIL ",
+    "TELUGU ",
+)
+"""Beginnings of the names of letters between which a joiner is spelling."""
 
 
 def visible(text: str, *, multiline: bool = False) -> str:
     """The text with every character that a terminal would not plainly show written as an escape."""
+    if text.isascii() and text.isprintable():
+        return text
     out: list[str] = []
     for index, character in enumerate(text):
         if character == "\n" and multiline:
@@ -67,9 +89,9 @@ def visible(text: str, *, multiline: bool = False) -> str:
             out.append("\\n")
         elif character == "\t":
             out.append("    " if multiline else "\\t")
-        elif character in _JOINERS and index and _joins(text[index - 1]):
+        elif (character in _JOINERS or character in _EMOJI_STYLES) and _belongs(text, index):
             out.append(character)
-        elif unicodedata.category(character) in _HIDDEN or (character.isspace() and character != " "):
+        elif _hidden(character):
             point = ord(character)
             out.append(f"\\u{{{point:x}}}" if point > 0xFF else f"\\x{point:02x}")
         else:
@@ -77,9 +99,36 @@ def visible(text: str, *, multiline: bool = False) -> str:
     return "".join(out)
 
 
-def _joins(before: str) -> bool:
-    """Joiners belong to the writing after letters of joining scripts and inside emoji; elsewhere they only hide."""
-    return unicodedata.category(before) == "So" or "ARABIC" in unicodedata.name(before, "")
+def _hidden(character: str) -> bool:
+    if unicodedata.category(character) in _HIDDEN or (character.isspace() and character != " "):
+        return True
+    return character in _BLANKS or _varies(character)
+
+
+def _varies(character: str) -> bool:
+    """Variation selectors: they show nothing themselves, and a run of them can carry any message."""
+    return "\ufe00" <= character <= "\ufe0f" or "\u180b" <= character <= "\u180f" or character >= "\U000e0100"
+
+
+def _belongs(text: str, index: int) -> bool:
+    """Whether a joiner or an emoji style is part of the writing: between letters of joining scripts, inside or after
+    an emoji. Elsewhere it only hides."""
+    character, before, after = text[index], text[index - 1 : index], text[index + 1 : index + 2]
+    if character in _EMOJI_STYLES:
+        return _symbol(before) or after == "\u20e3"
+    if not before or not after:
+        return False
+    if before in _EMOJI_STYLES:
+        return _symbol(text[index - 2 : index - 1]) and _symbol(after)
+    return (_symbol(before) and _symbol(after)) or (_joining(before) and _joining(after))
+
+
+def _symbol(character: str) -> bool:
+    return character in ("‼", "⁉") or (not character.isascii() and unicodedata.category(character) in _SYMBOLS)
+
+
+def _joining(character: str) -> bool:
+    return unicodedata.name(character, "").startswith(_JOINING_SCRIPTS)
 
 
 def instant(at: Instant) -> str:

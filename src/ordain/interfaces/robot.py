@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +16,16 @@ ENVELOPE_VERSION = 1
 
 
 def problem_value(problem: Problem) -> dict[str, Any]:
-    """A problem with its severity, as robots get it."""
-    value: dict[str, Any] = msgspec.to_builtins(problem)
-    return {"code": value.pop("code"), "severity": problem.severity.value, **value}
+    """A problem with its severity, as robots get it: always with the same keys."""
+    where = problem.where
+    return {
+        "code": problem.code,
+        "severity": problem.severity.value,
+        "detail": problem.detail,
+        "where": None if where is None else {name: getattr(where, name) for name in where.__struct_fields__},
+        "hints": list(problem.hints),
+        "command": problem.command,
+    }
 
 
 def envelope(
@@ -32,14 +40,16 @@ def envelope(
             "remediation": " ".join(error.hints),
             "command": error.command,
         }
-    return msgspec.json.encode(
-        {
-            "ok": error is None,
-            "data": data,
-            "error": wrong,
-            "problems": [problem_value(problem) for problem in problems],
-            "next": list(next_),
-            "elapsed_ms": elapsed_ms,
-            "version": ENVELOPE_VERSION,
-        }
-    )
+    document = {
+        "ok": error is None,
+        "data": data,
+        "error": wrong,
+        "problems": [problem_value(problem) for problem in problems],
+        "next": list(next_),
+        "elapsed_ms": elapsed_ms,
+        "version": ENVELOPE_VERSION,
+    }
+    try:
+        return msgspec.json.encode(document)
+    except UnicodeEncodeError:  # a word of the command line that is not UTF-8 came back in a message
+        return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")

@@ -28,6 +28,8 @@ RULES: tuple[Rule, ...] = (
     structure.workspace,
     tools.known,
     tools.scope,
+    tools.values,
+    tools.references_later,
     tools.arguments,
     tools.paths,
     contract.command_syntax,

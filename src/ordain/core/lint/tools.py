@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
+from typing import Any
 
 from ordain.core.lint.facts import Facts
 from ordain.core.model import CallTool, Plan, tool_name
 from ordain.core.problem import Place, Problem, closest
+from ordain.core.refs import references
 from ordain.core.tool import argument_faults
 
-__all__ = ["arguments", "known", "paths", "scope"]
+__all__ = ["arguments", "known", "paths", "references_later", "scope", "values"]
+
+DEPTH_MAX = 16
+WHOLE_MAX = 2**53 - 1
 
 _PRIVATE = (".git/hooks", ".ordain")
 """Places where a file would run code behind everybody's back, or that are ours."""
@@ -55,6 +61,47 @@ def arguments(plan: Plan, facts: Facts) -> Iterator[Problem]:
         if isinstance(step.action, CallTool) and step.action.tool in facts.tools:
             for sentence, hints in argument_faults(facts.tools[step.action.tool], step.action.args):
                 yield Problem(code="E_TOOL_ARGS", detail=sentence, where=Place(step=step.id), hints=hints)
+
+
+def references_later(plan: Plan, facts: Facts) -> Iterator[Problem]:
+    """A reference must never be handed to a tool as if it were text."""
+    for step in plan.steps:
+        if isinstance(step.action, CallTool) and (found := next(references(step.action.args), None)):
+            yield Problem(
+                code="E_NOT_YET",
+                detail=f"`{step.id}`: `{found}` is a reference, which this version does not carry out.",
+                where=Place(step=step.id),
+                hints=("Write `$${` where a literal `${` is meant.",),
+            )
+
+
+def values(plan: Plan, facts: Facts) -> Iterator[Problem]:
+    """Arguments are JSON that every reader understands alike; otherwise the digest would not be portable."""
+    for step in plan.steps:
+        if isinstance(step.action, CallTool) and (fault := _value_fault(step.action.args)):
+            code, what = fault
+            yield Problem(code=code, detail=f"`{step.id}`: an argument {what}.", where=Place(step=step.id))
+
+
+def _value_fault(value: Any, depth: int = 0) -> tuple[str, str] | None:
+    if depth > DEPTH_MAX:
+        return "E_DOC_DEPTH", f"is nested more than {DEPTH_MAX} deep"
+    match value:
+        case None | bool():
+            return None
+        case int() | float():
+            portable = math.isfinite(value) and (abs(value) <= WHOLE_MAX or value % 1 != 0)
+            return None if portable else ("E_DOC_NUMBER", "holds a number that not every reader understands alike")
+        case str():
+            surrogate = any("\ud800" <= character <= "\udfff" for character in value)
+            return ("E_DOC_CONTROL_CHARACTER", "holds half a character") if surrogate else None
+        case Mapping():
+            inner = [key if isinstance(key, str) else () for key in value] + list(value.values())
+        case list() | tuple() if depth:
+            inner = list(value)
+        case _:
+            return "E_TOOL_ARGS", f"is a {type(value).__name__}, which JSON does not have"
+    return next((fault for one in inner if (fault := _value_fault(one, depth + 1))), None)
 
 
 def paths(plan: Plan, facts: Facts) -> Iterator[Problem]:

@@ -52,8 +52,8 @@ def trust(session: Session) -> int:
     text = session.app.configuration()
     if text is not None:
         session.page([f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""])
-        typed = click.prompt("Let this configuration count? Type yes", default="no", show_default=False)
-        if typed.strip().lower() != "yes":
+        typed = session.ask("Let this configuration count? Type yes")
+        if typed.lower() != "yes":
             session.say(["Not trusted; the defaults apply."])
             return REFUSED
     digest = session.run(session.app.trust(session.by))

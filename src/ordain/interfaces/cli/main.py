@@ -63,7 +63,13 @@ class _LazyGroup(click.Group):
 
 @click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="ordain", message="%(prog)s %(version)s")
-@click.option("-C", "--workspace", metavar="DIR", help="The workspace; default: found from the current directory.")
+@click.option(
+    "-C",
+    "--workspace",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="The workspace; default: found from the current directory.",
+)
 @click.pass_context
 def main(ctx: click.Context, workspace: str | None) -> None:
     """Plan/apply for AI agents: see exactly what will happen, approve exactly that, and let only evidence say it is

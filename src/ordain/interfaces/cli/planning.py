@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -39,7 +40,8 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool) -> int:
         if bad:
             session.refused(problems, data_value)
         else:
-            following = [f"ordain run {documents[0]}", f"ordain prepare {documents[0]}"]
+            first = shlex.quote(documents[0])
+            following = [f"ordain run {first}", f"ordain prepare {first}"]
             session.answer(data_value, problems=problems, next_=following)
     else:
         for report in reports:
@@ -134,15 +136,9 @@ def ask_approval(session: Session, review: Review) -> bool:
     """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand."""
     session.page([*render.review_lines(review, session.style), ""])
     short = short_id(review.plan_id)
-    try:
-        if review.small:
-            typed = click.prompt(f"Approve {short} and let it run as shown? Type yes", default="no", show_default=False)
-            return bool(typed.strip().lower() == "yes")
-        typed = click.prompt(f"To approve, type the plan's short id ({short})", default="", show_default=False)
-        return bool(typed.strip() == short)
-    except click.Abort:
-        session.say([""])
-        return False
+    if review.small:
+        return session.ask(f"Approve {short} and let it run as shown? Type yes").lower() == "yes"
+    return session.ask(f"To approve, type the plan's short id ({short})") == short
 
 
 def review_value(review: Review) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import click
@@ -42,7 +42,8 @@ def run(session: Session, document: str) -> int:
     review = prepared.review
     if not review.requires_approval:
         session.notices(review.notices)
-        return _carry_out(session, session.app.commit(review.plan_id, session.by, _watcher(session, events=True)))
+        work = session.app.commit(review.plan_id, session.by, _watcher(session, events=True))
+        return _carry_out(session, work, review.notices)
     if session.json or not session.terminal:
         return _ask_elsewhere(session, prepared_value(prepared), prepared.approval_command or "")
     if not ask_approval(session, review):
@@ -79,8 +80,9 @@ def commit(session: Session, plan: str) -> int:
 
     Example: ordain commit 4f2a9c01b7de
     """
-    session.notices(session.app.review(plan).notices)
-    return _carry_out(session, session.app.commit(plan, session.by, _watcher(session)))
+    notices = session.app.review(plan).notices
+    session.notices(notices)
+    return _carry_out(session, session.app.commit(plan, session.by, _watcher(session)), notices)
 
 
 @command()
@@ -128,15 +130,15 @@ def answer(session: Session, item: str, choice: str) -> int:
 @command()
 @click.argument("what", metavar="PLAN|RUN")
 def log(session: Session, what: str) -> int:
-    """Show the ledger's own events about a plan or a run; with --json, one object a line.
+    """Show the ledger's own events about a plan or a run.
 
     Example: ordain log RUN-Q5ZK…
     """
-    for recorded in session.app.log(what):
-        if session.json:
-            click.echo(msgspec.json.encode(to_wire(recorded)).decode())
-        else:
-            click.echo(_log_line(recorded))
+    events = session.app.log(what)
+    if session.json:
+        session.answer({"events": [to_wire(recorded) for recorded in events]})
+    else:
+        session.say(_log_line(recorded) for recorded in events)
     return FINE
 
 
@@ -147,7 +149,7 @@ def _log_line(recorded: Recorded) -> str:
     return f"{render.instant(recorded.at)}  {recorded.seq:>4}  {wire['type']:<22} {words}  {recorded.head[:12]}"
 
 
-def _carry_out(session: Session, work: Coroutine[Any, Any, RunReport]) -> int:
+def _carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = ()) -> int:
     """Do a run's work, watch it, report, and turn how it ended into an exit status."""
     report = session.run(work)
     words = {"completed": "success", "failed": "failed", "waiting": "waiting", "stopped": "stopped"}
@@ -163,7 +165,7 @@ def _carry_out(session: Session, work: Coroutine[Any, Any, RunReport]) -> int:
             "error_code": failed.error if failed is not None and report.status != "completed" else None,
             "remediation": commands[0] if commands else None,
         }
-        session.answer(value, next_=commands)
+        session.answer(value, problems=notices, next_=commands)
     else:
         session.say(["", *render.run_lines(report, session.style)])
     return {"completed": FINE, "failed": FAILED, "waiting": WAITING, "stopped": 130}.get(report.status, FAILED)

@@ -98,9 +98,20 @@ class Session:
 
     def page(self, lines: Sequence[str]) -> None:
         """Show everything to its end before anything is asked: through a pager when it is longer than the screen."""
-        if self.terminal and len(lines) > shutil.get_terminal_size().lines - 2:
+        screen = shutil.get_terminal_size()
+        rows = sum(1 + len(click.unstyle(line)) // screen.columns for line in lines)  # a long line takes several
+        if self.terminal and rows > screen.lines - 2:
             click.echo_via_pager("\n".join(lines) + "\n", color=True)
         self.say(lines)
+
+    def ask(self, question: str) -> str:
+        """What a person types; nothing at all when they end the input or interrupt instead."""
+        try:
+            typed: str = click.prompt(question, default="", show_default=False)
+        except click.Abort:
+            self.say([""])
+            return ""
+        return typed.strip()
 
     def answer(self, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = ()) -> None:
         """The one JSON document of a verb that went well."""
@@ -199,6 +210,8 @@ def read_document(session: Session, path: str) -> tuple[bytes, str]:
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be read: {reason}.") from error
+    if any("\ud800" <= character <= "\udfff" for character in path):
+        raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be named in the ledger: its name is not UTF-8.", "Rename it.")
     real = os.path.realpath(path)
     root = session.app.workspace_path
     name = os.path.relpath(real, root) if real.startswith(root.rstrip("/") + "/") else real

@@ -1,7 +1,8 @@
-"""`${…}` in documents: where it is a reference, where it is literal, where it is in the wrong place.
+"""References to earlier results, `${…}`: where it is a reference, where it is literal, where it is in the wrong place.
 
-References themselves are not carried out by this version; here they are only recognised, so that none is ever taken
-for text by mistake.
+This version does not carry references out; it recognises them, so that none is ever taken for text by mistake. A plan
+keeps its arguments as they were written, `$${` for a literal `${` included; `literal` takes the escape away when the
+call is made.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any
 
-__all__ = ["misplaced_reference", "references", "unescaped"]
+__all__ = ["literal", "misplaced_reference", "references"]
 
 _SOURCE = r"(?:data|params)[.\[]"
 _IN_ARGS = re.compile(
@@ -35,15 +36,15 @@ def references(value: Any) -> Iterator[str]:
                 yield from references(inner)
 
 
-def unescaped(value: Any) -> Any:
-    """The value with every `$${` in its strings as the literal `${` it stands for."""
+def literal(value: Any) -> Any:
+    """The arguments as the tool gets them: every `$${` in a string is the `${` it stands for."""
     match value:
         case str():
             return value.replace("$${", "${") if "$${" in value else value
         case dict():
-            return {key: unescaped(inner) for key, inner in value.items()}
+            return {key: literal(inner) for key, inner in value.items()}
         case list():
-            return [unescaped(inner) for inner in value]
+            return [literal(inner) for inner in value]
         case _:
             return value
 

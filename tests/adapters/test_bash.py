@@ -1,0 +1,166 @@
+"""Real commands: what is seen of them, and that nothing of them is left."""
+
+import asyncio
+import hashlib
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from ordain.adapters.bash import BashShell, _mark_of
+from ordain.ports import Command, Finished
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+def command(text: str, timeout_ms: int = 20_000, mark: str = "RUN-TEST/a/1") -> Command:
+    return Command(text=text, env=ENVIRONMENT, timeout_ms=timeout_ms, mark=mark)
+
+
+def run(shell: BashShell, text: str, **settings) -> Finished:
+    return asyncio.run(shell.run(command(text, **settings)))
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> BashShell:
+    return BashShell(tmp_path)
+
+
+def marked(prefix: str) -> list[int]:
+    """Living processes with such a mark."""
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if (_mark_of(pid) or "").startswith(prefix) and _alive(pid)]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(condition, seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        os.sched_yield()
+
+
+def test_exit_status_and_output_are_what_the_system_saw(shell):
+    done = run(shell, "echo out; echo err >&2; exit 7")
+    assert (done.exit_code, done.output_tail, done.output_bytes) == (7, "out\nerr\n", 8)
+    assert done.output_sha256 == hashlib.sha256(b"out\nerr\n").hexdigest()
+
+
+def test_errexit_and_pipefail_are_on_and_no_profile_is_read(shell, tmp_path):
+    assert run(shell, "false; echo no").exit_code == 1
+    assert run(shell, "false | true").exit_code == 1
+
+
+def test_only_the_given_environment_is_there(shell, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    done = run(shell, "env | cut -d= -f1 | sort | tr '\\n' ' '")
+    assert set(done.output_tail.split()) == {"PATH", "ORDAIN_MARK", "PWD", "SHLVL", "_"}
+
+
+def test_it_runs_in_the_workspace_with_no_standard_input(shell, tmp_path):
+    assert run(shell, "pwd -P; cat").output_tail.strip() == str(tmp_path.resolve())
+
+
+def test_a_signal_is_told_apart_from_an_exit_status(shell):
+    done = run(shell, "kill -SEGV $$")
+    assert (done.exit_code, done.signal) == (None, 11)
+
+
+def test_a_timeout_ends_everything_that_was_started(shell):
+    done = run(shell, "sleep 300 & sleep 300 | sleep 300", timeout_ms=200, mark="RUN-TIMEOUT/a/1")
+    assert done.timed_out and done.exit_code is None
+    assert marked("RUN-TIMEOUT/") == []
+
+
+def test_a_command_that_ignores_sigterm_is_killed(shell):
+    done = run(shell, "trap '' TERM; while :; do sleep 0.05; done", timeout_ms=200, mark="RUN-STUBBORN/a/1")
+    assert done.timed_out
+    assert marked("RUN-STUBBORN/") == []
+
+
+def test_a_background_process_does_not_outlive_its_step_nor_hold_it_up(shell, tmp_path):
+    started = time.monotonic()
+    done = run(shell, "(sleep 300; touch late) & echo done", mark="RUN-BACK/a/1")
+    assert time.monotonic() - started < 20
+    assert (done.exit_code, done.output_tail) == (0, "done\n")
+    assert done.leftovers >= 1
+    assert marked("RUN-BACK/") == []
+
+
+def test_a_detached_process_is_found_and_killed(shell):
+    done = run(
+        shell, "setsid -f bash -c 'setsid -f sleep 300; sleep 300' >/dev/null 2>&1; echo ok", mark="RUN-DAEMON/a/1"
+    )
+    assert done.exit_code == 0
+    wait_for(lambda: marked("RUN-DAEMON/") == [])
+
+
+def test_endless_output_is_capped_in_memory_and_still_digested(shell):
+    done = run(shell, "head -c 30000000 /dev/zero | tr '\\0' x; echo; echo END")
+    assert done.output_bytes == 30_000_005
+    assert done.output_tail.endswith("x\nEND\n") and len(done.output_tail) <= 4096
+
+
+def test_output_that_is_not_text_does_no_harm(shell):
+    assert run(shell, r"printf '\xff\xfe\x00ok'").output_tail.endswith("ok")
+
+
+def test_cancelling_kills(shell):
+    async def cancelled() -> None:
+        task = asyncio.create_task(shell.run(command("sleep 300 & sleep 300", mark="RUN-CANCEL/a/1")))
+        while not marked("RUN-CANCEL/"):
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+    assert marked("RUN-CANCEL/") == []
+
+
+def test_commands_run_at_once_and_do_not_kill_each_others_processes(shell):
+    async def both() -> list[Finished]:
+        return list(
+            await asyncio.gather(
+                shell.run(command("sleep 0.3 & wait; echo slow", mark="RUN-X/slow/1")),
+                shell.run(command("echo fast", mark="RUN-X/fast/1")),
+            )
+        )
+
+    slow, fast = asyncio.run(both())
+    assert (slow.output_tail, fast.output_tail) == ("slow\n", "fast\n")
+
+
+def test_sweep_kills_what_a_dead_executor_left_and_nothing_else(shell):
+    import subprocess
+
+    def leave(mark: str) -> subprocess.Popen[bytes]:
+        environment = {**ENVIRONMENT, "ORDAIN_MARK": mark}
+        return subprocess.Popen(["sleep", "300"], env=environment, start_new_session=True)
+
+    ours, other = leave("RUN-DEAD/a/1"), leave("RUN-DEADER/a/1")
+    try:
+        wait_for(lambda: marked("RUN-DEAD/") and marked("RUN-DEADER/"))
+        assert shell.sweep("RUN-DEAD/") == 1
+        assert ours.wait(10) == -9
+        assert other.poll() is None
+    finally:
+        for process in (ours, other):
+            process.kill()
+            process.wait()
+
+
+def test_a_missing_directory_is_a_fault_not_an_exception(tmp_path):
+    done = run(BashShell(tmp_path / "gone"), "true")
+    assert done.fault is not None and done.exit_code is None
+
+
+def test_a_nul_in_a_command_is_a_fault(shell):
+    assert run(shell, "echo a\0b").fault is not None

@@ -1,0 +1,147 @@
+"""The built-in file tools: beneath the workspace, atomic, and stopped by every link in the way."""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from ordain.adapters.file_tools import FileTools
+from ordain.ports import ToolResult
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "outside.txt").write_text("secret")
+    return tmp_path / "ws"
+
+
+def call(workspace: Path, tool: str, **args: str) -> ToolResult:
+    return asyncio.run(FileTools(workspace).call(tool, args, "step:0"))
+
+
+def test_write_then_read_gives_the_same_text(workspace):
+    text = "line\n\tß – 日本\r\nend"
+    assert call(workspace, "write_file", path="a.txt", content=text).error is None
+    assert call(workspace, "read_file", path="a.txt").value == text
+    assert (workspace / "a.txt").read_bytes() == text.encode()
+
+
+def test_writing_keeps_the_mode_and_leaves_no_temporary_file(workspace):
+    (workspace / "run.sh").write_text("old")
+    (workspace / "run.sh").chmod(0o750)
+    call(workspace, "write_file", path="run.sh", content="new")
+    assert (workspace / "run.sh").stat().st_mode & 0o777 == 0o750
+    assert os.listdir(workspace) == ["run.sh"]
+
+
+def test_list_and_make(workspace):
+    assert call(workspace, "make_dir", path="a/b/c").error is None
+    assert call(workspace, "make_dir", path="a/b").error is None
+    (workspace / "a/f.txt").write_text("")
+    assert call(workspace, "list_files", path="a").value == ["b/", "f.txt"]
+    assert call(workspace, "list_files").value == ["a/"]
+
+
+def test_edit_replaces_exactly_one_occurrence_or_nothing(workspace):
+    (workspace / "a.txt").write_text("one two two")
+    assert call(workspace, "edit_file", path="a.txt", old="one", new="1").error is None
+    for old in ("two", "absent", ""):
+        failed = call(workspace, "edit_file", path="a.txt", old=old, new="x")
+        assert failed.error == "F_STEP_FAILED"
+    assert (workspace / "a.txt").read_text() == "1 two two"
+
+
+@pytest.mark.parametrize("path", ["../outside.txt", "/etc/passwd", "a/../../outside.txt", "a\0b", "", "."])
+@pytest.mark.parametrize("tool", ["read_file", "write_file"])
+def test_no_path_leads_out(workspace, tool, path):
+    result = call(workspace, tool, path=path, content="x")
+    assert result.error in ("F_PATH_ESCAPE", "F_STEP_FAILED")
+    assert (workspace.parent / "outside.txt").read_text() == "secret"
+
+
+def test_links_are_not_followed_anywhere_on_the_way(workspace):
+    (workspace / "link").symlink_to(workspace.parent)
+    (workspace / "file").symlink_to(workspace.parent / "outside.txt")
+    (workspace / "dangling").symlink_to(workspace.parent / "new.txt")
+    for tool, path in [
+        ("read_file", "link/outside.txt"),
+        ("write_file", "link/outside.txt"),
+        ("edit_file", "link/outside.txt"),
+        ("read_file", "file"),
+        ("write_file", "file"),
+        ("edit_file", "file"),
+        ("write_file", "dangling"),
+        ("make_dir", "link/made"),
+        ("list_files", "link"),
+    ]:
+        result = call(workspace, tool, path=path, content="x", old="secret", new="x")
+        assert result.error == "F_PATH_ESCAPE", (tool, path, result)
+    assert (workspace.parent / "outside.txt").read_text() == "secret"
+    assert sorted(os.listdir(workspace.parent)) == ["outside.txt", "ws"]
+
+
+def test_a_link_swapped_in_during_the_call_is_not_followed(workspace):
+    """A hostile process flips a directory into a link and back while files are written through it."""
+    outside = workspace.parent / "target"
+    outside.mkdir()
+    stop = threading.Event()
+
+    def flip() -> None:
+        while not stop.is_set():
+            try:
+                (workspace / "d").mkdir()
+                os.rename(workspace / "d", workspace / "x")
+                os.symlink(outside, workspace / "d")
+                os.unlink(workspace / "d")
+                os.rename(workspace / "x", workspace / "d")
+                for name in os.listdir(workspace / "d"):
+                    os.unlink(workspace / "d" / name)
+                os.rmdir(workspace / "d")
+            except OSError:
+                pass
+
+    thread = threading.Thread(target=flip)
+    thread.start()
+    try:
+        for number in range(300):
+            call(workspace, "write_file", path=f"d/{number}", content="x")
+    finally:
+        stop.set()
+        thread.join()
+    assert os.listdir(outside) == []
+
+
+def test_special_files_are_refused_without_waiting(workspace):
+    os.mkfifo(workspace / "pipe")
+    assert call(workspace, "read_file", path="pipe").error == "F_STEP_FAILED"
+
+
+def test_failures_are_results_with_words(workspace):
+    assert call(workspace, "read_file", path="none.txt").detail == "none.txt: no such file or directory"
+    (workspace / "bin").write_bytes(b"\xff\xfe")
+    assert "not UTF-8" in call(workspace, "read_file", path="bin").detail
+    assert call(workspace, "write_file", path="no/dir.txt", content="").error == "F_STEP_FAILED"
+
+
+def test_a_reader_sees_the_old_text_or_the_new_never_a_mixture(workspace):
+    old, new = "a" * 200_000, "b" * 200_000
+    (workspace / "f").write_text(old)
+    seen: set[str] = set()
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.add((workspace / "f").read_text())
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        for text in (new, old) * 20:
+            call(workspace, "write_file", path="f", content=text)
+    finally:
+        stop.set()
+        thread.join()
+    assert seen <= {old, new}

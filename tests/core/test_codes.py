@@ -1,0 +1,37 @@
+"""Every code that is used has a page, every page is used, and the generated page is up to date."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from ordain.core.codes import PAGES
+from ordain.core.problem import Problem, Severity
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def used() -> set[str]:
+    texts = [path.read_text() for path in (ROOT / "src").rglob("*.py") if path.name != "codes.py"]
+    return {code for text in texts for code in re.findall(r'"([EWFB]_[A-Z][A-Z_]+)"', text)}
+
+
+def test_codes_and_pages_are_the_same_set():
+    assert used() == set(PAGES)
+
+
+def test_every_page_says_something_in_whole_sentences():
+    for code, page in PAGES.items():
+        assert not page.summary.endswith("."), code
+        assert page.meaning.endswith("."), code
+        assert page.remedy, code
+
+
+def test_severity_comes_from_the_first_letter():
+    severities = {Problem(code=code, detail="").severity for code in ("W_X", "E_X", "F_X", "B_X")}
+    assert severities == set(Severity)
+
+
+def test_the_generated_page_is_up_to_date():
+    done = subprocess.run([sys.executable, ROOT / "tools/make_docs.py", "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,269 @@
+"""The pure pair: random plans, random fates, and the questions answered the slow way beside the fast one."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ordain.adapters.file_tools import DEFINITIONS
+from ordain.core.approval import Channel, Principal
+from ordain.core.decision import decided, questions
+from ordain.core.event import (
+    AttemptEnded,
+    AttemptStarted,
+    ContractHeld,
+    ContractSeen,
+    DoubtSettled,
+    Evidence,
+    ExecutorStarted,
+    Limits,
+    Outcome,
+    RunFinished,
+    RunOpened,
+    Settlement,
+    StepState,
+    Verdict,
+)
+from ordain.core.model import Abort, Continue, Escalate, Instant, PlanId, Retry, RunId, Skip, StepId
+from ordain.core.schedule import (
+    End,
+    SettleByContract,
+    Start,
+    Stop,
+    Verify,
+    Wake,
+    decide,
+    doubt,
+    ended,
+    judged,
+    settled,
+    why_waiting,
+)
+from ordain.core.state import SATISFIES, IllegalTransition, RunState, apply, replay
+from tests.build import plan, step
+from tests.scenario import check_evidence
+
+LIMITS = Limits(concurrency=2, step_timeout_ms=1000, contract_timeout_ms=1000, on_failure=Abort(), env=())
+KIM = Principal(name="kim", channel=Channel.TERMINAL)
+OPENED = RunOpened(run_id=RunId("RUN-1"), plan_id=PlanId("plan:0"), lineage="l", workspace_id="w", limits=LIMITS)
+POLICIES = st.sampled_from(
+    [
+        None,
+        Abort(),
+        Skip(),
+        Continue(),
+        Escalate(),
+        Retry(max_attempts=3, initial_delay_ms=10, backoff_multiplier=2),
+        Retry(max_attempts=2, then=Escalate()),
+        Retry(max_attempts=2, initial_delay_ms=5, increment_ms=5, then=Skip()),
+    ]
+)
+
+
+@st.composite
+def plans(draw):
+    """Any acyclic order, forwards and backwards."""
+    count = draw(st.integers(1, 7))
+    order = draw(st.permutations(range(count)))
+    steps = []
+    for index in range(count):
+        earlier = [f"s{other}" for other in range(count) if order[other] < order[index]]
+        needs = tuple(sorted(draw(st.sets(st.sampled_from(earlier), max_size=3)))) if earlier else ()
+        kind = draw(st.sampled_from(["run", "run!", "read_file", "write_file", "edit_file"]))
+        steps.append(
+            step(
+                f"s{index}",
+                tool=None if kind.startswith("run") else kind,
+                idempotent=True if kind == "run!" else None,
+                needs=needs,
+                contract=draw(st.sampled_from([None, "check"])),
+                on_failure=draw(POLICIES),
+            )
+        )
+    return plan(*steps, on_failure=draw(POLICIES), concurrency=draw(st.sampled_from([None, 1, 3])))
+
+
+class Life:
+    """Carries a plan out with a fate drawn by hypothesis instead of a world."""
+
+    def __init__(self, made, data):
+        self.data, self.plan = data, made
+        self.now = Instant(1000)
+        self.history = []
+        self.patience = 6
+        """How often fate may make a step begin again; without a bound a life could go on for ever."""
+        self.state = RunState(made)
+        self.record(OPENED)
+        self.record(ExecutorStarted(epoch=1, pid=1, boot_id="b"))
+
+    def record(self, event):
+        apply(self.state, event, self.now)
+        self.history.append((self.now, event))
+
+    def luck(self, *choices):
+        return self.data.draw(st.sampled_from(choices))
+
+    def evidence(self):
+        verdict = self.luck(Verdict.HELD, Verdict.HELD, Verdict.BROKEN, Verdict.INCONCLUSIVE)
+        return Evidence(verdict=verdict, duration_ms=1, exit_code=0 if verdict is Verdict.HELD else 1)
+
+    def check_questions(self):
+        """The incremental answers against the slow ones."""
+        state = self.state
+        slow_ready = [
+            index
+            for index, one in enumerate(self.plan.steps)
+            if state.steps[one.id].state is StepState.PENDING
+            and all(state.steps[need].state in SATISFIES for need in one.needs)
+        ]
+        assert state.ready == slow_ready
+        active = {
+            name for name, record in state.steps.items() if record.state in (StepState.RUNNING, StepState.VERIFYING)
+        }
+        assert set(state.active) == active
+        assert len(active) <= (self.plan.concurrency or LIMITS.concurrency)
+        for one in self.plan.steps:
+            waits = state.steps[one.id].state in (StepState.PENDING, StepState.IN_DOUBT, StepState.ESCALATED)
+            assert (why_waiting(state, one.id, self.now) is not None) == waits
+
+    def live(self):
+        for _ in range(300):
+            self.check_questions()
+            effects = decide(self.state, self.now)
+            assert effects == decide(self.state, self.now), "same in, same out"
+            running = [name for name in self.state.active if self.state.steps[name].state is StepState.RUNNING]
+            if self.state.finished:
+                assert effects == ()
+                return
+            if running and self.patience and self.luck(True, False, False, False):
+                self.patience -= 1
+                self.crash()
+                continue
+            moves = [effect for effect in effects if not isinstance(effect, Wake)]
+            moves += [("ends", name) for name in running]
+            if moves:
+                self.perform(self.luck(*moves))
+            elif effects:
+                self.now = max(effect.at for effect in effects)
+            else:
+                asked = questions(self.state)
+                assert asked, "nothing to do, nobody to ask, and not finished: wedged"
+                question = self.luck(*asked)
+                again = ("retry", "did-not") if self.patience == 0 else ()
+                word = self.luck(*(choice.word for choice in question.choices if choice.word not in again))
+                self.patience -= word in ("retry", "did-not")
+                self.record(decided(self.state, question, word, KIM))
+        raise AssertionError("it never ended")
+
+    def perform(self, move):
+        match move:
+            case Start(step=name):
+                attempt = self.state.steps[name].attempts + 1
+                self.record(AttemptStarted(step=name, attempt=attempt, key="k"))
+                if self.luck(True, False) and self.state.step(name).verification:
+                    self.record(ContractSeen(step=name, attempt=attempt, evidence=self.evidence()))
+            case ("ends", name):
+                error = self.luck(None, None, "F_STEP_FAILED")
+                outcome = Outcome(duration_ms=1, exit_code=1 if error else 0, error=error)
+                self.record(ended(self.state, name, outcome, self.now, stopped=False))
+            case Stop(step=name):
+                outcome = Outcome(duration_ms=1, error="F_STEP_STOPPED")
+                self.record(ended(self.state, name, outcome, self.now, stopped=True))
+            case Verify(step=name):
+                self.record(judged(self.state, name, self.evidence(), self.now))
+            case SettleByContract(step=name):
+                self.record(settled(self.state, name, self.evidence()))
+            case End(status=status):
+                self.record(RunFinished(status=status))
+
+    def crash(self):
+        self.record(ExecutorStarted(epoch=self.state.epoch + 1, pid=1, boot_id="b"))
+        for name in list(self.state.active):
+            if self.state.steps[name].state is StepState.RUNNING:
+                found = doubt(self.state, name, DEFINITIONS)
+                self.record(found)
+                if found.settle is Settlement.AGAIN:
+                    self.record(DoubtSettled(step=name, attempt=found.attempt, to=StepState.PENDING, reason="r"))
+
+
+@settings(max_examples=300)
+@given(plans(), st.data())
+def test_every_life_ends_with_every_step_accounted_for(made, data):
+    life = Life(made, data)
+    life.live()
+    states = [record.state for record in life.state.steps.values()]
+    assert (life.state.status == "completed") == all(state in SATISFIES for state in states)
+    assert all(state in {*SATISFIES, StepState.FAILED, StepState.CANCELLED} for state in states)
+    assert replay(made, life.history) == life.state
+    check_evidence(made, [event for _, event in life.history])
+
+
+@settings(max_examples=200)
+@given(plans(), st.data())
+def test_apply_refuses_what_the_table_does_not_allow(made, data):
+    """Any event after any history either fits the table or is refused; a refusal changes no step."""
+    life = Life(made, data)
+    name = made.steps[0].id
+    verdict = Evidence(verdict=Verdict.HELD, duration_ms=1)
+    attempts = [
+        ContractHeld(step=name, attempt=0, evidence=verdict),
+        AttemptEnded(step=name, attempt=0, outcome=Outcome(duration_ms=1), to=StepState.PASSED),
+        DoubtSettled(step=name, attempt=0, to=StepState.PASSED, reason="agent said so"),
+        RunFinished(status="completed"),
+        AttemptStarted(step=StepId("nobody"), attempt=1, key="k"),
+        RunOpened(run_id=RunId("x"), plan_id=PlanId("y"), lineage="l", workspace_id="w", limits=LIMITS),
+        ExecutorStarted(epoch=1, pid=1, boot_id="b"),
+    ]
+    before = {key: record.state for key, record in life.state.steps.items()}
+    for event in attempts:
+        with pytest.raises(IllegalTransition):
+            apply(life.state, event, life.now)
+    assert {key: record.state for key, record in life.state.steps.items()} == before
+
+
+@pytest.mark.parametrize(
+    ("made", "seen", "settle"),
+    [
+        (step("a", tool="read_file"), None, Settlement.AGAIN),
+        (step("a", tool="write_file"), None, Settlement.AGAIN),
+        (step("a", tool="write_file", idempotent=False), None, Settlement.PERSON),
+        (step("a", tool="edit_file", contract="c"), None, Settlement.AGAIN),
+        (step("a", tool="edit_file", contract="c"), Verdict.BROKEN, Settlement.CONTRACT),
+        (step("a", tool="edit_file", contract="c"), Verdict.HELD, Settlement.PERSON),
+        (step("a", tool="edit_file", contract="c"), Verdict.INCONCLUSIVE, Settlement.PERSON),
+        (step("a", tool="edit_file"), None, Settlement.PERSON),
+        (step("a"), None, Settlement.PERSON),
+        (step("a", contract="c"), None, Settlement.PERSON),
+        (step("a", idempotent=True), None, Settlement.AGAIN),
+        (step("a", tool="unknown_tool"), None, Settlement.PERSON),
+    ],
+)
+def test_the_table_of_doubt(made, seen, settle):
+    state = replay(
+        plan(made),
+        [
+            (Instant(0), OPENED),
+            (Instant(0), ExecutorStarted(epoch=1, pid=1, boot_id="b")),
+            (Instant(0), AttemptStarted(step=made.id, attempt=1, key="k")),
+        ],
+    )
+    if seen is not None:
+        apply(state, ContractSeen(step=made.id, attempt=1, evidence=Evidence(verdict=seen, duration_ms=1)), Instant(0))
+    assert doubt(state, made.id, DEFINITIONS).settle is settle
+
+
+def test_a_turn_costs_what_changes_not_what_there_is():
+    """10,000 independent steps: each turn looks at the front of the ready list only."""
+    made = plan(*(step(f"s{index}", needs=()) for index in range(10_000)))
+    state = replay(made, [(Instant(0), OPENED)])
+    looked = 0
+
+    class Counting(list):
+        def __iter__(self):
+            nonlocal looked
+            for item in super().__iter__():
+                looked += 1
+                yield item
+
+    state.ready = Counting(state.ready)
+    assert decide(state, Instant(0)) == (Start(StepId("s0")), Start(StepId("s1")))
+    assert looked <= 3

@@ -1,0 +1,69 @@
+"""SIGKILL at seeded moments of a real run: nothing twice, nothing lost, no orphan, nothing wedged."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ordain.adapters.bash import _mark_of
+from ordain.assemble import open_workspace
+from tests.crash.kill import KIM, Victim, compare, kill_and_resume, undisturbed
+
+
+@pytest.fixture(scope="module")
+def duration_s(tmp_path_factory):
+    return undisturbed(tmp_path_factory.mktemp("undisturbed"))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_killed_and_resumed(tmp_path, seed, duration_s):
+    kill_and_resume(tmp_path, seed, duration_s)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(1000, 1100))
+def test_sweep(tmp_path, seed, duration_s):
+    kill_and_resume(tmp_path, seed, duration_s)
+
+
+@pytest.mark.parametrize("wrong", ["first", "late"])
+def test_the_harness_notices_an_effect_that_should_not_be_there(tmp_path, wrong):
+    """The negative control: what the sweep is there to find must make it fail."""
+    victim = Victim(tmp_path)
+    victim.ordain("commit", victim.plan_id)
+    compare(victim, "undisturbed")
+    with victim.effects.open("a") as file:
+        file.write(f"{wrong}\n")
+    with pytest.raises(AssertionError):
+        compare(victim, "doubled")
+
+
+def test_an_opaque_step_killed_in_flight_is_asked_about_and_its_processes_are_gone(tmp_path, monkeypatch):
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "state"))
+    document = b"# Mail\n\n1. `echo begun > begun; sleep 300; echo sent > sent`\n"
+
+    async def prepared() -> str:
+        app = open_workspace(workspace, exact=True)
+        plan = await app.prepare(document, None, KIM)
+        await app.approve(plan.review.plan_id, KIM)
+        await app.close()
+        return str(plan.review.plan_id)
+
+    plan_id = asyncio.run(prepared())
+    ordain = [sys.executable, "-m", "ordain", "-C", str(workspace)]
+    executor = subprocess.Popen([*ordain, "commit", plan_id], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (workspace / "begun").exists():
+        assert executor.poll() is None
+    executor.kill()
+    assert executor.wait() == -9, "it did not die as intended"
+
+    resumed = subprocess.run([*ordain, "resume"], capture_output=True, text=True, check=False)
+    assert resumed.returncode == 3, resumed
+    assert "in doubt" in resumed.stdout and "ordain answer RUN-" in resumed.stdout
+    marks = [_mark_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    assert not [mark for mark in marks if mark is not None and "/echo-begun" in mark]
+    assert not (workspace / "sent").exists()

@@ -1,0 +1,130 @@
+"""The `on_fail` grammar, both ways."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ordain.core.canonical import canonical_bytes
+from ordain.core.model import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.problem import Problem
+from ordain.documents.failure import read_failure, write_failure
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [
+        ("abort", Abort()),
+        ('abort("no disk")', Abort(message="no disk")),
+        ('abort("say \\"no\\", then stop")', Abort(message='say "no", then stop')),
+        ("skip", Skip()),
+        ("continue", Continue()),
+        ("escalate", Escalate()),
+        ("retry(2)", Retry(max_attempts=3)),
+        ("retry(2), then escalate", Retry(max_attempts=3, then=Escalate())),
+        ("retry(3, 1s)", Retry(max_attempts=4, initial_delay_ms=1000)),
+        ("retry(3, 1s +1s)", Retry(max_attempts=4, initial_delay_ms=1000, increment_ms=1000)),
+        (
+            "retry(3, 1s x2 max 30s), then skip",
+            Retry(max_attempts=4, initial_delay_ms=1000, backoff_multiplier=2, max_delay_ms=30_000, then=Skip()),
+        ),
+        ("retry(3, 250ms x1.5)", Retry(max_attempts=4, initial_delay_ms=250, backoff_multiplier=1.5)),
+        ('retry(100), then abort("x")', Retry(max_attempts=101, then=Abort(message="x"))),
+    ],
+)
+def test_read_and_write(text: str, policy: FailurePolicy) -> None:
+    assert read_failure(text) == policy
+    assert write_failure(policy) == text
+
+
+def test_spaces_do_not_matter() -> None:
+    assert read_failure("retry( 2 ,1s  x2  max 5s ) ,then  skip ") == read_failure("retry(2, 1s x2 max 5s), then skip")
+
+
+def test_a_factor_of_one_is_no_factor() -> None:
+    one, none = read_failure("retry(2, 1s x1)"), read_failure("retry(2, 1s)")
+    assert canonical_bytes(one) == canonical_bytes(none)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "E_FIELD_VALUE"),
+        ("give up", "E_FIELD_VALUE"),
+        ("abort now", "E_FIELD_VALUE"),
+        ("Abort", "E_FIELD_VALUE"),
+        ("abort()", "E_FIELD_VALUE"),
+        ("abort(why)", "E_FIELD_VALUE"),
+        ('abort("a" "b")', "E_FIELD_VALUE"),
+        ("abort(1)", "E_FIELD_VALUE"),
+        ("skip()", "E_FIELD_VALUE"),
+        ("retry", "E_FIELD_VALUE"),
+        ("retry()", "E_FIELD_VALUE"),
+        ("retry(-1)", "E_FIELD_VALUE"),
+        ("retry(2, soon)", "E_FIELD_VALUE"),
+        ("retry(2, 1y)", "E_FIELD_VALUE"),
+        ("retry(2, 1s x2max 3s)", "E_FIELD_VALUE"),
+        ("retry(2) then skip", "E_FIELD_VALUE"),
+        ("retry(2), skip", "E_FIELD_VALUE"),
+        ("retry(2), then", "E_FIELD_VALUE"),
+        ("retry(2), then skip, then abort", "E_FIELD_VALUE"),
+        ("retry(2), then retry(3)", "E_FIELD_VALUE"),
+        ("skip, then abort", "E_FIELD_VALUE"),
+        ("retry(2),\nthen skip", "E_FIELD_VALUE"),
+        ("retry(0)", "E_STEP_LIMIT"),
+        ("retry(101)", "E_STEP_LIMIT"),
+        ("retry(1000000000)", "E_STEP_LIMIT"),
+        ("retry(2, 2d)", "E_STEP_LIMIT"),
+        ("retry(2, 1s x101)", "E_STEP_LIMIT"),
+        ("retry(2, 1s x0.5)", "E_STEP_LIMIT"),
+        ('ask("what now?")', "E_NOT_YET"),
+        ("replan", "E_NOT_YET"),
+        ("recover", "E_NOT_YET"),
+        ("fallback(undo)", "E_NOT_YET"),
+        ("retry(2), then fallback(undo, again)", "E_NOT_YET"),
+        ('abort("\\u001b[2J")', "E_DOC_CONTROL_CHARACTER"),
+    ],
+)
+def test_refused(text: str, code: str) -> None:
+    read = read_failure(text)
+    assert isinstance(read, Problem)
+    assert read.code == code
+
+
+def test_did_you_mean() -> None:
+    read = read_failure("escalat")
+    assert isinstance(read, Problem)
+    assert read.hints == ("Did you mean `escalate`?",)
+
+
+last = st.one_of(
+    st.builds(Abort, message=st.none() | st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf"]))),
+    st.builds(Skip),
+    st.builds(Continue),
+    st.builds(Escalate),
+)
+delay_ms = st.integers(0, 86_400_000)
+retries = st.builds(
+    Retry,
+    max_attempts=st.integers(2, 101),
+    initial_delay_ms=delay_ms,
+    increment_ms=delay_ms,
+    backoff_multiplier=st.just(1) | st.floats(1, 100),
+    max_delay_ms=st.none() | delay_ms,
+    then=st.none() | last,
+)
+
+
+@given(last | retries)
+@settings(deadline=None)
+def test_writing_is_the_inverse(policy: FailurePolicy) -> None:
+    assert read_failure(write_failure(policy)) == policy
+
+
+@given(st.text() | st.text('retyskip(),"\\ then0123456789smx+'))
+@settings(deadline=None)
+def test_any_text_gives_a_policy_or_a_problem(text: str) -> None:
+    read = read_failure(text)
+    if not isinstance(read, Problem):
+        assert read_failure(write_failure(read)) == read

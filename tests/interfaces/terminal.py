@@ -1,0 +1,186 @@
+"""The real `ordain` command: driven at a pseudo-terminal as a person would, or run where there is no terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+ORDAIN = [sys.executable, "-m", "ordain"]
+PATIENCE_S = 30
+CTRL_C, CTRL_D = "\x03", "\x04"
+
+# A terminal becomes a process's controlling one only from inside that process, and forking a test runner that has
+# threads is asking for trouble: so a small program takes the terminal and becomes the command.
+_TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+class Ended(NamedTuple):
+    """A command that has ended. At a terminal everything arrives in `out`."""
+
+    status: int
+    out: str
+    err: str = ""
+
+
+def without_terminal(
+    *args: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str | None] | None = None
+) -> Ended:
+    """Run ordain with its output in pipes and nothing (or these bytes) to read. None in `env` unsets a variable."""
+    done = subprocess.run(
+        [*ORDAIN, *args],
+        cwd=cwd,
+        env=_environment(env),
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def at_terminal(
+    *args: str,
+    cwd: Path,
+    answers: Iterable[tuple[str, str]] = (),
+    env: Mapping[str, str | None] | None = None,
+    rows: int = 300,
+    columns: int = 200,
+) -> Ended:
+    """Run ordain at a terminal; each time the first text of a pair has appeared, the second is typed."""
+    with Terminal(*args, cwd=cwd, env=env, rows=rows, columns=columns) as terminal:
+        for expected, answer in answers:
+            terminal.expect(expected)
+            terminal.type(answer)
+        return terminal.end()
+
+
+class Terminal:
+    """One ordain command at a terminal of its own."""
+
+    def __init__(
+        self, *args: str, cwd: Path, env: Mapping[str, str | None] | None = None, rows: int = 300, columns: int = 200
+    ) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *ORDAIN, *args],
+            cwd=cwd,
+            env=_environment(env),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._shown = bytearray()
+        self._looked_at = 0
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._child.poll() is None:
+            self._child.kill()
+            self._child.wait()
+        os.close(self._master)
+
+    def expect(self, text: str) -> None:
+        """Wait until the text has appeared after what was expected before."""
+        wanted = text.encode()
+        end = time.monotonic() + PATIENCE_S
+        while (found := self._shown.find(wanted, self._looked_at)) < 0:
+            assert self._read(end), f"{text!r} never appeared in:\n{self._text()}"
+        self._looked_at = found + len(wanted)
+
+    def type(self, line: str) -> None:
+        """Type a line, or press one key that ends input or interrupts."""
+        keys = line if line in (CTRL_C, CTRL_D) else line + "\r"
+        os.write(self._master, keys.encode())
+
+    def end(self) -> Ended:
+        """Wait for the command to end."""
+        end = time.monotonic() + PATIENCE_S
+        while self._read(end):
+            pass
+        return Ended(self._child.wait(max(0.1, end - time.monotonic())), self._text())
+
+    def _read(self, end: float) -> bool:
+        """Take what has been written; False when there will be no more, or not in time."""
+        ready, _, _ = select.select([self._master], [], [], max(0, end - time.monotonic()))
+        try:
+            data = os.read(self._master, 65536) if ready else b""
+        except OSError:  # the last process has closed the terminal
+            return False
+        self._shown += data
+        return bool(data)
+
+    def _text(self) -> str:
+        return bytes(self._shown).decode().replace("\r\n", "\n")
+
+
+class Background:
+    """One ordain command without a terminal that is left to run, to be signalled."""
+
+    def __init__(self, *args: str, cwd: Path) -> None:
+        self._child = subprocess.Popen(
+            [*ORDAIN, *args],
+            cwd=cwd,
+            env=_environment(None),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self._said = bytearray()
+
+    def __enter__(self) -> Background:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._child.poll() is None:
+            self._child.kill()
+        self._child.communicate()
+
+    def interrupt(self) -> None:
+        self._child.send_signal(signal.SIGINT)
+
+    def expect_said(self, text: str) -> None:
+        """Wait until the text has appeared on stderr."""
+        assert self._child.stderr is not None
+        descriptor, end = self._child.stderr.fileno(), time.monotonic() + PATIENCE_S
+        while text.encode() not in self._said:
+            ready, _, _ = select.select([descriptor], [], [], max(0, end - time.monotonic()))
+            data = os.read(descriptor, 65536) if ready else b""
+            assert data, f"{text!r} was never said:\n{self._said.decode()}"
+            self._said += data
+
+    def end(self) -> Ended:
+        out, err = self._child.communicate(timeout=PATIENCE_S)
+        return Ended(self._child.returncode, out.decode(), self._said.decode() + err.decode())
+
+
+def wait_for(condition: Callable[[], object], what: str = "it") -> None:
+    """Look again and again until the condition is true."""
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, f"{what} never came true"
+        time.sleep(0.01)
+
+
+def _environment(changes: Mapping[str, str | None] | None) -> dict[str, str]:
+    merged = {**os.environ, **(changes or {})}
+    return {name: value for name, value in merged.items() if value is not None}

@@ -1,0 +1,613 @@
+"""The command line as people use it: what each command does, refuses and exits with, at a terminal and without one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ordain.adapters.bash import _mark_of
+from ordain.app import App
+from ordain.core.codes import PAGES
+from ordain.documents.configuration import TEMPLATE
+from ordain.interfaces.cli.main import _GROUPS, main
+from tests.interfaces.terminal import CTRL_C, CTRL_D, Background, Terminal, wait_for, without_terminal
+from tests.interfaces.workspace import READS, SMALL, WARNS, Workspace, approve_command, run_id
+
+FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
+
+# --- run -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_that_only_reads_runs_without_approval_and_without_a_terminal(workspace: Workspace):
+    done = workspace.ordain("run", "look.plan.md")
+    assert (done.status, "completed, 1 of 1 steps passed" in done.out) == (FINE, True)
+    assert "▸ read-it" in done.err  # progress is not in the way of the result
+
+
+def test_without_a_terminal_nobody_is_asked_and_the_next_command_is_named(workspace: Workspace):
+    done = workspace.ordain("run", "small.plan.md")
+    assert (done.status, done.out, workspace.effects()) == (WAITING, "", [])
+    assert "E_PLAN_APPROVAL_MISSING" in done.err
+    command = approve_command(done.err)
+    assert command[-1] == "--start"
+    done = workspace.at_terminal(*command, answers=[("Type yes", "yes")])
+    assert (done.status, workspace.effects()) == (FINE, ["one", "two"])
+
+
+def test_a_yes_runs_what_was_shown(workspace: Workspace):
+    done = workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", "yes")])
+    assert (done.status, workspace.effects()) == (FINE, ["one", "two"])
+    preview, _, rest = done.out.partition("Type yes")
+    assert "echo one >> effects" in preview and "runs 2 commands" in preview
+    assert "completed, 2 of 2 steps passed" in rest
+
+
+@pytest.mark.parametrize("answer", ["", "no", "y", "yes please", "1", CTRL_C, CTRL_D])
+def test_anything_but_yes_runs_nothing(workspace: Workspace, answer: str):
+    done = workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", answer)])
+    assert (done.status, workspace.effects()) == (REFUSED, [])
+    assert "Not approved; nothing was run." in done.out
+    assert "proposed" in workspace.ordain("status").out
+
+
+def test_more_than_ten_effects_want_the_short_digest(workspace: Workspace):
+    done = workspace.at_terminal("run", "large.plan.md", answers=[("short id", "yes")])
+    assert (done.status, workspace.effects()) == (REFUSED, [])
+    short = re.findall(r"short id \(([0-9a-f]{12})\)", done.out)[0]
+    done = workspace.at_terminal("run", "large.plan.md", answers=[("short id", short[:11])])
+    assert (done.status, workspace.effects()) == (REFUSED, [])
+    done = workspace.at_terminal("run", "large.plan.md", answers=[("short id", short)])
+    assert (done.status, len(workspace.effects())) == (FINE, 11)
+
+
+def test_a_failed_step_fails_the_run_and_shows_the_end_of_its_output(workspace: Workspace):
+    done = workspace.at_terminal("run", "fails.plan.md", answers=[("Type yes", "yes")])
+    assert (done.status, workspace.effects()) == (FAILED, ["one"])
+    assert "│ broken pipe in the cellar" in done.out and "exit status 7" in done.out
+
+
+def test_a_claim_does_not_stand_in_for_a_contract(workspace: Workspace):
+    _, done = workspace.started("contract.plan.md")
+    assert (done.status, "contract broken: exit status 1" in done.out) == (FAILED, True)
+
+
+def test_a_document_comes_from_standard_input_too(workspace: Workspace):
+    done = workspace.ordain("run", "-", stdin=READS.encode())
+    assert (done.status, "completed" in done.out) == (FINE, True)
+
+
+def test_a_document_that_is_wrong_runs_nothing_and_leaves_nothing(workspace: Workspace):
+    workspace.write("bad.plan.md", "# Bad\n\n## Steps\n\n### 1. One\n\n**run:** echo one >> effects\n\n### 3. Three\n")
+    done = workspace.ordain("run", "bad.plan.md")
+    assert (done.status, done.out, workspace.effects()) == (REFUSED, "", [])
+    assert "bad.plan.md:9:" in done.err and "E_MD_HEADING" in done.err
+    assert not Path(os.environ["ORDAIN_HOME"]).exists()
+
+
+@pytest.mark.parametrize("command", ["run", "lint", "prepare", "show"])
+@pytest.mark.parametrize("path", ["missing.plan.md", ".", "small.plan.md/x.md"])
+def test_a_document_that_cannot_be_read(workspace: Workspace, command: str, path: str):
+    done = workspace.ordain(command, path)
+    assert (done.status, done.out, "E_DOC_NOT_FOUND" in done.err) == (REFUSED, "", True)
+
+
+def test_a_document_whose_name_is_not_utf8_is_refused(workspace: Workspace):
+    name = os.fsdecode(b"caf\xe9.plan.md")
+    workspace.write(name, SMALL)
+    done = workspace.ordain("prepare", name)
+    assert (done.status, "E_DOC_NOT_FOUND caf\\u{dce9}.plan.md" in done.err) == (REFUSED, True)
+
+
+# --- prepare, approve, commit ----------------------------------------------------------------------------------------
+
+
+def test_prepare_approve_commit_by_pasting_what_each_one_says(workspace: Workspace):
+    prepared = workspace.ordain("prepare", "small.plan.md")
+    assert (prepared.status, prepared.err, workspace.effects()) == (FINE, "", [])
+    approved = workspace.at_terminal(*approve_command(prepared.out), answers=[("Type yes", "yes")])
+    assert (approved.status, "Approved as APPROVAL-" in approved.out, workspace.effects()) == (FINE, True, [])
+    command = re.findall(r"ordain (commit [0-9a-f]{12})", approved.out)[0].split()
+    assert workspace.ordain(*command).status == FINE
+    assert workspace.effects() == ["one", "two"]
+    again = workspace.ordain(*command)
+    assert (again.status, "E_APPROVAL_SPENT" in again.err, workspace.effects()) == (REFUSED, True, ["one", "two"])
+
+
+def test_preparing_a_plan_that_only_reads_names_commit_as_the_next_command(workspace: Workspace):
+    prepared = workspace.ordain("prepare", "look.plan.md")
+    command = re.findall(r"→ ordain (commit [0-9a-f]{12})$", prepared.out, re.MULTILINE)[0].split()
+    assert workspace.ordain(*command).status == FINE
+
+
+def test_commit_without_approval_runs_nothing(workspace: Workspace):
+    done = workspace.ordain("commit", workspace.prepared("small.plan.md"))
+    assert (done.status, "E_PLAN_APPROVAL_MISSING" in done.err, workspace.effects()) == (REFUSED, True, [])
+    assert approve_command(done.err)
+
+
+def test_approve_start_begins_at_once(workspace: Workspace):
+    short = workspace.prepared("small.plan.md")
+    done = workspace.at_terminal("approve", "--start", short, answers=[("Type yes", "yes")])
+    assert (done.status, workspace.effects()) == (FINE, ["one", "two"])
+
+
+def test_an_approval_that_is_not_given_is_not_recorded(workspace: Workspace):
+    short = workspace.prepared("small.plan.md")
+    done = workspace.at_terminal("approve", short, answers=[("Type yes", "no")])
+    assert (done.status, "nothing was recorded" in done.out) == (REFUSED, True)
+    assert "approval_given" not in workspace.ordain("log", short).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (["approve", "{plan}"], "ordain approve {plan}"),
+        (["answer", "{run}/fetch", "skip"], "ordain answer {run}/fetch skip"),
+        (["trust"], "ordain trust"),
+    ],
+)
+def test_a_persons_verbs_do_not_ask_where_nobody_can_answer(workspace: Workspace, arguments, command):
+    run, _ = workspace.started("asks.plan.md")
+    names = {"plan": workspace.prepared("small.plan.md"), "run": run}
+    workspace.write("ordain.toml", "[run]\nconcurrency = 2\n")
+    done = workspace.ordain(*(word.format(**names) for word in arguments))
+    assert (done.status, done.out, "E_APPROVAL_CHANNEL" in done.err) == (WAITING, "", True)
+    assert f"→ {command.format(**names)}\n" in done.err
+
+
+@pytest.mark.parametrize("command", ["show", "commit", "log", "approve"])
+def test_names_of_plans_that_name_none_or_several(workspace: Workspace, command: str):
+    workspace.prepared("small.plan.md")
+    workspace.prepared("large.plan.md")
+    for name, code in [
+        ("0000000000000000", "E_PLAN_NOT_FOUND"),
+        ("0123abc", "E_PLAN_NOT_FOUND"),
+        ("tidy", "E_PLAN_NOT_FOUND"),
+        ("PLAN-", "E_PLAN_AMBIGUOUS"),
+    ]:
+        if command == "approve":
+            done = workspace.at_terminal(command, name)
+            said = done.out
+        else:
+            done = workspace.ordain(command, name)
+            said = done.err
+        assert (done.status, code in said) == (REFUSED, True), name
+
+
+def test_what_runs_is_what_was_prepared_whatever_the_document_says_by_now(workspace: Workspace):
+    short = workspace.approved("small.plan.md")
+    workspace.write("small.plan.md", "# Other\n\n1. `echo evil >> effects`\n")
+    done = workspace.ordain("commit", short)
+    assert (done.status, workspace.effects()) == (FINE, ["one", "two"])
+    assert "W_DOC_DRIFT" in done.err and "ordain prepare small.plan.md" in done.err
+
+
+# --- status, resume, log, show ---------------------------------------------------------------------------------------
+
+
+def test_status_says_what_waits_for_whom(workspace: Workspace):
+    assert "No plans here yet" in workspace.ordain("status").out
+    short = workspace.prepared("small.plan.md")
+    assert f"→ ordain approve {short}" in workspace.ordain("status").out
+    workspace.approved("small.plan.md")
+    assert f"→ ordain commit {short}" in workspace.ordain("status").out
+    run, _ = workspace.started("asks.plan.md")
+    assert f"→ ordain answer {run}/fetch retry" in workspace.ordain("status").out
+
+
+def test_resume_with_nothing_to_resume(workspace: Workspace):
+    done = workspace.ordain("resume")
+    assert (done.status, "E_RUN_NOT_FOUND" in done.err) == (REFUSED, True)
+    run, _ = workspace.started("small.plan.md")
+    done = workspace.ordain("resume", run)
+    assert (done.status, "E_RUN_ENDED" in done.err) == (REFUSED, True)
+    done = workspace.ordain("resume", "RUN-AAAAAAAAAAAAAAAA")
+    assert (done.status, "E_RUN_NOT_FOUND" in done.err) == (REFUSED, True)
+
+
+def test_log_tells_a_plans_whole_life(workspace: Workspace):
+    run, _ = workspace.started("small.plan.md")
+    types = [line.split()[4] for line in workspace.ordain("log", workspace.prepared("small.plan.md")).out.splitlines()]
+    assert types[:2] == ["plan_prepared", "approval_given"] and {"run_started", "run_ended"} <= set(types)
+    types = [line.split()[4] for line in workspace.ordain("log", run).out.splitlines()]
+    steps = ["attempt_started", "attempt_ended"] * 2
+    assert types == ["run_opened", "executor_started", *steps, "run_finished"]
+    done = workspace.ordain("log", "RUN-NONE")
+    assert (done.status, "E_RUN_NOT_FOUND" in done.err) == (REFUSED, True)
+
+
+def test_show_knows_a_plan_by_all_its_names(workspace: Workspace):
+    document = workspace.ordain("show", "small.plan.md").out
+    identity = re.findall(r"plan:([0-9a-f]{64})", document)[0]
+    workspace.prepared("small.plan.md")
+    stored = workspace.ordain("show", identity[:8]).out
+    lineage = re.findall(r"PLAN-[A-Z2-7]+", stored)[0]
+    names = (identity[:12].upper(), f"plan:{identity}", f"sha256:{identity}", lineage, lineage.lower())
+    assert {workspace.ordain("show", name).out for name in names} == {stored}
+    assert document in stored.replace(f"  Lineage: {lineage} (proposed)\n", "")
+
+
+def test_show_has_three_degrees_of_detail(workspace: Workspace):
+    quiet, normal, verbose = (
+        workspace.ordain("show", *option, "small.plan.md").out for option in (["--quiet"], [], ["--verbose"])
+    )
+    assert quiet.splitlines() == [
+        "Plan: Make two lines",
+        "  1. [PENDING] echo one >> effects",
+        "  2. [PENDING] echo two >> effects",
+    ]
+    assert set(normal.splitlines()) < set(verbose.splitlines())
+    assert "Needs:      echo-one-effects" in verbose and "Needs:" not in normal
+
+
+def test_show_shows_a_run_and_a_plan_with_how_its_run_stands(workspace: Workspace):
+    run, done = workspace.started("fails.plan.md")
+    shown = workspace.ordain("show", run)
+    assert (shown.status, shown.out) == (FINE, done.out.lstrip("\n"))
+    assert "[FAILED]" in workspace.ordain("show", workspace.prepared("fails.plan.md")).out
+
+
+def test_one_executor_at_a_time(workspace: Workspace):
+    other = workspace.approved("small.plan.md")
+    with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
+        run.expect_said("▸ slow")
+        done = workspace.ordain("commit", other)
+        assert (done.status, "E_WORKSPACE_BUSY" in done.err) == (REFUSED, True)
+        assert "executing" in workspace.ordain("status").out
+        workspace.write("go", "")
+        assert run.end().status == FINE
+    assert workspace.ordain("commit", other).status == FINE
+    assert workspace.effects() == ["slow", "after", "one", "two"]
+
+
+# --- Escalation and answers ------------------------------------------------------------------------------------------
+
+
+def test_an_escalation_waits_is_answered_and_goes_on(workspace: Workspace):
+    done = workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes")])
+    assert (done.status, workspace.effects()) == (WAITING, ["tried"])
+    item = f"{run_id(done.out)}/fetch"
+    assert [f"ordain answer {item} {word}" in done.out for word in ("retry", "skip", "pass", "abort")] == [True] * 4
+    assert workspace.ordain("resume").status == WAITING  # nothing was answered
+    wrong = workspace.at_terminal("answer", item, "happened")
+    assert (wrong.status, "E_ANSWER_CHOICE" in wrong.out) == (REFUSED, True)
+    nobody = workspace.at_terminal("answer", item.replace("fetch", "rest"), "skip")
+    assert (nobody.status, "E_ANSWER_ITEM" in nobody.out) == (REFUSED, True)
+    answered = workspace.at_terminal("answer", item, "skip")
+    assert (answered.status, f"→ ordain resume {run_id(item)}" in answered.out) == (FINE, True)
+    assert (workspace.ordain("resume").status, workspace.effects()) == (FINE, ["tried", "rest"])
+    late = workspace.at_terminal("answer", item, "skip")
+    assert (late.status, "E_ANSWER_ITEM" in late.out) == (REFUSED, True)
+
+
+@pytest.mark.parametrize(
+    ("choice", "status", "effects", "shown"),
+    [
+        ("retry", WAITING, ["tried", "tried"], "attempt 2"),
+        ("pass", FINE, ["tried", "rest"], "by a person's word only: fetch"),
+        ("abort", FAILED, ["tried"], "given up by"),
+    ],
+)
+def test_what_each_answer_does(workspace: Workspace, choice, status, effects, shown):
+    run, _ = workspace.started("asks.plan.md")
+    assert workspace.at_terminal("answer", f"{run}/fetch", choice).status == FINE
+    done = workspace.ordain("resume")
+    assert (done.status, workspace.effects(), shown in done.out) == (status, effects, True)
+
+
+# --- lint, explain ---------------------------------------------------------------------------------------------------
+
+
+def test_lint_of_several_documents(workspace: Workspace):
+    done = workspace.ordain("lint", "small.plan.md", "warns.plan.md", "look.plan.md")
+    assert (done.status, done.out.count(": good")) == (FINE, 3)
+    assert re.search(r"^warns\.plan\.md:8:.*W_FIELD_UNKNOWN", done.out, re.MULTILINE)
+    assert "Did you mean" in done.out
+    assert not Path(os.environ["ORDAIN_HOME"]).exists()
+
+
+def test_lint_strict_counts_warnings(workspace: Workspace):
+    assert workspace.ordain("lint", "--strict", "small.plan.md").status == FINE
+    assert workspace.ordain("lint", "--strict", "small.plan.md", "warns.plan.md").status == REFUSED
+
+
+def test_lint_reports_all_problems_of_all_documents(workspace: Workspace):
+    workspace.write("empty.plan.md", "\n")
+    workspace.write("vacuous.plan.md", WARNS + "**contract:** true\n**timeout:** soon\n")
+    done = workspace.ordain("lint", "empty.plan.md", "small.plan.md", "vacuous.plan.md")
+    assert done.status == REFUSED
+    codes = re.findall(r"[EW]_[A-Z_]+", done.out)
+    assert codes == ["E_DOC_EMPTY", "W_FIELD_UNKNOWN", "E_FIELD_VALUE"] or set(codes) >= {
+        "E_DOC_EMPTY",
+        "W_FIELD_UNKNOWN",
+        "E_FIELD_VALUE",
+    }
+    assert "small.plan.md: good" in done.out
+
+
+def test_explain(workspace: Workspace):
+    done = workspace.ordain("explain", "e_contract_vacuous")
+    assert (done.status, PAGES["E_CONTRACT_VACUOUS"].remedy in done.out) == (FINE, True)
+    done = workspace.ordain("explain", "E_CONTRACT_VACUOS")
+    assert (done.status, "E_CODE_UNKNOWN" in done.err) == (REFUSED, True)
+    assert "Did you mean `E_CONTRACT_VACUOUS`?" in done.err
+
+
+# --- init, trust -----------------------------------------------------------------------------------------------------
+
+ALLOWS_COMMANDS = '[policy]\nallow = ["reads", "shell"]\n'
+
+
+def test_init_writes_the_defaults_once(workspace: Workspace):
+    assert workspace.ordain("init").status == FINE
+    settings = workspace.path / "ordain.toml"
+    assert settings.read_text() == TEMPLATE
+    assert workspace.ordain("run", "look.plan.md").err.count("W_CONFIG_UNTRUSTED") == 0  # the defaults need no trust
+    settings.write_text(ALLOWS_COMMANDS)
+    done = workspace.ordain("init")
+    assert (done.status, "E_CONFIG" in done.err) == (REFUSED, True)
+    assert settings.read_text() == ALLOWS_COMMANDS
+
+
+def test_init_follows_no_link_and_writes_where_it_is_told(workspace: Workspace, tmp_path: Path):
+    (workspace.path / "ordain.toml").symlink_to(tmp_path / "elsewhere")
+    assert workspace.ordain("init").status == REFUSED
+    assert not (tmp_path / "elsewhere").exists()
+    other = tmp_path / "other"
+    other.mkdir()
+    assert workspace.ordain("-C", str(other), "init").status == FINE
+    assert (other / "ordain.toml").exists()
+    assert workspace.ordain("-C", str(tmp_path / "nowhere"), "init").status == REFUSED
+
+
+def test_a_configuration_counts_as_trusted_and_no_longer_once_it_changes(workspace: Workspace):
+    settings = workspace.write("ordain.toml", ALLOWS_COMMANDS)
+    untrusted = workspace.ordain("run", "small.plan.md")
+    assert (untrusted.status, workspace.effects()) == (WAITING, [])
+    trusted = workspace.at_terminal("trust", answers=[("Type yes", "yes")])
+    assert (trusted.status, 'allow = ["reads", "shell"]' in trusted.out) == (FINE, True)
+    assert (workspace.ordain("run", "small.plan.md").status, workspace.effects()) == (FINE, ["one", "two"])
+    settings.write_text(ALLOWS_COMMANDS + "# a comment\n")
+    changed = workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", "no")])
+    assert (changed.status, "W_CONFIG_UNTRUSTED" in changed.out) == (REFUSED, True)
+    assert "→ ordain trust" in changed.out.replace("\x1b[1m", "")
+    assert workspace.effects() == ["one", "two"]
+
+
+def test_a_policy_that_denies_is_stronger_than_any_approval(workspace: Workspace):
+    short = workspace.approved("small.plan.md")
+    workspace.write("ordain.toml", '[policy]\ndeny = ["shell"]\n')
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    for arguments in (["run", "small.plan.md"], ["prepare", "small.plan.md"], ["commit", short]):
+        done = workspace.ordain(*arguments)
+        assert (done.status, "E_POLICY_DENIED" in done.err, workspace.effects()) == (REFUSED, True, [])
+
+
+def test_an_approval_is_for_the_configuration_it_was_given_under(workspace: Workspace):
+    short = workspace.approved("small.plan.md")
+    workspace.write("ordain.toml", "[run]\nconcurrency = 2\n")
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    done = workspace.ordain("commit", short)
+    assert (done.status, "E_PLAN_STALE_BASE" in done.err, workspace.effects()) == (REFUSED, True, [])
+
+
+@pytest.mark.parametrize("answer", ["", "no", CTRL_C, CTRL_D])
+def test_a_configuration_that_is_not_trusted_does_not_count(workspace: Workspace, answer: str):
+    workspace.write("ordain.toml", ALLOWS_COMMANDS)
+    done = workspace.at_terminal("trust", answers=[("Type yes", answer)])
+    assert (done.status, "Not trusted" in done.out) == (REFUSED, True)
+    assert workspace.ordain("run", "small.plan.md").status == WAITING
+
+
+def test_a_configuration_that_cannot_be_trusted(workspace: Workspace):
+    done = workspace.at_terminal("trust")
+    assert (done.status, "There is no ordain.toml" in done.out) == (REFUSED, True)
+    workspace.write("ordain.toml", "[policy]\nalow = []\n")
+    done = workspace.at_terminal("trust", answers=[("Type yes", "yes")])
+    assert (done.status, "E_CONFIG" in done.out) == (REFUSED, True)
+
+
+def test_what_is_trusted_is_what_was_shown(workspace: Workspace):
+    settings = workspace.write("ordain.toml", "[run]\nconcurrency = 2\n")
+    with Terminal("trust", cwd=workspace.path) as terminal:
+        terminal.expect("Type yes")
+        settings.write_text(ALLOWS_COMMANDS)  # an agent is quicker than the person's yes
+        terminal.type("yes")
+        terminal.end()
+    assert workspace.ordain("run", "small.plan.md").status == WAITING
+    assert workspace.effects() == []
+
+
+# --- Identity of plans -----------------------------------------------------------------------------------------------
+
+
+def identity(workspace: Workspace, text: str) -> str:
+    done = without_terminal("lint", str(workspace.write("identity.plan.md", text)), cwd=workspace.path)
+    return re.findall(r"plan:[0-9a-f]{64}", done.out)[0]
+
+
+def test_one_document_is_one_plan_in_every_clone_and_each_clone_wants_its_own_approval(
+    workspace: Workspace, tmp_path: Path
+):
+    short = workspace.approved("small.plan.md")
+    shutil.copytree(workspace.path, tmp_path / "clone")
+    clone = Workspace(tmp_path / "clone")
+    assert clone.prepared("small.plan.md") == short
+    done = clone.ordain("commit", short)
+    assert (done.status, "E_PLAN_APPROVAL_MISSING" in done.err, clone.effects()) == (REFUSED, True, [])
+
+
+def test_one_byte_of_a_contract_is_another_plan(workspace: Workspace):
+    text = "# One\n\n## Steps\n\n### 1. Write\n\n**run:** echo one >> effects\n**contract:** test -s effects\n"
+    assert identity(workspace, text) != identity(workspace, text.replace("test -s", "test -e"))
+
+
+def test_marks_of_progress_change_nothing(workspace: Workspace):
+    plain = "---\ntype: plan\n---\n\n# One\n\n## Steps\n\n### 1. Write\n\n**run:** echo one >> effects\n"
+    marked = plain.replace("type: plan", "type: plan\nstatus: approved").replace("1. Write", "1. ✅ Write")
+    assert marked.count("approved") == marked.count("✅") == 1
+    assert identity(workspace, plain) == identity(workspace, marked)
+    done = workspace.ordain("run", "identity.plan.md")
+    assert (done.status, workspace.effects()) == (WAITING, [])
+
+
+# --- State directory -------------------------------------------------------------------------------------------------
+
+
+def test_state_directories_that_are_not_safe(workspace: Workspace, tmp_path: Path):
+    mine, open_to_all = tmp_path / "mine", tmp_path / "open"
+    mine.mkdir(mode=0o700)
+    open_to_all.mkdir()
+    open_to_all.chmod(0o755)
+    (tmp_path / "link").symlink_to(mine)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "door").symlink_to(workspace.path)
+    for place, why in [
+        (workspace.path, "inside the workspace"),
+        (workspace.path / "state", "inside the workspace"),
+        (tmp_path / "door" / "state", "inside the workspace"),
+        (open_to_all, "read or written by others"),
+        (tmp_path / "link", "is a link"),
+        (tmp_path / "file", "cannot be made"),
+        (Path("state"), "not an absolute path"),
+    ]:
+        done = workspace.ordain("run", "look.plan.md", env={"ORDAIN_HOME": str(place)})
+        assert (done.status, "E_STATE_DIR" in done.err, why in done.err) == (REFUSED, True, True), place
+    assert not (workspace.path / "state").exists()
+
+
+def test_without_a_home_only_looking_works(workspace: Workspace):
+    homeless = {"HOME": None, "ORDAIN_HOME": None, "XDG_STATE_HOME": None}
+    for arguments in (["lint", "small.plan.md"], ["show", "small.plan.md"], ["explain", "E_PATH"], ["--help"]):
+        assert workspace.ordain(*arguments, env=homeless).status == FINE
+    done = workspace.ordain("run", "look.plan.md", env=homeless)
+    assert (done.status, "E_STATE_DIR" in done.err) == (REFUSED, True)
+
+
+def test_state_lives_under_home_by_default_and_is_nobody_elses(workspace: Workspace, tmp_path: Path):
+    home = tmp_path / "home"
+    home.mkdir()
+    assert workspace.ordain("run", "look.plan.md", env={"ORDAIN_HOME": None, "HOME": str(home)}).status == FINE
+    ledger = next(home.rglob("ledger.db"))
+    assert {oct(path.stat().st_mode & 0o077) for path in (ledger, *ledger.parents[:2])} == {"0o0"}
+
+
+# --- Colour, pages, help ---------------------------------------------------------------------------------------------
+
+
+def test_no_escape_byte_outside_a_terminal_and_none_with_no_color(workspace: Workspace):
+    _, done = workspace.started("fails.plan.md")
+    texts = [done.out, done.err]
+    for arguments in (["show", "small.plan.md"], ["status"], ["run", "small.plan.md"], ["lint", "warns.plan.md"]):
+        done = workspace.ordain(*arguments)
+        texts += [done.out, done.err]
+    for plain in ({"NO_COLOR": "1"}, {"NO_COLOR": ""}, {"TERM": "dumb"}):
+        texts.append(workspace.at_terminal("show", "small.plan.md", env=plain).out)
+    texts.append(
+        workspace.at_terminal("run", "fails.plan.md", answers=[("Type yes", "yes")], env={"NO_COLOR": "1"}).out
+    )
+    assert ["\x1b" in text for text in texts] == [False] * len(texts)
+    assert "\x1b[1mPlan:\x1b[0m" in workspace.at_terminal("show", "small.plan.md").out
+
+
+def test_what_commands_print_cannot_drive_the_terminal(workspace: Workspace):
+    workspace.write("evil.plan.md", "# Evil\n\n1. `printf '\\033[2J\\033]0;pwned\\007\\r\\b\\302\\233H'; exit 1`\n")
+    done = workspace.at_terminal("run", "evil.plan.md", answers=[("Type yes", "yes")], env={"NO_COLOR": "1"})
+    assert (done.status, "\\x1b[2J\\x1b]0;pwned\\x07\\x0d\\x08\\x9bH" in done.out) == (FAILED, True)
+    assert set(done.out) & {chr(code) for code in (*range(32), *range(127, 160))} == {"\n"}
+
+
+def test_a_preview_longer_than_the_screen_is_paged_to_its_end_first(workspace: Workspace):
+    wide = "x" * 4000 + " THE END"
+    workspace.write("wide.plan.md", f"# Wide\n\n1. `echo {wide} >> effects`\n")
+    pager = {"PAGER": "tee paged"}
+    for name, rows in (("small.plan.md", 12), ("wide.plan.md", 40)):
+        done = workspace.at_terminal("run", name, answers=[("Type yes", "no")], env=pager, rows=rows, columns=80)
+        assert done.status == REFUSED
+        paged = (workspace.path / "paged").read_text()
+        assert "Runs:" in paged and "Trust:" in paged
+    assert wide in paged
+    (workspace.path / "paged").unlink()
+    workspace.at_terminal("run", "small.plan.md", answers=[("Type yes", "no")], env=pager, rows=60, columns=200)
+    assert not (workspace.path / "paged").exists()
+
+
+@pytest.mark.parametrize("name", [name for group in _GROUPS.values() for name in group])
+def test_every_command_has_help_with_an_example(name: str):
+    done = CliRunner().invoke(main, [name, "--help"])
+    assert (done.exit_code, f"Example: ordain {name}" in done.output) == (FINE, True)
+
+
+def test_help_lists_every_command_and_misspelt_ones_get_a_hint(workspace: Workspace):
+    shown = CliRunner().invoke(main, ["--help"]).output
+    assert all(f"  {name} " in shown for group in _GROUPS.values() for name in group)
+    for arguments in (["lnit", "x"], ["lint"], ["lint", "--stric", "x"], ["-C", "nowhere", "status"]):
+        done = workspace.ordain(*arguments)
+        assert (done.status, done.out) == (REFUSED, "")
+    assert "Did you mean `lint`?" in workspace.ordain("lnit").err
+
+
+def test_a_bug_is_called_one(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    def impossible(self: App) -> None:
+        raise ZeroDivisionError("cannot happen")
+
+    monkeypatch.setattr(App, "plans", impossible)
+    monkeypatch.chdir(workspace.path)
+    done = CliRunner().invoke(main, ["status"])
+    assert (done.exit_code, "B_BUG ZeroDivisionError: cannot happen" in done.output) == (BUG, True)
+
+
+# --- Interrupting ----------------------------------------------------------------------------------------------------
+
+
+def marked_processes(run: str) -> list[int]:
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if (_mark_of(pid) or "").startswith(run)]
+
+
+def test_the_first_interrupt_lets_the_step_end_and_resume_completes(workspace: Workspace):
+    with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
+        run.expect_said("▸ slow")
+        run.interrupt()
+        run.expect_said("stopping when what is under way has ended")
+        workspace.write("go", "")
+        done = run.end()
+    assert (done.status, workspace.effects()) == (INTERRUPTED, ["slow"])
+    assert f"→ ordain resume {run_id(done.out)}" in done.out
+    assert (workspace.ordain("resume").status, workspace.effects()) == (FINE, ["slow", "after"])
+
+
+def test_ctrl_c_at_the_terminal_does_not_reach_the_step(workspace: Workspace):
+    with Terminal("run", "waits.plan.md", cwd=workspace.path) as terminal:
+        terminal.expect("Type yes")
+        terminal.type("yes")
+        terminal.expect("▸ slow")
+        terminal.type(CTRL_C)
+        terminal.expect("stopping when")
+        workspace.write("go", "")
+        assert terminal.end().status == INTERRUPTED
+    assert workspace.effects() == ["slow"]
+
+
+def test_the_second_interrupt_kills_at_once_and_leaves_the_step_in_doubt(workspace: Workspace):
+    with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
+        pid = workspace.path / "pid"
+        wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), "the step")
+        run.interrupt()
+        run.expect_said("stopping when")
+        run.interrupt()
+        done = run.end()
+    assert (done.status, workspace.effects()) == (INTERRUPTED, [])
+    identity = run_id(workspace.ordain("status").out)
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+    assert marked_processes(identity) == []
+    workspace.write("go", "")
+    doubtful = workspace.ordain("resume")
+    assert (doubtful.status, "in_doubt" in doubtful.out, workspace.effects()) == (WAITING, True, [])
+    assert workspace.at_terminal("answer", f"{identity}/slow", "did-not").status == FINE
+    assert (workspace.ordain("resume").status, workspace.effects()) == (FINE, ["slow", "after"])
