@@ -21,7 +21,7 @@ def need(program: str) -> str:
     found = shutil.which(program) or _installed(program)
     if found is not None:
         return found
-    reason = f"{program} is not installed, and only root with apt-get can install it for this test"
+    reason = f"{program} is not installed, and could not be for this test (it takes root, apt-get and a network)"
     if os.environ.get("CI") == "true":
         pytest.fail(reason)
     pytest.skip(reason)

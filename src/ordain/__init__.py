@@ -1,3 +1,55 @@
-"""Ordain: plan/apply for AI agents."""
+"""Ordain: plan/apply for AI agents.
+
+The public names. They are loaded when first used, so that `import ordain` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ordain.app import App
+    from ordain.assemble import open_workspace
+    from ordain.core.approval import Channel, Principal
+    from ordain.core.model import CallTool, Contract, Plan, RunCommand, Step, Verification
+    from ordain.core.problem import Problem, Refused
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "App",
+    "CallTool",
+    "Channel",
+    "Contract",
+    "Plan",
+    "Principal",
+    "Problem",
+    "Refused",
+    "RunCommand",
+    "Step",
+    "Verification",
+    "__version__",
+    "open_workspace",
+]
+
+_HOMES = {
+    "App": "ordain.app",
+    "CallTool": "ordain.core.model",
+    "Channel": "ordain.core.approval",
+    "Contract": "ordain.core.model",
+    "Plan": "ordain.core.model",
+    "Principal": "ordain.core.approval",
+    "Problem": "ordain.core.problem",
+    "Refused": "ordain.core.problem",
+    "RunCommand": "ordain.core.model",
+    "Step": "ordain.core.model",
+    "Verification": "ordain.core.model",
+    "open_workspace": "ordain.assemble",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ordain' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -157,9 +157,8 @@ class App:
     def log(self, ref: str) -> tuple[Recorded, ...]:
         """The ledger's own events about a run, or about a plan and all its runs, in order."""
         if ref.upper().startswith("RUN-"):
-            return self._records.events(f"run/{self._records.find_run(ref)}")
-        lineage = self._records.find_plan(ref)
-        return self._records.events(lineage, *(f"run/{run_id}" for run_id in self._records.lineage(lineage).runs))
+            return self._records.run_events(self._records.find_run(ref))
+        return self._records.lineage_events(self._records.find_plan(ref))
 
     def settings(self) -> tuple[Settings, str, tuple[Problem, ...]]:
         """The settings in force, the digest they are bound by, and a notice when a configuration waits for trust."""
@@ -299,8 +298,6 @@ class App:
         with self._lock.hold(run_id):
             state = self._records.lineage(stream)
             plan, now = stored_plan(state), self._clock.now()
-            if plan_id(plan) != state.plan_id:
-                raise refuse("E_PLAN_HASH_MISMATCH", "The stored plan does not have the digest it was stored under.")
             if state.open_run is not None:
                 raise refuse(
                     "E_RUN_OPEN",
@@ -337,7 +334,7 @@ class App:
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
         with self._lock.hold(run_id):
             report = self._report(run_id)
-            if report.status in ("completed", "failed", "cancelled"):
+            if report.status in ("completed", "failed"):
                 raise refuse("E_RUN_ENDED", f"{run_id} has ended ({report.status}); there is nothing to go on with.")
             return await self._carry_out(run_id, observers)
 
@@ -488,6 +485,7 @@ class App:
             reasons=ruling.reasons,
             effects=planned_effects(plan, self._toolbox.definitions()),
             tier=TIER,
+            limits=limits(settings),
             document=document,
             notices=(*notices, *ruling.denied),
             run=run,

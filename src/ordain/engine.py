@@ -51,7 +51,7 @@ from ordain.core.schedule import (
 )
 from ordain.core.state import RunState, apply
 from ordain.ports import Append, Clock, Command, Ledger, Observer, Shell, Toolbox, ToolResult
-from ordain.verify import verify
+from ordain.verify import signal_name, verify
 
 __all__ = ["Engine"]
 
@@ -85,6 +85,7 @@ class Engine:
         self._batch: list[RunEvent] = []
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
+        self._keys: dict[StepId, str] = {}
         self._mailbox: asyncio.Queue[Report] = asyncio.Queue()
         self._stopping = False
         self._now = clock.now()
@@ -161,10 +162,8 @@ class Engine:
         for effect in effects:
             match effect:
                 case Start(step=step_id):
-                    state, step = self._state, self._state.step(effect.step)
-                    key = step_key(state.workspace_id, state.run_id, step_id, step.action)
-                    attempt = state.steps[step_id].attempts + 1
-                    self._fold(AttemptStarted(step=step_id, attempt=attempt, key=key))
+                    attempt = self._state.steps[step_id].attempts + 1
+                    self._fold(AttemptStarted(step=step_id, attempt=attempt, key=self._key(step_id)))
                 case End(status=status):
                     self._fold(RunFinished(status=status))
                 case _:
@@ -272,7 +271,7 @@ class Engine:
     async def _effect(self, step_id: StepId) -> Outcome:
         step, limits = self._state.step(step_id), self._state.limits_in_force
         timeout_ms = step.timeout_ms or self._state.plan.timeout_ms or limits.step_timeout_ms
-        key = step_key(self._state.workspace_id, self._state.run_id, step_id, step.action)
+        key = self._key(step_id)
         match step.action:
             case RunCommand(command=text):
                 names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step_id, "ORDAIN_STEP_KEY": key}
@@ -285,7 +284,7 @@ class Engine:
                 elif finished.fault is not None:
                     error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
                 elif finished.signal is not None:
-                    error, detail = "F_STEP_FAILED", f"killed by signal {finished.signal}"
+                    error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
                 elif finished.exit_code != 0:
                     error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
                 return Outcome(
@@ -331,6 +330,13 @@ class Engine:
         assert verification is not None
         limits = self._state.limits_in_force
         return await verify(verification, shell=self._shell, limits=limits, mark=self._mark(step_id))
+
+    def _key(self, step_id: StepId) -> str:
+        """The step's idempotency key: written with the intent, handed to what performs it."""
+        if step_id not in self._keys:
+            state = self._state
+            self._keys[step_id] = step_key(state.workspace_id, state.run_id, step_id, state.step(step_id).action)
+        return self._keys[step_id]
 
     def _mark(self, step_id: StepId) -> str:
         return f"{self._state.run_id}/{step_id}/{self._state.steps[step_id].attempts}"

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ordain.core.canonical import plan_from_bytes
-from ordain.core.event import ConfigTrusted, Event, LineageEvent, Recorded, RunEvent, RunOpened, WorkspaceOpened
+from ordain.core.canonical import plan_from_bytes, plan_id
+from ordain.core.event import (
+    ConfigTrusted,
+    Event,
+    LineageEvent,
+    Recorded,
+    RunEvent,
+    RunOpened,
+    RunStarted,
+    WorkspaceOpened,
+)
 from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.model import Instant, Plan, PlanId, RunId
 from ordain.core.problem import Refused, refuse
@@ -45,9 +54,9 @@ class Records:
             raise refuse("E_PLAN_AMBIGUOUS", f"`{ref}` fits {len(found)} plans.", "Give more digits.")
         return found[0]
 
-    def lineage_of(self, plan_id: PlanId) -> str | None:
+    def lineage_of(self, identity: PlanId) -> str | None:
         """The lineage that holds exactly this plan, if it was ever prepared."""
-        return next((stream for name, stream in self._ledger.lookup(plan_id) if name == plan_id), None)
+        return next((stream for name, stream in self._ledger.lookup(identity) if name == identity), None)
 
     def find_run(self, ref: str) -> RunId:
         """The run a person means, by any unambiguous beginning of its id."""
@@ -90,16 +99,24 @@ class Records:
         events = self._ledger.read(f"run/{run_id}")
         opened = events[0].event
         assert isinstance(opened, RunOpened)
-        state = RunState(stored_plan(self.lineage(opened.lineage)))
+        state = RunState(stored_plan(self.lineage(opened.lineage), opened.plan_id))
         for recorded in events:
             assert isinstance(recorded.event, RunEvent)
             apply(state, recorded.event, recorded.at)
         return state, opened.plan_id, events[-1].head
 
-    def events(self, *streams: str) -> tuple[Recorded, ...]:
-        """The events of these streams, by time."""
-        found = [recorded for stream in streams for recorded in self._ledger.read(stream)]
-        return tuple(sorted(found, key=lambda recorded: recorded.at))
+    def run_events(self, run_id: RunId) -> tuple[Recorded, ...]:
+        """The events of a run, in order."""
+        return tuple(self._ledger.read(f"run/{run_id}"))
+
+    def lineage_events(self, stream: str) -> tuple[Recorded, ...]:
+        """The events of a plan and of all its runs, each run's between its start and its end."""
+        found: list[Recorded] = []
+        for recorded in self._ledger.read(stream):
+            found.append(recorded)
+            if isinstance(recorded.event, RunStarted):
+                found += self.run_events(recorded.event.run_id)
+        return tuple(found)
 
     def workspace_id(self) -> str | None:
         """The id minted for this workspace, if it was ever used."""
@@ -130,10 +147,16 @@ class Records:
                     raise
 
 
-def stored_plan(state: PlanState) -> Plan:
-    """The plan decoded from the very bytes that were hashed."""
-    assert state.prepared is not None
-    return plan_from_bytes(bytes(state.prepared.plan))
+def stored_plan(state: PlanState, identity: PlanId | None = None) -> Plan:
+    """The plan decoded from the very bytes that were hashed: the newest, or the one with this id.
+
+    Raises Refused with E_PLAN_HASH_MISMATCH when the stored bytes do not have the digest they were stored under.
+    """
+    wanted = identity or state.plan_id
+    plan = plan_from_bytes(state.revisions[wanted])
+    if plan_id(plan) != wanted:
+        raise refuse("E_PLAN_HASH_MISMATCH", "The stored plan does not have the digest it was stored under.")
+    return plan
 
 
 def short_id(identity: PlanId) -> str:

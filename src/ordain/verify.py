@@ -12,7 +12,7 @@ from ordain.core.event import Evidence, Limits, Verdict
 from ordain.core.model import Verification
 from ordain.ports import Command, Finished, Shell
 
-__all__ = ["judge", "verify"]
+__all__ = ["judge", "signal_name", "verify"]
 
 
 async def verify(verification: Verification, *, shell: Shell, limits: Limits, mark: str) -> Evidence:
@@ -44,7 +44,7 @@ def judge(finished: Finished, expected: int) -> tuple[Verdict, str]:
     if finished.timed_out:
         return Verdict.INCONCLUSIVE, f"timed out after {finished.duration_ms / 1000:.1f} s"
     if finished.signal is not None:
-        return Verdict.INCONCLUSIVE, f"killed by {signal.Signals(finished.signal).name}"
+        return Verdict.INCONCLUSIVE, f"killed by {signal_name(finished.signal)}"
     if finished.exit_code == expected:
         return Verdict.HELD, ""
     if finished.exit_code == 128 + signal.SIGPIPE:
@@ -54,3 +54,11 @@ def judge(finished: Finished, expected: int) -> tuple[Verdict, str]:
         return Verdict.BROKEN, f"exit status {finished.exit_code}: a program was not found or could not be run"
     wanted = f", wanted {expected}" if expected else ""
     return Verdict.BROKEN, f"exit status {finished.exit_code}{wanted}"
+
+
+def signal_name(number: int) -> str:
+    """The name people know a signal by; real-time signals have only numbers."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -301,6 +301,42 @@ def test_what_the_old_executor_left_running_is_killed_first():
     assert life.shell.swept[-1].startswith("RUN-")
 
 
+def test_an_abort_with_another_step_in_doubt_still_ends():
+    """One step in doubt is aborted by a person while another waits to be settled by its contract."""
+    life = with_contract(
+        Scenario(
+            step("write", tool="write_file", args={"path": "a.txt", "content": "one"}),
+            step("mail", needs="write"),
+            step(
+                "edit",
+                needs="write",
+                tool="edit_file",
+                args={"path": "a.txt", "old": "one", "new": "two"},
+                contract="a is two",
+            ),
+        )
+    ).approve()
+
+    for at in range(1, 60):
+        attempt = with_contract(Scenario(plan=life.plan)).approve().crash_at(at).run()
+        if attempt.states() != {"write": "passed", "mail": "running", "edit": "running"}:
+            continue
+        attempt.crash_at(3).resume()
+        if attempt.states().get("mail") == "in_doubt":
+            attempt.answer("mail", "abort").resume()
+            assert attempt.status() == "failed", (at, attempt.states())
+            break
+    else:
+        raise AssertionError("the situation never came about")
+
+
+def test_a_read_only_step_with_a_contract_needs_approval():
+    """A contract can do whatever a command can; it must not slip past policy."""
+    with pytest.raises(Refused) as refused:
+        Scenario(step("a", tool="list_files", contract="touch proof")).prepare().run()
+    assert codes(refused) == ["E_PLAN_APPROVAL_MISSING"]
+
+
 # --- Approval and commit ---------------------------------------------------------------------------------------------
 
 

@@ -110,6 +110,9 @@ class Terminal:
     def type(self, line: str) -> None:
         """Type a line, or press one key that ends input or interrupts."""
         keys = line if line in (CTRL_C, CTRL_D) else line + "\r"
+        if line == CTRL_C:
+            # Python misses a signal that comes just before it waits for input; nobody is as quick as a test.
+            wait_for(self._asleep, "the command waiting for input")
         os.write(self._master, keys.encode())
 
     def end(self) -> Ended:
@@ -118,6 +121,9 @@ class Terminal:
         while self._read(end):
             pass
         return Ended(self._child.wait(max(0.1, end - time.monotonic())), self._text())
+
+    def _asleep(self) -> bool:
+        return Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
     def _read(self, end: float) -> bool:
         """Take what has been written; False when there will be no more, or not in time."""

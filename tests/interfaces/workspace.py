@@ -72,14 +72,14 @@ BROKEN_CONTRACT = """\
 """
 
 WARNS = """\
-# Misspelt
+# Warned of
 
 ## Steps
 
 ### 1. One
 
 **run:** echo one >> effects
-**contrat:** test -s effects
+**contract:** cat effects | grep -q one
 """
 
 WAITS = """\

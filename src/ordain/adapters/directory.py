@@ -139,14 +139,17 @@ def _syntax_fault(text: str) -> str | None:
     bash = shutil.which("bash")
     if bash is None:
         return None
-    done = subprocess.run(
-        [bash, "--noprofile", "--norc", "-n", "-c", text],
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=10,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [bash, "--noprofile", "--norc", "-n"],
+            input=text.encode("utf-8", "surrogateescape"),
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+            capture_output=True,
+            timeout=10,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "bash took too long to read it"
     messages = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     if done.returncode == 0 and not messages:
         return None

@@ -45,12 +45,12 @@ class ManualClock:
         bell = asyncio.Event()
         self._count += 1
         heapq.heappush(self._sleepers, (instant, self._count, bell))
-        # Let everybody who can still do something do it, then jump to the earliest alarm.
-        for _ in range(20):
-            await asyncio.sleep(0)
-        if not bell.is_set():
-            self.advance(self._sleepers[0][0] - self._now)
-        await bell.wait()
+        while not bell.is_set():
+            # Let everybody who can still do something do it, then jump to the earliest alarm.
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if not bell.is_set():
+                self.advance(self._sleepers[0][0] - self._now)
 
 
 class CountingIds:

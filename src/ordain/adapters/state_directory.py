@@ -40,7 +40,8 @@ def workspace_directory(state: Path, workspace: Path) -> Path:
     """Where one workspace's ledger and lock live, made if need be."""
     name = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:32]
     directory = state / "workspaces" / name
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for made in (directory.parent, directory):
+        made.mkdir(mode=0o700, exist_ok=True)
     return directory
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,7 +25,7 @@ class FileWriterLock:
     def hold(self, holder: str) -> Iterator[None]:
         descriptor = os.open(self._path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            if not _lock(descriptor):
+            if not _lock_soon(descriptor):
                 other = _read(descriptor) or "it did not say what"
                 raise refuse(
                     "E_WORKSPACE_BUSY",
@@ -54,6 +55,15 @@ class FileWriterLock:
             return None if _lock(descriptor) else _read(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _lock_soon(descriptor: int) -> bool:
+    """Lock, or give up after a moment: somebody who only asks who holds the lock has it for an instant too."""
+    for _ in range(10):
+        if _lock(descriptor):
+            return True
+        time.sleep(0.005)
+    return False
 
 
 def _lock(descriptor: int) -> bool:

@@ -79,8 +79,10 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def action_kinds(plan: Plan) -> tuple[str, ...]:
-    """The kinds of action in a plan, computed from the plan itself: `run`, `tool:write_file` …"""
+    """The kinds of action in a plan, computed from the plan itself: `run`, `tool:write_file`, `contract` …"""
     kinds = {"run" if tool_name(step.action) == "shell" else f"tool:{tool_name(step.action)}" for step in plan.steps}
+    if any(step.verification is not None for step in plan.steps):
+        kinds.add("contract")
     return tuple(sorted(kinds))
 
 

@@ -23,6 +23,8 @@ class PlanState(msgspec.Struct):
 
     plan_id: PlanId = PlanId("")
     prepared: PlanPrepared | None = None
+    revisions: dict[PlanId, bytes] = {}
+    """The canonical bytes of every plan this lineage has had."""
     approvals: dict[str, Approval] = {}
     spent: dict[str, RunId] = {}
     runs: dict[RunId, str | None] = {}
@@ -57,6 +59,7 @@ def apply_lineage(state: PlanState, event: LineageEvent) -> PlanState:
     match event:
         case PlanPrepared():
             state.plan_id, state.prepared = event.plan_id, event
+            state.revisions[event.plan_id] = bytes(event.plan)
         case ApprovalGiven(approval=approval):
             state.approvals[approval.approval_id] = approval
         case RunStarted():

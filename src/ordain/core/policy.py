@@ -7,13 +7,14 @@ registry and the plan's bytes, never at prose.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 import msgspec
 
-from ordain.core.model import Plan, StepId, tool_name
+from ordain.core.model import CallTool, Plan, RunCommand, StepId
 from ordain.core.problem import Place, Problem
 from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, ToolDefinition, definition_of
+from ordain.core.tool import SHELL, EffectClass, ToolDefinition
 
 __all__ = ["PlannedEffect", "Ruling", "planned_effects", "rule"]
 
@@ -23,7 +24,7 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     step: StepId
     kind: str
-    """`command`, `write` or `read`."""
+    """`command`, `contract`, `write` or `read`."""
     target: str
     """The command, or the path."""
     tool: str
@@ -42,30 +43,43 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned_effects(plan: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[PlannedEffect, ...]:
-    """Everything the plan will do, one effect a step, in the plan's order."""
+    """Everything the plan will do, in its order. A contract is a command too, and can do whatever a command can."""
     found = []
     for step in plan.steps:
-        tool = definition_of(step.action, tools)
-        effect = tool.effect if tool is not None else EffectClass.OPAQUE
-        arguments = msgspec.to_builtins(step.action).get("args", {})
-        name = tool_name(step.action)
-        if name == "shell":
-            kind, target = "command", msgspec.to_builtins(step.action)["command"]
-        else:
-            kind = "read" if effect is EffectClass.READS else "write"
-            target = str(arguments.get("path", "."))
-        found.append(
-            PlannedEffect(
-                step=step.id,
-                kind=kind,
-                target=target,
-                tool=name,
-                effect=effect,
-                destructive=tool.destructive if tool is not None else True,
-                claimed_repeatable=step.idempotent is True and effect is not EffectClass.READS,
-            )
-        )
+        match step.action:
+            case RunCommand(command=command):
+                found.append(_shell("command", step.id, command, claimed=step.idempotent is True))
+            case CallTool(tool=name, args=args):
+                tool = tools.get(name)
+                effect = tool.effect if tool is not None else EffectClass.OPAQUE
+                found.append(
+                    PlannedEffect(
+                        step=step.id,
+                        kind="read" if effect is EffectClass.READS else "write",
+                        target=str(args.get("path", ".")),
+                        tool=name,
+                        effect=effect,
+                        destructive=tool.destructive if tool is not None else True,
+                        claimed_repeatable=step.idempotent is True and effect is not EffectClass.READS,
+                    )
+                )
+            case _:
+                assert_never(step.action)
+        if step.verification is not None:
+            found.append(_shell("contract", step.id, step.verification.strategy.command, claimed=False))
     return tuple(found)
+
+
+def _shell(kind: str, step: StepId, command: str, *, claimed: bool) -> PlannedEffect:
+    return PlannedEffect(
+        step=step,
+        kind=kind,
+        target=command,
+        tool=SHELL.name,
+        effect=SHELL.effect,
+        destructive=SHELL.destructive,
+        claimed_repeatable=claimed,
+    )
 
 
 def rule(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) -> Ruling:
@@ -78,7 +92,7 @@ def rule(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) ->
     denied: list[Problem] = []
     for (tool, effect_class), steps in steps_by_tool.items():
         names = {tool, effect_class.value}
-        what = f"`{tool}` ({effect_class.value}, {len(steps)} step{'s' if len(steps) > 1 else ''})"
+        what = f"`{tool}` ({effect_class.value}, {len(steps)} time{'s' if len(steps) > 1 else ''})"
         if names & set(settings.deny):
             denied.append(
                 Problem(

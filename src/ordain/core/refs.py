@@ -23,17 +23,16 @@ _IN_TEXT = re.compile(r"\$\{[ \t]*(?:" + _SOURCE + r"|(?P<step>[A-Za-z0-9_-]+)\.
 
 
 def references(value: Any) -> Iterator[str]:
-    """Every reference in the strings of a value of arguments."""
-    match value:
-        case str():
-            if "${" in value:
-                yield from (found["reference"] for found in _IN_ARGS.finditer(value) if found["reference"])
-        case dict():
-            for inner in value.values():
-                yield from references(inner)
-        case list():
-            for inner in value:
-                yield from references(inner)
+    """Every reference in the strings of a value of arguments, however deep."""
+    todo = [value]
+    while todo:
+        match todo.pop():
+            case str() as text if "${" in text:
+                yield from (found["reference"] for found in _IN_ARGS.finditer(text) if found["reference"])
+            case dict() as mapping:
+                todo += mapping.values()
+            case list() | tuple() as items:
+                todo += items
 
 
 def literal(value: Any) -> Any:

@@ -6,7 +6,7 @@ import msgspec
 
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
-from ordain.core.event import StepState
+from ordain.core.event import Limits, StepState
 from ordain.core.model import Instant, Plan, PlanId, RunId, StepId
 from ordain.core.policy import PlannedEffect
 from ordain.core.problem import Problem
@@ -44,14 +44,16 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     effects: tuple[PlannedEffect, ...]
     tier: int
+    limits: Limits
+    """The settings a run would have now; where the plan is silent they decide."""
     document: str | None = None
     notices: tuple[Problem, ...] = ()
     run: RunReport | None = None
 
     @property
     def small(self) -> bool:
-        """Small enough for a plain yes: few effects, nothing destructive."""
-        changing = [effect for effect in self.effects if effect.kind != "read"]
+        """Small enough for a plain yes: few effects, nothing destructive. A contract goes with its step."""
+        changing = [effect for effect in self.effects if effect.kind in ("command", "write")]
         return len(changing) <= 10 and not any(effect.destructive for effect in self.effects)
 
 
@@ -97,7 +99,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     plan_hash: str
     title: str
     status: str
-    """completed, failed, waiting (for a person) or stopped (nobody is carrying it out)."""
+    """completed, failed, executing, waiting (for a person) or stopped (nobody is carrying it out)."""
     steps: tuple[StepReport, ...]
     questions: tuple[Question, ...]
 

@@ -108,16 +108,14 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     """The effects that this state calls for now. Empty means: wait for what is under way, or for a person."""
     if state.finished:
         return ()
+    effects: list[Effect] = [
+        SettleByContract(step) for step in state.doubtful if state.steps[step].settle is Settlement.CONTRACT
+    ]
     if state.aborted_by is not None:
         # What runs is ended; what is being verified is judged to the end, for its effect is there already.
-        if state.active:
-            running = {step: state.steps[step].state is StepState.RUNNING for step in state.active}
-            return tuple(Stop(step) if runs else Verify(step) for step, runs in running.items())
-        return () if state.doubtful else (End("failed"),)
-    effects: list[Effect] = []
-    for step in state.doubtful:
-        if state.steps[step].settle is Settlement.CONTRACT:
-            effects.append(SettleByContract(step))
+        for step in state.active:
+            effects.append(Stop(step) if state.steps[step].state is StepState.RUNNING else Verify(step))
+        return tuple(effects) if effects or state.doubtful else (End("failed"),)
     effects += [Verify(step) for step in state.active if state.steps[step].state is StepState.VERIFYING]
     free = concurrency(state) - len(state.active)
     wake: Instant | None = None

@@ -59,7 +59,7 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (ESCALATED, DecisionGiven): frozenset({PENDING, SKIPPED, PASSED, FAILED}),
 }
 """From state and event to the states it may lead to. Every move of every step is one of these; besides them,
-`run_finished` takes the steps that are still pending to cancelled."""
+`run_finished` takes the steps that are still open (pending, or escalated when the run aborts) to cancelled."""
 
 SETTLED = frozenset({PASSED, FAILED, SKIPPED, CANCELLED})
 """States a step never leaves."""
@@ -114,7 +114,7 @@ class RunState:
         self.limits: Limits | None = None
         self.epoch = 0
         self.status: str | None = None
-        """Set once the run has finished: completed, failed or cancelled."""
+        """Set once the run has finished: completed or failed."""
         self.aborted_by: StepId | None = None
         self.active: dict[StepId, None] = {}
         self.doubtful: dict[StepId, None] = {}

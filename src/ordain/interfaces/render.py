@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from ordain.core.event import StepState
 from ordain.core.model import CallTool, Instant, RunCommand, Step
 from ordain.core.problem import Problem, Severity
+from ordain.core.refs import literal
 from ordain.core.report import LintReport, PlanLine, Review, RunReport, StepReport
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure
@@ -199,8 +200,10 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
         yield from _step_lines(number, step, previous, reports.get(step.id), style, detail)
         previous = step.id
     yield ""
-    yield f"  On failure:  {visible(write_failure(plan.on_failure)) if plan.on_failure else 'abort'}"
+    yield f"  On failure:  {visible(write_failure(plan.on_failure or review.limits.on_failure))}"
     for label, value in (
+        ("Workspace", plan.workspace_id),
+        ("Tier", str(plan.tier) if plan.tier is not None else None),
         ("Tools", ", ".join(plan.tools) or "none" if plan.tools is not None else None),
         ("Concurrency", str(plan.concurrency) if plan.concurrency else None),
         ("Timeout", write_duration(plan.timeout_ms) if plan.timeout_ms else None),
@@ -223,7 +226,7 @@ def _step_lines(
             yield from _labelled("Runs", command)
         case CallTool(tool=tool, args=args):
             yield f"       Calls:      {tool}"
-            for name, value in args.items():
+            for name, value in literal(args).items():
                 text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
                 yield from _labelled(f"  {visible(name)}", text)
     implied = (previous,) if previous is not None else ()
@@ -263,11 +266,14 @@ def _block(text: str, indent: str) -> Iterator[str]:
 def _effect_lines(review: Review, style: Style) -> Iterator[str]:
     yield f"  {style.bold('What it will do')} (computed from the plan and the tool registry):"
     commands = [effect for effect in review.effects if effect.kind == "command"]
+    contracts = [effect for effect in review.effects if effect.kind == "contract"]
     writes = sorted({effect.target for effect in review.effects if effect.kind == "write"})
     reads = sorted({effect.target for effect in review.effects if effect.kind == "read"})
     if commands:
         count = len(commands)
         yield f"    runs {count} command{'s' * (count != 1)}, each with everything you may do on this machine"
+    if contracts:
+        yield f"    checks contracts, which are commands too: {len(contracts)}"
     if writes:
         yield f"    writes {', '.join(visible(path) for path in writes)}"
     if reads:

@@ -9,7 +9,17 @@ from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan, RunCommand
 from ordain.core.problem import Place, Problem
 
-__all__ = ["command_syntax", "contract_missing_program", "contract_sigpipe", "contract_syntax", "contract_vacuous"]
+__all__ = [
+    "command_syntax",
+    "contract_missing_program",
+    "contract_sigpipe",
+    "contract_syntax",
+    "contract_vacuous",
+    "text_length",
+]
+
+COMMAND_BYTES_MAX = 120_000
+"""Linux takes a single argument of up to 128 KiB."""
 
 _ALWAYS_TRUE = re.compile(r"(?:^|\|\||;|\n)\s*(?:true|:|exit\s+0|/bin/true)\s*;?\s*$")
 _GREP_QUIET = re.compile(r"\|\s*(?:[ef]?grep)\s+(?:-\w*q\w*|--quiet|--silent)")
@@ -50,6 +60,19 @@ def contract_syntax(plan: Plan, facts: Facts) -> Iterator[Problem]:
                 code="E_CONTRACT_SYNTAX",
                 detail=f"bash cannot read the contract of `{step}`: {facts.shell_faults[text]}.",
                 where=Place(step=step),
+            )
+
+
+def text_length(plan: Plan, facts: Facts) -> Iterator[Problem]:
+    """The operating system takes a command only up to a length."""
+    texts = [(step.id, step.action.command) for step in plan.steps if isinstance(step.action, RunCommand)]
+    for step, text in [*texts, *((step, text) for step, text, _ in _contracts(plan))]:
+        if len(text.encode("utf-8", "surrogatepass")) > COMMAND_BYTES_MAX:
+            yield Problem(
+                code="E_STEP_LIMIT",
+                detail=f"A command of `{step}` is longer than {COMMAND_BYTES_MAX} bytes.",
+                where=Place(step=step),
+                hints=("Put it into a script file and run that.",),
             )
 
 

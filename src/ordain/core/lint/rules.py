@@ -32,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     tools.references_later,
     tools.arguments,
     tools.paths,
+    contract.text_length,
     contract.command_syntax,
     contract.contract_syntax,
     contract.contract_vacuous,

@@ -29,7 +29,7 @@ def init(session: Session) -> int:
         raise refuse("E_CONFIG", f"{target} is there already; it was left as it is.", command="ordain trust") from None
     except OSError as error:
         raise refuse("E_CONFIG", f"{target} cannot be written: {os.strerror(error.errno or 0).lower()}.") from error
-    with os.fdopen(descriptor, "w") as file:
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(TEMPLATE)
     following = ["ordain run DOCUMENT", "ordain trust"]
     if session.json:
@@ -51,9 +51,9 @@ def trust(session: Session) -> int:
         return WAITING
     text = session.app.configuration()
     if text is not None:
-        session.page([f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""])
-        typed = session.ask("Let this configuration count? Type yes")
-        if typed.lower() != "yes":
+        shown = [f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""]
+        seen = session.page(shown)
+        if not seen or (session.ask("Let this configuration count? Type yes") or "").lower() != "yes":
             session.say(["Not trusted; the defaults apply."])
             return REFUSED
     digest = session.run(session.app.trust(session.by))

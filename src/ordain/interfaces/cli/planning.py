@@ -134,10 +134,11 @@ def approve(session: Session, plan: str, start: bool) -> int:
 
 def ask_approval(session: Session, review: Review) -> bool:
     """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand."""
-    session.page([*render.review_lines(review, session.style), ""])
+    if not session.page([*render.review_lines(review, session.style), ""]):
+        return False
     short = short_id(review.plan_id)
     if review.small:
-        return session.ask(f"Approve {short} and let it run as shown? Type yes").lower() == "yes"
+        return (session.ask(f"Approve {short} and let it run as shown? Type yes") or "").lower() == "yes"
     return session.ask(f"To approve, type the plan's short id ({short})") == short
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -146,7 +145,8 @@ def _log_line(recorded: Recorded) -> str:
     wire = to_wire(recorded)
     shown = {key: wire[key] for key in ("step", "attempt", "to", "status", "choice", "run_id", "reason") if key in wire}
     words = "  ".join(f"{key}={render.visible(str(value))}" for key, value in shown.items())
-    return f"{render.instant(recorded.at)}  {recorded.seq:>4}  {wire['type']:<22} {words}  {recorded.head[:12]}"
+    line = f"{render.instant(recorded.at)}  {recorded.head[:12]} {recorded.seq:>4}  {wire['type']:<21}  {words}"
+    return line.rstrip()
 
 
 def _carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = ()) -> int:
@@ -173,7 +173,7 @@ def _carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: 
 
 def _watcher(session: Session, *, events: bool = False) -> Observer:
     """Progress: one line a change to stderr for people; with `events`, the events themselves to stdout for robots."""
-    style = render.Style(sys.stderr.isatty())
+    style = session.error_style
 
     def watch(recorded: Recorded) -> None:
         if session.json:

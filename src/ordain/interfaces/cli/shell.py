@@ -13,7 +13,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import unicodedata
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -96,21 +97,32 @@ class Session:
         for line in lines:
             click.echo(line)
 
-    def page(self, lines: Sequence[str]) -> None:
-        """Show everything to its end before anything is asked: through a pager when it is longer than the screen."""
-        screen = shutil.get_terminal_size()
-        rows = sum(1 + len(click.unstyle(line)) // screen.columns for line in lines)  # a long line takes several
-        if self.terminal and rows > screen.lines - 2:
-            click.echo_via_pager("\n".join(lines) + "\n", color=True)
-        self.say(lines)
+    def page(self, lines: Sequence[str]) -> bool:
+        """Show everything to its end before anything is asked, a screen at a time; whether the end was reached.
 
-    def ask(self, question: str) -> str:
-        """What a person types; nothing at all when they end the input or interrupt instead."""
+        Our own pager, because with another one nobody knows how far the reader got.
+        """
+        if not self.terminal:
+            self.say(lines)
+            return True
+        screen = shutil.get_terminal_size()
+        rows = [row for line in lines for row in _rows(line, screen.columns)]
+        room = max(screen.lines - 1, 5)
+        for start in range(0, len(rows), room):
+            self.say(rows[start : start + room])
+            if start + room < len(rows):
+                typed = self.ask(f"-- {start + room} of {len(rows)} lines; Enter for more, q to leave --")
+                if typed is None or typed.lower() == "q":
+                    return False
+        return True
+
+    def ask(self, question: str) -> str | None:
+        """What a person types; None when they end the input or interrupt instead."""
         try:
             typed: str = click.prompt(question, default="", show_default=False)
         except click.Abort:
             self.say([""])
-            return ""
+            return None
         return typed.strip()
 
     def answer(self, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = ()) -> None:
@@ -124,13 +136,13 @@ class Session:
             commands = [problem.command for problem in problems if problem.command is not None]
             self._write(data, problems, errors[0], commands)
         else:
-            for line in render.problem_lines(problems, self._error_style()):
+            for line in render.problem_lines(problems, self.error_style):
                 click.echo(line, err=True)
 
     def notices(self, problems: Sequence[Problem]) -> None:
         """Warnings beside a result; in JSON they are in the document."""
         if not self.json:
-            for line in render.problem_lines(problems, self._error_style()):
+            for line in render.problem_lines(problems, self.error_style):
                 click.echo(line, err=True)
 
     def needs_person(self, verb: str, command_line: str) -> None:
@@ -149,8 +161,29 @@ class Session:
         document = robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed)
         click.echo(document.decode())
 
-    def _error_style(self) -> render.Style:
+    @property
+    def error_style(self) -> render.Style:
+        """The style of stderr, which may go elsewhere than stdout."""
         return self.style if sys.stderr.isatty() else render.Style(False)
+
+
+def _rows(line: str, columns: int) -> Iterator[str]:
+    """A line as the rows it takes on the screen; one that is too long loses its colour, never a character."""
+    if _width(click.unstyle(line)) <= columns:
+        yield line
+        return
+    row, width = "", 0
+    for character in click.unstyle(line):
+        width += _width(character)
+        if width > columns:
+            yield row
+            row, width = "", _width(character)
+        row += character
+    yield row
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def leave(status: int) -> NoReturn:

@@ -1,0 +1,100 @@
+"""One run of a plan through the real engine over a real ledger file, timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.plans import chain_plan
+from ordain.adapters.bash import BashShell
+from ordain.adapters.clock import RandomIds, WallClock
+from ordain.adapters.sqlite_ledger import SqliteLedger
+from ordain.core.approval import Channel, Principal
+from ordain.core.canonical import canonical_bytes, plan_id
+from ordain.core.event import PlanPrepared, RunOpened
+from ordain.core.model import Instant, Plan, RunId
+from ordain.core.settings import Settings, limits
+from ordain.core.state import RunState, apply
+from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.engine import Engine
+from ordain.ports import Append, ToolResult
+
+__all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
+
+CHAIN_STEP_BYTES = 500
+"""About what the ledger writes for one step of a chain: the outcome of one and the intent of the next."""
+
+_WARM_STEPS = 1000
+_NOTHING = ToolDefinition(name="nothing", description="Do nothing.", effect=EffectClass.READS)
+
+
+class _NothingToolbox:
+    """ports.Toolbox with one tool that does nothing, in memory."""
+
+    def definitions(self) -> Mapping[str, ToolDefinition]:
+        return {_NOTHING.name: _NOTHING}
+
+    async def call(self, tool: str, args: Mapping[str, Any], key: str) -> ToolResult:
+        return ToolResult()
+
+
+class Bench:
+    """A ledger and everything else an engine wants, for as many runs as one likes."""
+
+    def __init__(self, ledger: SqliteLedger, directory: Path) -> None:
+        self.ledger = ledger
+        self._shell = BashShell(directory)
+        self._toolbox, self._clock, self._ids = _NothingToolbox(), WallClock(), RandomIds()
+
+    async def run(self, plan: Plan) -> float:
+        """Seconds from an opened run to its recorded end; preparing and opening it are not counted."""
+        lineage, now = "lineage/" + self._ids.mint("PLAN-"), self._clock.now()
+        run_id, identity = RunId(self._ids.mint("RUN-")), plan_id(plan)
+        prepared = PlanPrepared(
+            plan_id=identity,
+            plan=msgspec.Raw(canonical_bytes(plan)),
+            document=None,
+            document_sha256=None,
+            by=Principal(name="bench", channel=Channel.TERMINAL),
+            expires_at=Instant(now + 60_000),
+        )
+        opened = RunOpened(
+            run_id=run_id, plan_id=identity, lineage=lineage, workspace_id="WS-BENCH", limits=limits(Settings())
+        )
+        recorded = await self.ledger.append(
+            now,
+            Append(stream=lineage, expected=0, events=(prepared,)),
+            Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
+        )
+        start = time.perf_counter()
+        state = apply(RunState(plan), opened, now)
+        engine = Engine(
+            state,
+            recorded[-1].head,
+            ledger=self.ledger,
+            shell=self._shell,
+            toolbox=self._toolbox,
+            clock=self._clock,
+        )
+        ended = await engine.carry_out(1, "bench")
+        seconds = time.perf_counter() - start
+        if ended.status != "completed":
+            raise RuntimeError(f"the run of {plan.title} ended as {ended.status}")
+        return seconds
+
+
+@asynccontextmanager
+async def open_bench(directory: Path) -> AsyncIterator[Bench]:
+    """A bench over a new ledger, warmed up past the first checkpoint of its write-ahead log."""
+    ledger = SqliteLedger.open(directory / "ledger.db")
+    try:
+        bench = Bench(ledger, directory)
+        await bench.run(chain_plan(_WARM_STEPS))
+        yield bench
+    finally:
+        await ledger.close()

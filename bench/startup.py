@@ -1,0 +1,48 @@
+"""What it costs to start the program, beside importing the one library a command line needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.measure import Line, Size, compare, timed
+from bench.plans import FIVE_STEPS
+
+__all__ = ["measure"]
+
+VERSION_TARGET = 1.5
+LINT_TARGET = 4.0
+_OTHER = "python -c 'import click'"
+
+
+async def measure(size: Size) -> list[Line]:
+    document = size.directory / "five.plan.md"
+    document.write_text(FIVE_STEPS)
+    ordain = str(Path(sys.executable).with_name("ordain"))
+    commands = {
+        "click": [sys.executable, "-c", "import click"],
+        "version": [ordain, "--version"],
+        "lint": [ordain, "lint", str(document)],
+    }
+    for command in commands.values():
+        _start(command, size.directory)  # byte code is written, files are in memory
+        _start(command, size.directory)
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(size.pick(25, 9)):
+        for name, command in commands.items():
+            times[name].append(_start(command, size.directory))
+    version = list(zip(times["version"], times["click"], strict=True))
+    lint = list(zip(times["lint"], times["click"], strict=True))
+    return [
+        compare("startup", "ordain --version", _OTHER, version, target=VERSION_TARGET),
+        compare("startup", "ordain lint (five steps)", _OTHER, lint, target=LINT_TARGET),
+    ]
+
+
+def _start(command: list[str], directory: Path) -> float:
+    """Seconds of one process, with byte-code caches as an installed program has them."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env["ORDAIN_HOME"] = str(directory / "home")
+    return timed(lambda: subprocess.run(command, check=True, capture_output=True, cwd=directory, env=env))

@@ -1,0 +1,99 @@
+"""ordain.toml: what it sets, and every way it can be wrong."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordain.core.model import Escalate, Retry
+from ordain.core.settings import Settings
+from ordain.documents.configuration import TEMPLATE, read_settings
+
+
+def test_the_template_is_all_defaults():
+    assert read_settings(TEMPLATE.encode()) == (Settings(), ())
+
+
+def test_the_template_with_every_comment_taken_away_is_still_the_defaults():
+    import re
+
+    text = re.sub(r"^# (?=\w+ = )", "", TEMPLATE, flags=re.MULTILINE)
+    assert text != TEMPLATE
+    assert read_settings(text.encode()) == (Settings(), ())
+
+
+def test_every_key_is_read():
+    text = b"""
+[plans]
+propose_ttl = "1d"
+[approval]
+ttl = "30m"
+[run]
+concurrency = 8
+step_timeout = "1h"
+contract_timeout = "5s"
+on_failure = "retry(2), then escalate"
+[policy]
+allow = ["reads", "write_file"]
+ask = ["list_files"]
+deny = ["shell"]
+[contracts]
+env = ["PATH"]
+"""
+    assert read_settings(text) == (
+        Settings(
+            propose_ttl_ms=86_400_000,
+            approval_ttl_ms=1_800_000,
+            concurrency=8,
+            step_timeout_ms=3_600_000,
+            contract_timeout_ms=5_000,
+            on_failure=Retry(max_attempts=3, then=Escalate()),
+            allow=("reads", "write_file"),
+            ask=("list_files",),
+            deny=("shell",),
+            env=("PATH",),
+        ),
+        (),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xff",
+        b"not toml",
+        b"[runs]\nconcurrency = 2",
+        b"[run]\nconcurency = 2",
+        b"[run]\nconcurrency = 0",
+        b"[run]\nconcurrency = true",
+        b'[run]\nconcurrency = "4"',
+        b'[run]\nstep_timeout = "soon"',
+        b"[run]\nstep_timeout = 5",
+        b'[run]\nstep_timeout = "0s"',
+        b'[run]\non_failure = "explode"',
+        b'[policy]\nallow = "reads"',
+        b"[policy]\nallow = [1]",
+        b'[contracts]\nenv = ["LD_PRELOAD"]',
+        b'[contracts]\nenv = ["BASH_ENV"]',
+        b'[contracts]\nenv = ["A=B"]',
+        b"run = 5",
+        b'[guard]\nmode = "enforce"',
+        b"[approval]\nrequire_signature = true",
+        b"a = " + b"[" * 2000,
+    ],
+)
+def test_everything_wrong_is_a_problem(text):
+    _, problems = read_settings(text)
+    assert [problem.code for problem in problems] == ["E_CONFIG"]
+
+
+def test_all_problems_at_once_with_hints():
+    _, problems = read_settings(b"[run]\nconcurency = 2\nstep_timeout = 1\n[polcy]\n")
+    assert len(problems) == 3
+    assert problems[0].hints == ("Did you mean `concurrency`?",)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_settings_or_problems(data):
+    settings, problems = read_settings(data)
+    assert isinstance(settings, Settings)
+    assert all(problem.code == "E_CONFIG" for problem in problems)

@@ -1,0 +1,330 @@
+"""What people read, compared with the texts in tests/golden/render. `ORDAIN_WRITE_GOLDEN=1` writes those anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordain.adapters.file_tools import DEFINITIONS
+from ordain.core.canonical import plan_hash, plan_id
+from ordain.core.decision import Choice, Question
+from ordain.core.event import StepState
+from ordain.core.model import Escalate, Instant, Plan, Retry, RunId, StepId
+from ordain.core.policy import planned_effects, rule
+from ordain.core.problem import Place, Problem
+from ordain.core.report import LintReport, PlanLine, Review, RunReport, StepReport
+from ordain.core.settings import Settings, limits
+from ordain.interfaces.render import (
+    Style,
+    instant,
+    lint_lines,
+    problem_lines,
+    review_lines,
+    run_lines,
+    status_lines,
+    visible,
+)
+from tests.build import plan, step
+
+GOLDEN = Path(__file__).parent.parent / "golden" / "render"
+WRITE = bool(os.environ.get("ORDAIN_WRITE_GOLDEN"))  # asked before the tests clean their environment
+PLAIN, COLOUR = Style(False), Style(True)
+
+RUN = RunId("RUN-Q5ZKAAAAAAAAAAAA")
+LINEAGE = "PLAN-H7TBAAAAAAAAAAAA"
+
+PLAN: Plan = plan(
+    step("settings", tool="read_file", args={"path": "config.json"}, needs=()),
+    step(
+        "write",
+        tool="write_file",
+        args={"path": "config.new.json", "content": '{\n  "mode": "fast"\n}\n', "mode": 420, "deep": {"a": [1, None]}},
+        contract="cmp config.json config.new.json",
+        on_failure=Retry(max_attempts=3, initial_delay_ms=1000, backoff_multiplier=2, then=Escalate()),
+    ),
+    step("suite", run="set -x\npytest -q \\\n  tests/auth", timeout_ms=600_000, idempotent=True, needs=("settings",)),
+    step("mail", run="send-mail --to ops", idempotent=False, on_failure=Escalate()),
+    title="Fix the timeout ⚠️ (#423)",
+    context="Logins time out.\nSee the ticket.",
+    on_failure=Retry(max_attempts=2),
+    tools=("read_file", "write_file", "shell"),
+    concurrency=2,
+    timeout_ms=5_400_000,
+    tier=0,
+    workspace_id="WS-H7TBAAAAAAAAAAAA",
+)
+
+DRIFT = Problem(
+    code="W_DOC_DRIFT",
+    detail="fix.plan.md has changed since it was prepared; what runs is what was prepared.",
+    command="ordain prepare fix.plan.md",
+)
+
+
+def review(one: Plan = PLAN, **fields: object) -> Review:
+    ruling, identity = rule(one, DEFINITIONS, Settings()), plan_id(one)
+    values: dict[str, object] = {
+        "plan_id": identity,
+        "plan_hash": plan_hash(identity),
+        "lineage": LINEAGE,
+        "status": "proposed",
+        "plan": one,
+        "requires_approval": ruling.requires_approval,
+        "reasons": ruling.reasons,
+        "effects": planned_effects(one, DEFINITIONS),
+        "tier": 0,
+        "limits": limits(Settings()),
+        "document": "fix.plan.md",
+        "notices": (DRIFT,),
+    }
+    return Review(**(values | fields))  # type: ignore[arg-type]
+
+
+def reported(number: int, state: StepState, evidence: str = "", **fields: object) -> StepReport:
+    one = PLAN.steps[number - 1]
+    attempts = 0 if state is StepState.PENDING else 1
+    values = {"number": number, "id": one.id, "description": one.description, "state": state, "attempts": attempts}
+    return StepReport(**(values | {"evidence": evidence} | fields))  # type: ignore[arg-type]
+
+
+def run(status: str, *steps: StepReport, questions: tuple[Question, ...] = ()) -> RunReport:
+    identity = plan_id(PLAN)
+    return RunReport(
+        run_id=RUN,
+        plan_id=identity,
+        plan_hash=plan_hash(identity),
+        title=PLAN.title,
+        status=status,
+        steps=steps,
+        questions=questions,
+    )
+
+
+READ = reported(1, StepState.PASSED, "result seen by the harness", duration_ms=12)
+WROTE = reported(2, StepState.PASSED, "contract held (exit status 0)", duration_ms=1_250, attempts=3)
+
+COMPLETED = run(
+    "completed",
+    READ,
+    WROTE,
+    reported(3, StepState.PASSED, "exit status 0, seen by the harness", duration_ms=90_000),
+    reported(4, StepState.PASSED, "unverified: kim said so (happened)"),
+)
+
+FAILED = run(
+    "failed",
+    READ,
+    WROTE,
+    reported(
+        3,
+        StepState.FAILED,
+        "exit status 1",
+        duration_ms=3_400,
+        error="F_STEP_FAILED",
+        output_tail="".join(f"line {n}\n" for n in range(1, 9)) + "\x1b[31mE\x1b[0m assert \x07 1 == 2 " + "=" * 160,
+    ),
+    reported(4, StepState.CANCELLED),
+)
+
+WAITS = run(
+    "waiting",
+    READ,
+    reported(2, StepState.ESCALATED, "contract broken: exit status 1", duration_ms=20, output_tail="differ: byte 1\n"),
+    reported(3, StepState.PENDING, waiting="waits for a free place (2 steps run at once)"),
+    reported(4, StepState.IN_DOUBT, "it may have been done"),
+    questions=(
+        Question(
+            item=f"{RUN}/write",
+            step=StepId("write"),
+            kind="escalation",
+            text="`write` did not succeed. What now?",
+            choices=(
+                Choice(word="retry", meaning="one more attempt"),
+                Choice(word="skip", meaning="go on without it"),
+            ),
+            detail="exit status 1",
+            output_tail="differ: byte 1\n",
+        ),
+        Question(
+            item=f"{RUN}/mail",
+            step=StepId("mail"),
+            kind="doubt",
+            text="`mail` was begun, and the executor died before it saw the end. Did it happen?",
+            choices=(Choice(word="happened", meaning="its effect is there; go on"),),
+        ),
+    ),
+)
+
+PROBLEMS = (
+    Problem(
+        code="E_MD_HEADING",
+        detail="`### 3. Three` should be number 2.",
+        where=Place(file="fix.plan.md", line=9, column=1),
+        hints=("Write `### 2. Three`.",),
+    ),
+    Problem(code="W_CONTRACT_SIGPIPE", detail="…", where=Place(file="fix.plan.md", line=5, step="one")),
+    Problem(code="E_PLAN_EXPIRED", detail="Too long ago.", command="ordain prepare fix.plan.md"),
+    Problem(
+        code="F_STEP_FAILED",
+        detail="It printed \x1b]0;evil\x07 and a line\nend",
+        where=Place(file="evil\u202egnp.md", line=1),
+        hints=("zero\u200bwidth",),
+    ),
+    Problem(code="B_BUG", detail="KeyError: 'x'"),
+)
+
+LINES = (
+    PlanLine(lineage=LINEAGE, plan_id=plan_id(PLAN), title=PLAN.title, status="proposed"),
+    PlanLine(lineage=LINEAGE, plan_id=plan_id(PLAN), title="Hidden\u200b title", status="approved"),
+    PlanLine(lineage=LINEAGE, plan_id=plan_id(PLAN), title=PLAN.title, status="executing", run=WAITS),
+    PlanLine(lineage=LINEAGE, plan_id=plan_id(PLAN), title=PLAN.title, status="completed"),
+)
+
+GOOD = LintReport(
+    file="fix.plan.md",
+    dialect="markdown",
+    plan_id=plan_id(PLAN),
+    plan_hash=plan_hash(plan_id(PLAN)),
+    title=PLAN.title,
+    steps=4,
+    problems=(PROBLEMS[1],),
+)
+BAD = LintReport(
+    file=None, dialect="markdown", plan_id=None, plan_hash=None, title=None, steps=0, problems=PROBLEMS[:2]
+)
+
+READS_ONLY = plan(step("look", tool="list_files", needs=()), tools=())
+
+SHOWN: dict[str, Callable[[], Iterable[str]]] = {
+    "preview-quiet": lambda: review_lines(review(), PLAIN, detail="quiet"),
+    "preview-normal": lambda: review_lines(review(), PLAIN),
+    "preview-verbose": lambda: review_lines(review(), PLAIN, detail="verbose"),
+    "preview-draft": lambda: review_lines(review(lineage=None, status="draft", notices=()), PLAIN),
+    "preview-reads-only": lambda: review_lines(review(READS_ONLY, document=None, notices=()), PLAIN),
+    "preview-with-run": lambda: review_lines(review(run=WAITS, status="executing", notices=()), PLAIN),
+    "preview-colour": lambda: review_lines(review(), COLOUR),
+    "run-completed": lambda: run_lines(COMPLETED, PLAIN),
+    "run-failed": lambda: run_lines(FAILED, PLAIN),
+    "run-failed-colour": lambda: run_lines(FAILED, COLOUR),
+    "run-waiting": lambda: run_lines(WAITS, PLAIN),
+    "run-stopped": lambda: run_lines(run("stopped", READ, reported(2, StepState.PENDING)), PLAIN),
+    "problems": lambda: problem_lines(PROBLEMS, PLAIN),
+    "problems-colour": lambda: problem_lines(PROBLEMS, COLOUR),
+    "lint": lambda: [*lint_lines(GOOD, PLAIN), *lint_lines(BAD, PLAIN)],
+    "status": lambda: status_lines(LINES, PLAIN),
+    "status-empty": lambda: status_lines((), PLAIN),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_golden(name: str):
+    file = GOLDEN / f"{name}.txt"
+    # Escape bytes are kept readable in the golden files, for they are read by people too.
+    text = "".join(f"{line}\n" for line in SHOWN[name]()).replace("\x1b", "␛")
+    if WRITE:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
+
+
+def test_no_golden_text_is_left_over():
+    assert {file.stem for file in GOLDEN.glob("*.txt")} == set(SHOWN)
+
+
+def test_colour_adds_nothing_but_colour():
+    coloured = "\n".join(review_lines(review(), COLOUR))
+    assert re.sub(r"\x1b\[[0-9]+m", "", coloured) == "\n".join(review_lines(review(), PLAIN))
+
+
+def test_instants_are_shown_in_utc_wherever_one_is(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TZ", "Asia/Kathmandu")
+    assert instant(Instant(1_767_225_600_000)) == "2026-01-01 00:00:00 UTC"
+
+
+# --- visible ---------------------------------------------------------------------------------------------------------
+
+JOINERS = {"\u200c", "\u200d"}
+BIDI = {*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A)), "\u200e", "\u200f", "\u061c"}
+HIDES = st.sampled_from(sorted({"\u200b", "\ufeff", "\u00ad", "\U000e0041", "\ufe0f", "\x1b", "\x9b", *JOINERS, *BIDI}))
+TEXTS = st.lists(st.one_of(st.text(), HIDES, st.sampled_from(["a", "س", "👩", "⚠"]))).map("".join)
+
+
+@given(TEXTS)
+def test_nothing_that_steers_a_terminal_is_left(text: str):
+    shown = visible(text)
+    assert "\x1b" not in shown and not BIDI & set(shown)
+    left = {character for character in shown if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    assert left <= JOINERS
+    assert "\n" not in shown
+    shown.encode()  # and it can be written anywhere
+
+
+@given(TEXTS)
+def test_joiners_and_styles_stay_only_inside_writing(text: str):
+    shown = visible(text)
+    for index, character in enumerate(shown):
+        if character in JOINERS | {"\ufe0e", "\ufe0f"}:
+            before = shown[index - 1 : index]
+            assert (before and not before.isascii()) or shown[index + 1 : index + 2] == "\u20e3"
+            assert before not in JOINERS
+
+
+@given(st.text(alphabet=st.characters(codec="ascii", min_codepoint=32, max_codepoint=126)))
+def test_plain_text_is_left_alone(text: str):
+    assert visible(text) == text
+
+
+@given(TEXTS)
+def test_of_several_lines_each_is_shown_as_it_would_be_alone(text: str):
+    lines = [visible(line).replace("\\t", "    ") for line in text.split("\n")]
+    assert visible(text, multiline=True) == "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "⚠️ careful",
+        "می‌خواهم این برنامه را اجرا کنم",  # Persian, with a zero-width non-joiner in the first word
+        "क्‍ष",  # Devanagari, with a zero-width joiner
+        "👩‍💻 👩🏽‍🚀 🏳️‍🌈 ❤️‍🔥 1️⃣ ©️ ‼️",
+        "שלום עולם",
+        "Ünïcödé, ñandú, 日本語, ｆｕｌｌ",
+        "nai\u0308ve",
+    ],
+)
+def test_what_people_write_stays_readable(text: str):
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\u200bb", "a\\u{200b}b"),
+        ("pay\u200cpal", "pay\\u{200c}pal"),
+        ("x\u200d", "x\\u{200d}"),
+        ("⚠\u200dx", "⚠\\u{200d}x"),
+        ("س\u200c", "س\\u{200c}"),
+        ("a\ufe0fb", "a\\u{fe0f}b"),
+        ("⚠\ufe0f\ufe0f", "⚠️\\u{fe0f}"),
+        ("a\U000e0101b", "a\\u{e0101}b"),
+        ("a\U000e0041\U000e007f", "a\\u{e0041}\\u{e007f}"),
+        ("soft\xadhyphen", "soft\\xadhyphen"),
+        ("no\xa0break", "no\\xa0break"),
+        ("\u3164 \u115f \u2800 \u034f", "\\u{3164} \\u{115f} \\u{2800} \\u{34f}"),
+        ("a\u2028b\u2029c\x85d", "a\\u{2028}b\\u{2029}c\\x85d"),
+        ("\x1b[2J\x9bH\x07\r\b\x00\x7f", "\\x1b[2J\\x9bH\\x07\\x0d\\x08\\x00\\x7f"),
+        ("\u202eevil\u2069", "\\u{202e}evil\\u{2069}"),
+        ("\ud800", "\\u{d800}"),
+        ("\ue000\U0010ffff", "\\u{e000}\\u{10ffff}"),
+        ("tab\there\nthere", "tab\\there\\nthere"),
+    ],
+)
+def test_what_does_not_show_is_shown_escaped(text: str, shown: str):
+    assert visible(text) == shown

@@ -1,0 +1,300 @@
+"""Robot mode: exactly one JSON document for every command, always of the same shape, and no way to approve."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from ordain.app import App
+from ordain.core.problem import Place, Problem
+from ordain.interfaces import robot
+from ordain.interfaces.cli.main import _GROUPS, main
+from tests.interfaces.terminal import Ended
+from tests.interfaces.workspace import WARNS, Workspace
+
+ENVELOPE = {"ok", "data", "error", "problems", "next", "elapsed_ms", "version"}
+ERROR = {"code", "message", "remediation", "command"}
+PROBLEM = {"code", "severity", "detail", "where", "hints", "command"}
+PLACE = {"file", "line", "column", "step"}
+FINE, FAILED, REFUSED, WAITING, BUG = 0, 1, 2, 3, 70
+
+
+def envelope(text: str) -> dict[str, Any]:
+    """The one document of a command, after checking its shape."""
+    assert text.endswith("\n") and text.count("\n") == 1, text
+    document: dict[str, Any] = json.loads(text)
+    assert set(document) == ENVELOPE
+    assert (document["version"], type(document["elapsed_ms"])) == (1, int)
+    assert document["ok"] is (document["error"] is None)
+    assert document["ok"] or set(document["error"]) == ERROR
+    assert all(isinstance(command, str) for command in document["next"])
+    for problem in document["problems"]:
+        assert set(problem) == PROBLEM
+        assert problem["where"] is None or set(problem["where"]) == PLACE
+    return document
+
+
+def answered(done: Ended, status: int = FINE) -> Any:
+    """The data of a command that went well, silently."""
+    assert (done.status, done.err) == (status, ""), done
+    document = envelope(done.out)
+    assert document["ok"], document
+    return document["data"]
+
+
+def refused(done: Ended, code: str, status: int = REFUSED) -> dict[str, Any]:
+    """The document of a command that refused, silently, with this code."""
+    assert (done.status, done.err) == (status, ""), done
+    document = envelope(done.out)
+    error = document["error"]
+    assert error is not None and error["code"] == code, document
+    assert document["problems"][0]["detail"] and error["message"]
+    assert error["command"] is None or error["command"] in document["next"]
+    return document
+
+
+def test_every_command_has_a_test_here():
+    commands = {name for group in _GROUPS.values() for name in group}
+    tested = {name.removeprefix("test_json_") for name in globals() if name.startswith("test_json_")}
+    assert commands == tested
+
+
+# --- One test a command, by its name -------------------------------------------------------------------------------
+
+
+def test_json_run(workspace: Workspace):
+    done = workspace.ordain("run", "--json", "look.plan.md")
+    assert (done.status, done.err) == (FINE, "")
+    *events, last = done.out.splitlines(keepends=True)
+    values = [json.loads(event) for event in events]
+    assert all({"seq", "at", "stream", "type", "head"} <= set(value) for value in values)
+    assert [value["type"] for value in values] == [
+        "executor_started",
+        "attempt_started",
+        "attempt_ended",
+        "run_finished",
+    ]
+    data = envelope(last)["data"]
+    assert (data["status"], data["error_code"], data["execution_id"]) == ("success", None, data["run_id"])
+    assert [(step["id"], step["state"]) for step in data["steps"]] == [("read-it", "passed")]
+
+    document = refused(workspace.ordain("run", "--json", "small.plan.md"), "E_PLAN_APPROVAL_MISSING", WAITING)
+    assert re.fullmatch(r"ordain approve [0-9a-f]{12} --start", document["error"]["command"])
+    assert document["data"]["requires_approval"] is True
+    refused(workspace.ordain("run", "--json", "missing.plan.md"), "E_DOC_NOT_FOUND")
+    assert workspace.effects() == []
+
+
+def test_json_lint(workspace: Workspace):
+    data = answered(workspace.ordain("lint", "--json", "small.plan.md"))
+    assert (data["dialect"], data["steps"], data["file"]) == ("markdown", 2, "small.plan.md")
+    assert data["plan_id"].removeprefix("plan:") == data["plan_hash"].removeprefix("sha256:")
+    done = workspace.ordain("lint", "--json", "small.plan.md", "warns.plan.md")
+    assert len(answered(done)) == 2
+    (problem,) = envelope(done.out)["problems"]
+    assert (problem["code"], problem["severity"]) == ("W_CONTRACT_SIGPIPE", "warning")
+    assert problem["where"] == {"file": "warns.plan.md", "line": 5, "column": 1, "step": "one"}
+    refused(workspace.ordain("lint", "--json", "--strict", "warns.plan.md"), "W_CONTRACT_SIGPIPE")
+    workspace.write("bad.plan.md", WARNS + "**timeout:** 2d\n**needs:** 9\n")
+    document = refused(workspace.ordain("lint", "--format", "json", "bad.plan.md"), "E_STEP_LIMIT")
+    assert {problem["code"] for problem in document["problems"]} == {"E_STEP_LIMIT", "E_STEP_UNKNOWN_NEED"}
+    assert document["data"]["plan_id"] is None
+
+
+def test_the_next_command_can_be_pasted_whatever_the_document_is_called(workspace: Workspace):
+    workspace.write("a plan; really.md", WARNS)
+    done = workspace.ordain("lint", "--json", "a plan; really.md")
+    assert envelope(done.out)["next"] == ["ordain run 'a plan; really.md'", "ordain prepare 'a plan; really.md'"]
+
+
+def test_json_show(workspace: Workspace):
+    document = answered(workspace.ordain("show", "--json", "small.plan.md"))
+    assert (document["status"], document["lineage"], document["plan"]["title"]) == ("draft", None, "Make two lines")
+    short = workspace.prepared("small.plan.md")
+    stored = answered(workspace.ordain("show", "--json", short))
+    assert (stored["status"], stored["plan"]) == ("proposed", document["plan"])
+    assert [effect["target"] for effect in stored["effects"]] == ["echo one >> effects", "echo two >> effects"]
+    run, _ = workspace.started("fails.plan.md")
+    assert answered(workspace.ordain("show", "--json", run))["status"] == "failed"
+    refused(workspace.ordain("show", "--json", "00000000"), "E_PLAN_NOT_FOUND")
+
+
+def test_json_prepare(workspace: Workspace):
+    data = answered(workspace.ordain("prepare", "--json", "small.plan.md"))
+    wanted = {"plan_id", "plan_hash", "lineage", "plan", "requires_approval", "reasons", "effects", "approval", "tier"}
+    assert wanted | {"commit_command"} <= set(data)
+    short = data["plan_id"].removeprefix("plan:")[:12]
+    assert data["commit_command"] == f"ordain commit {short}"
+    assert set(data["approval"]) == {"request", "expires_at", "command"}
+    assert data["approval"]["command"] == f"ordain approve {short}"
+    assert answered(workspace.ordain("prepare", "--json", "look.plan.md"))["approval"] is None
+    # What was handed out is worth nothing until a person acts on it.
+    refused(workspace.ordain("commit", "--json", data["approval"]["request"]), "E_PLAN_APPROVAL_MISSING")
+
+
+def test_json_approve(workspace: Workspace):
+    short = workspace.prepared("small.plan.md")
+    for arguments in ([short], [short, "--start"]):
+        document = refused(workspace.ordain("approve", "--json", *arguments), "E_APPROVAL_CHANNEL", WAITING)
+        assert document["error"]["command"] == f"ordain approve {short}"
+    # Nor does a terminal help: JSON is the robots' channel, whoever typed it.
+    done = workspace.at_terminal("approve", "--json", "--start", short)
+    assert (done.status, envelope(done.out)["error"]["code"]) == (WAITING, "E_APPROVAL_CHANNEL")
+    refused(workspace.ordain("commit", "--json", short), "E_PLAN_APPROVAL_MISSING")
+    assert workspace.effects() == []
+
+
+def test_json_commit(workspace: Workspace):
+    data = answered(workspace.ordain("commit", "--json", workspace.approved("small.plan.md")))
+    assert {"status", "execution_id", "error_code", "remediation", "steps"} <= set(data)
+    assert (data["status"], [step["state"] for step in data["steps"]]) == ("success", ["passed", "passed"])
+    done = workspace.ordain("commit", "--json", workspace.approved("fails.plan.md"))
+    data = envelope(done.out)["data"]
+    assert (done.status, data["status"], data["error_code"]) == (FAILED, "failed", "F_STEP_FAILED")
+    done = workspace.ordain("commit", "--json", workspace.approved("contract.plan.md"))
+    assert envelope(done.out)["data"]["error_code"] == "F_CONTRACT_BROKEN"
+    done = workspace.ordain("commit", "--json", workspace.approved("asks.plan.md"))
+    document = envelope(done.out)
+    item = f"{document['data']['execution_id']}/fetch"
+    assert (done.status, document["data"]["status"]) == (WAITING, "waiting")
+    assert document["next"] == [f"ordain answer {item}"]
+
+
+def test_json_status(workspace: Workspace):
+    assert answered(workspace.ordain("status", "--json")) == {"plans": []}
+    workspace.prepared("small.plan.md")
+    run, _ = workspace.started("asks.plan.md")
+    done = workspace.ordain("status", "--json")
+    plans = answered(done)["plans"]
+    assert [(plan["title"], plan["status"]) for plan in plans] == [
+        ("Make two lines", "proposed"),
+        ("Ask when it fails", "executing"),
+    ]
+    (question,) = plans[1]["run"]["questions"]
+    assert (question["item"], question["kind"]) == (f"{run}/fetch", "escalation")
+    assert [choice["word"] for choice in question["choices"]] == ["retry", "skip", "pass", "abort"]
+    assert envelope(done.out)["next"] == [f"ordain answer {run}/fetch"]
+
+
+def test_json_answer(workspace: Workspace):
+    run, _ = workspace.started("asks.plan.md")
+    document = refused(workspace.ordain("answer", "--json", f"{run}/fetch", "pass"), "E_APPROVAL_CHANNEL", WAITING)
+    assert document["error"]["command"] == f"ordain answer {run}/fetch pass"
+    refused(workspace.ordain("answer", "--json", "RUN-AAAA/fetch", "pass"), "E_RUN_NOT_FOUND")
+    assert workspace.ordain("resume").status == WAITING
+
+
+def test_json_resume(workspace: Workspace):
+    refused(workspace.ordain("resume", "--json"), "E_RUN_NOT_FOUND")
+    run, _ = workspace.started("asks.plan.md")
+    done = workspace.ordain("resume", "--json", run)
+    assert (done.status, envelope(done.out)["data"]["status"]) == (WAITING, "waiting")
+    assert workspace.at_terminal("answer", f"{run}/fetch", "skip").status == FINE
+    assert answered(workspace.ordain("resume", "--json"))["status"] == "success"
+    refused(workspace.ordain("resume", "--json", run), "E_RUN_ENDED")
+
+
+def test_json_log(workspace: Workspace):
+    run, _ = workspace.started("small.plan.md")
+    events = answered(workspace.ordain("log", "--json", run))["events"]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert (events[0]["type"], events[-1]["type"]) == ("run_opened", "run_finished")
+    refused(workspace.ordain("log", "--json", "RUN-NONE"), "E_RUN_NOT_FOUND")
+
+
+def test_json_init(workspace: Workspace):
+    written = answered(workspace.ordain("init", "--json"))["written"]
+    assert (workspace.path / written).samefile(workspace.path / "ordain.toml")
+    refused(workspace.ordain("init", "--json"), "E_CONFIG")
+
+
+def test_json_trust(workspace: Workspace):
+    workspace.write("ordain.toml", '[policy]\nallow = ["shell"]\n')
+    document = refused(workspace.ordain("trust", "--json"), "E_APPROVAL_CHANNEL", WAITING)
+    assert document["error"]["command"] == "ordain trust"
+    refused(workspace.ordain("run", "--json", "small.plan.md"), "E_PLAN_APPROVAL_MISSING", WAITING)
+    assert workspace.effects() == []
+
+
+def test_json_explain(workspace: Workspace):
+    data = answered(workspace.ordain("explain", "--json", "e_path"))
+    assert (set(data), data["code"]) == ({"code", "summary", "meaning", "remedy"}, "E_PATH")
+    document = refused(workspace.ordain("explain", "--json", "E_PAHT"), "E_CODE_UNKNOWN")
+    assert document["error"]["remediation"] == "Did you mean `E_PATH`?"
+
+
+# --- What all of them share ------------------------------------------------------------------------------------------
+
+
+def test_warnings_are_in_the_document(workspace: Workspace):
+    workspace.write("ordain.toml", "[run]\nconcurrency = 2\n")
+    last = workspace.ordain("run", "--json", "look.plan.md").out.splitlines(keepends=True)[-1]
+    assert [problem["code"] for problem in envelope(last)["problems"]] == ["W_CONFIG_UNTRUSTED"]
+    short = workspace.approved("small.plan.md")
+    workspace.write("small.plan.md", WARNS)
+    document = envelope(workspace.ordain("commit", "--json", short).out)
+    assert (document["ok"], [problem["code"] for problem in document["problems"]]) == (True, ["W_DOC_DRIFT"])
+
+
+def test_words_that_are_not_utf8_come_back_as_json_all_the_same(workspace: Workspace):
+    word = os.fsdecode(b"\xff\xfe")
+    for arguments, code in [
+        (["lint", f"{word}.md"], "E_DOC_NOT_FOUND"),
+        (["show", word], "E_PLAN_NOT_FOUND"),
+        (["explain", word], "E_CODE_UNKNOWN"),
+    ]:
+        document = refused(workspace.ordain(*arguments, "--json"), code)
+        assert "??" in document["error"]["message"]
+        msgspec.json.decode(json.dumps(document))
+
+
+def test_a_bug_is_a_document_too(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    def impossible(self: App) -> None:
+        raise ZeroDivisionError("cannot happen")
+
+    monkeypatch.setattr(App, "plans", impossible)
+    monkeypatch.chdir(workspace.path)
+    done = CliRunner().invoke(main, ["status", "--json"])
+    assert (done.exit_code, envelope(done.stdout)["error"]["code"]) == (BUG, "B_BUG")
+
+
+def test_the_envelope_of_a_refusal():
+    problem = Problem(
+        code="E_PLAN_EXPIRED",
+        detail="The plan was prepared too long ago.",
+        where=Place(file="fix.plan.md"),
+        hints=("Prepare it.", "Approve it."),
+        command="ordain prepare fix.plan.md",
+    )
+    document = robot.envelope(
+        None, problems=[problem], error=problem, next_=["ordain prepare fix.plan.md"], elapsed_ms=3
+    )
+    assert json.loads(document) == {
+        "ok": False,
+        "data": None,
+        "error": {
+            "code": "E_PLAN_EXPIRED",
+            "message": "The plan was prepared too long ago.",
+            "remediation": "Prepare it. Approve it.",
+            "command": "ordain prepare fix.plan.md",
+        },
+        "problems": [
+            {
+                "code": "E_PLAN_EXPIRED",
+                "severity": "error",
+                "detail": "The plan was prepared too long ago.",
+                "where": {"file": "fix.plan.md", "line": None, "column": None, "step": None},
+                "hints": ["Prepare it.", "Approve it."],
+                "command": "ordain prepare fix.plan.md",
+            }
+        ],
+        "next": ["ordain prepare fix.plan.md"],
+        "elapsed_ms": 3,
+        "version": 1,
+    }

@@ -1,0 +1,149 @@
+"""What a person sees on a real screen: ordain in tmux, with text from plans that would rather not be seen."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ordain.interfaces.render import visible
+from tests.interfaces.terminal import ORDAIN, PATIENCE_S
+from tests.interfaces.workspace import Workspace
+from tests.programs import need
+
+# Nothing of the user's own configuration, room for everything, and screens that stay when the command has ended.
+SETTINGS = """\
+set -g remain-on-exit on
+set -g history-limit 50000
+set -g status off
+"""
+
+
+class Screen:
+    """A tmux server of its own with one pane."""
+
+    def __init__(self, directory: Path) -> None:
+        self._tmux = [need("tmux"), "-u", "-S", str(directory / "socket"), "-f", str(directory / "settings")]
+        (directory / "settings").write_text(SETTINGS)
+
+    def open(self, *args: str, cwd: Path, columns: int = 200, rows: int = 60) -> None:
+        """Run ordain in a new pane."""
+        command = shlex.join([*ORDAIN, *args])
+        size = ["-x", str(columns), "-y", str(rows)]
+        self._do("new-session", "-d", *size, "-c", str(cwd), f"{command}; echo ORDAIN EXITED WITH $?")
+
+    def type(self, line: str) -> None:
+        self._do("send-keys", "-l", line)
+        self._do("send-keys", "Enter")
+
+    def shown(self, *options: str) -> str:
+        """Everything that was ever on the screen, long lines whole."""
+        return self._do("capture-pane", "-p", "-J", "-S", "-", *options)
+
+    def expect(self, text: str) -> str:
+        """Wait until the text is on the screen; the whole screen then."""
+        end = time.monotonic() + PATIENCE_S
+        while text not in (shown := self.shown()):
+            assert time.monotonic() < end, f"{text!r} never appeared on:\n{shown}"
+            time.sleep(0.02)
+        return shown
+
+    def close(self) -> None:
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)
+
+    def _do(self, *words: str) -> str:
+        done = subprocess.run([*self._tmux, *words], capture_output=True, timeout=PATIENCE_S, check=False)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout.decode()
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    with tempfile.TemporaryDirectory(prefix="ordain-") as directory:  # a socket's path must be short
+        made = Screen(Path(directory))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+def test_a_plan_is_shown_approved_and_run_at_a_real_terminal(workspace: Workspace, screen: Screen):
+    screen.open("run", "small.plan.md", cwd=workspace.path)
+    preview = screen.expect("Type yes")
+    assert "Runs:       echo one >> effects" in preview and "completed" not in preview
+    screen.type("yes")
+    report = screen.expect("ORDAIN EXITED WITH 0")
+    assert "Status: completed, 2 of 2 steps passed" in report
+    assert "1. passed     echo-one-effects" in report
+    assert workspace.effects() == ["one", "two"]
+
+
+HOSTILE = {
+    # What the reader accepts → what must be on the screen.
+    "pay\u200bpal": "pay\\u{200b}pal",
+    "pay\u200cpal": "pay\\u{200c}pal",
+    "pay\u200dpal": "pay\\u{200d}pal",
+    "word\u2060joiner": "word\\u{2060}joiner",
+    "left\u200eright\u200fmarks": "left\\u{200e}right\\u{200f}marks",
+    "mark\u061cletter": "mark\\u{61c}letter",
+    "mark\ufeffinside": "mark\\u{feff}inside",
+    "soft\u00adhyphen": "soft\\xadhyphen",
+    "tags\U000e0072\U000e006d\U000e007f": "tags\\u{e0072}\\u{e006d}\\u{e007f}",
+    "varied\ufe0f\U000e0100\U000e01ef": "varied\\u{fe0f}\\u{e0100}\\u{e01ef}",
+    "filler\u3164\u115f\u2800x": "filler\\u{3164}\\u{115f}\\u{2800}x",
+    "grapheme\u034fjoiner": "grapheme\\u{34f}joiner",
+    "no\u00a0break\u2003space\u3000x": "no\\xa0break\\u{2003}space\\u{3000}x",
+    "lines\u2028and\u2029paragraphs": "lines\\u{2028}and\\u{2029}paragraphs",
+    "private\ue000\U000f0000x": "private\\u{e000}\\u{f0000}x",
+    "unassigned\u0378\U000effffx": "unassigned\\u{378}\\u{effff}x",
+    "combining e\u0301\u0308 marks": "combining e\u0301\u0308 marks",
+    "right-to-left שלום עולם letters": "right-to-left שלום עולם letters",
+    "backslashes \\x1b[2J \\u{202e} \\033]0;x\\a": "backslashes \\x1b[2J \\u{202e} \\033]0;x\\a",
+    "long " + "0123456789" * 150 + " end": "long " + "0123456789" * 150 + " end",
+    "interlinear\ufff9note\ufffb": "interlinear\\u{fff9}note\\u{fffb}",
+}
+
+
+def hostile_document() -> str:
+    """A step for each: in its title, in a command, and in an argument."""
+    lines = ["# Hostile", "", "## Steps", ""]
+    for number, text in enumerate(HOSTILE, start=1):
+        lines += [f"### {2 * number - 1}. Title {number} {text} |", "", f"**id:** run-{number}"]
+        lines += ["**run:**", "```", f"echo command {number} '{text}' '|'", "```", ""]
+        lines += [f"### {2 * number}. Write {number}", "", f"**id:** write-{number}", "**tool:** write_file"]
+        escaped = "".join(one if one.isascii() and one != "\\" else f"\\U{ord(one):08x}" for one in text)
+        lines += ["**args:**", "```yaml", "path: x", f'content: "argument {number} {escaped} |"', "```", ""]
+    return "\n".join(lines)
+
+
+def test_hostile_text_is_escaped_on_the_screen(workspace: Workspace, screen: Screen):
+    assert len(HOSTILE) >= 20
+    workspace.write("hostile.plan.md", hostile_document())
+    screen.open("show", "hostile.plan.md", cwd=workspace.path)
+    shown = screen.expect("ORDAIN EXITED WITH 0")
+    for number, safe in enumerate(HOSTILE.values(), start=1):
+        assert f"Title {number} {safe} |" in shown
+        assert f"Runs:       echo command {number} '{safe}' '|'" in shown
+        assert f"content:  argument {number} {safe} |" in shown
+    assert visible(shown, multiline=True) == shown
+
+
+def test_what_a_command_prints_cannot_touch_the_screen(workspace: Workspace, screen: Screen):
+    sequences = r"\033[2J\033[H\033]0;pwned\007\033]52;c;cHduZWQ=\007\033[31m\0337\033[?1049h\r\b\033c\302\2332J"
+    workspace.write("prints.plan.md", f"# Prints\n\n1. `printf 'before {sequences} after\\n'; exit 1`\n")
+    screen.open("run", "prints.plan.md", cwd=workspace.path)
+    screen.expect("Type yes")
+    screen.type("yes")
+    shown = screen.expect("ORDAIN EXITED WITH 1")
+    assert "Runs:       printf 'before" in shown  # the preview is still there
+    wanted = (
+        r"before \x1b[2J\x1b[H\x1b]0;pwned\x07\x1b]52;c;cHduZWQ=\x07\x1b[31m\x1b7\x1b[?1049h\x0d\x08\x1bc\x9b2J after"
+    )
+    assert wanted in shown

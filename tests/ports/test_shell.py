@@ -1,0 +1,40 @@
+"""The contract of ports.Shell, for real bash and its in-memory twin."""
+
+import asyncio
+import os
+
+import pytest
+
+from ordain.adapters.bash import BashShell
+from ordain.adapters.memory import ScriptedShell
+from ordain.ports import Command, Finished
+
+
+@pytest.fixture(params=["bash", "memory"])
+def shell(request, tmp_path):
+    if request.param == "bash":
+        return BashShell(tmp_path)
+    return ScriptedShell({"exit 3": 3, "sleep 60": Finished(duration_ms=100, timed_out=True)})
+
+
+def run(shell, text, timeout_ms=10_000):
+    command = Command(text=text, env={"PATH": os.environ["PATH"]}, timeout_ms=timeout_ms, mark="RUN-PORT/a/1")
+    return asyncio.run(shell.run(command))
+
+
+@pytest.mark.parametrize(("text", "status"), [("true", 0), ("exit 3", 3)])
+def test_the_exit_status_comes_back(shell, text, status):
+    assert run(shell, text).exit_code == status
+
+
+def test_a_timeout_has_no_exit_status(shell):
+    done = run(shell, "sleep 60", timeout_ms=100)
+    assert (done.timed_out, done.exit_code) == (True, None)
+
+
+def test_sweeping_where_nothing_was_left_finds_nothing(shell):
+    assert shell.sweep("RUN-NOBODY/") == 0
+
+
+def test_only_variables_that_are_set_are_given(shell):
+    assert "ORDAIN_NO_SUCH_VARIABLE" not in shell.environment(["ORDAIN_NO_SUCH_VARIABLE"])

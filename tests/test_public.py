@@ -1,0 +1,69 @@
+"""What users import, and the documents we ship: all of it works as shown."""
+
+import asyncio
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import ordain
+from ordain.adapters.directory import DirectoryWorkspace
+from ordain.adapters.file_tools import DEFINITIONS
+from ordain.core.lint.rules import lint
+from ordain.documents.reading import read
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").rglob("*.plan.md"))
+
+
+def test_public_names_are_sorted_and_there():
+    assert ordain.__all__ == sorted(ordain.__all__)
+    for name in ordain.__all__:
+        assert getattr(ordain, name) is not None
+    with pytest.raises(AttributeError):
+        _ = ordain.nothing
+
+
+def shown_plans() -> list[tuple[str, str]]:
+    """Every whole plan in the README and the docs."""
+    found = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        fences = re.findall(r"^(`{3,})markdown\n(.*?)^\1\s*$", page.read_text(), re.DOTALL | re.MULTILINE)
+        found += [(f"{page.name}-{index}", text) for index, (_, text) in enumerate(fences)]
+    return found
+
+
+@pytest.mark.parametrize(("where", "text"), [pytest.param(*one, id=one[0]) for one in shown_plans()])
+def test_plans_in_the_docs_are_good(where, text, tmp_path):
+    document = read(text.encode(), where)
+    assert document.problems == ()
+    assert document.plan is not None
+    problems = lint(document.plan, DirectoryWorkspace(tmp_path, 0).facts(document.plan, DEFINITIONS, None))
+    assert [problem for problem in problems if not problem.code.startswith("W_")] == []
+
+
+def test_there_are_plans_in_the_docs_and_examples():
+    assert len(shown_plans()) >= 3
+    assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_examples_lint_and_run(path, tmp_path):
+    workspace = tmp_path / "ws"
+    shutil.copytree(path.parent, workspace)
+    kim = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)
+
+    async def life():
+        app = ordain.open_workspace(workspace, exact=True)
+        data = path.read_bytes()
+        assert app.lint(data, path.name).problems == ()
+        prepared = await app.prepare(data, path.name, kim)
+        if prepared.review.requires_approval:
+            await app.approve(prepared.review.plan_id, kim)
+        report = await app.commit(prepared.review.plan_id, kim)
+        await app.close()
+        return report
+
+    report = asyncio.run(life())
+    assert report.status == "completed", report
