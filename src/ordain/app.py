@@ -7,6 +7,7 @@ always passed in: only a person's channel can approve, answer or trust.
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -38,7 +39,7 @@ from ordain.core.policy import Ruling, planned_effects, rule
 from ordain.core.problem import Place, Problem, Refused, Severity, refuse
 from ordain.core.report import Approved, LintReport, PlanLine, Prepared, Review, RunReport, run_report
 from ordain.core.settings import Settings, limits
-from ordain.core.tool import definition_digest, definition_of
+from ordain.core.tool import SHELL, definition_digest, definition_of
 from ordain.documents.configuration import read_settings
 from ordain.documents.document import Document
 from ordain.documents.reading import read
@@ -181,10 +182,12 @@ class App:
             raise Refused(problems)
         return settings, digest, ()
 
-    def configuration(self) -> str | None:
-        """The text of `ordain.toml`, for a person to read before trusting it."""
+    def configuration(self) -> tuple[bytes, str]:
+        """The content of `ordain.toml` and its digest, for a person to read before trusting it."""
         data = self._workspace.configuration()
-        return None if data is None else data.decode("utf-8", "replace")
+        if data is None:
+            raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
+        return data, _sha256(data)
 
     # --- Preparing, approving --------------------------------------------------------------------------------------
 
@@ -238,11 +241,26 @@ class App:
             commit_command=f"ordain commit {short}",
         )
 
-    async def approve(self, ref: str, by: Principal) -> Approved:
-        """Record a person's permission for one run of exactly this plan, here and as things stand."""
+    async def approve(self, ref: str, by: Principal, shown: Review | None = None) -> Approved:
+        """Record a person's permission for one run of exactly this plan, here and as things stand.
+
+        `shown` is what the person saw: when that is no longer how things stand, nothing is recorded.
+        """
         stream = self._records.find_plan(ref)
-        state = self._records.lineage(stream)
-        persons_only("approve a plan", by, f"ordain approve {short_id(state.plan_id)}")
+        approval = await self._permit(self._records.lineage(stream), by, shown)
+        await self._records.note(stream, ApprovalGiven(approval=approval), approval.issued_at)
+        return Approved(
+            approval_id=approval.approval_id,
+            plan_id=approval.plan_id,
+            expires_at=approval.expires_at,
+            tier=approval.tier,
+            commit_command=f"ordain commit {short_id(approval.plan_id)}",
+        )
+
+    async def _permit(self, state: PlanState, by: Principal, shown: Review | None) -> Approval:
+        """A person's permission, not recorded yet."""
+        command = f"ordain approve {short_id(state.plan_id)}"
+        persons_only("approve a plan", by, command)
         plan, now = stored_plan(state), self._clock.now()
         self._refuse_expired(state, now)
         settings, _, _ = self.settings()
@@ -250,7 +268,9 @@ class App:
             raise Refused(denied)
         assert state.prepared is not None
         here = await self._situation(plan)
-        approval = Approval(
+        if shown is not None and (shown.plan_id, shown.base) != (state.plan_id, here.base):
+            raise refuse("E_PLAN_STALE_BASE", "Things changed while the plan was being read.", command=command)
+        return Approval(
             approval_id=self._ids.mint("APPROVAL-"),
             plan_id=state.plan_id,
             workspace=here.workspace,
@@ -263,28 +283,18 @@ class App:
             expires_at=Instant(now + settings.approval_ttl_ms),
             nonce=self._ids.mint(""),
         )
-        await self._records.note(stream, ApprovalGiven(approval=approval), now)
-        return Approved(
-            approval_id=approval.approval_id,
-            plan_id=state.plan_id,
-            expires_at=approval.expires_at,
-            tier=approval.tier,
-            commit_command=f"ordain commit {short_id(state.plan_id)}",
-        )
 
-    async def trust(self, by: Principal) -> str:
-        """Make the configuration count, as it stands now; returns its digest."""
+    async def trust(self, shown: str, by: Principal) -> None:
+        """Make the configuration count whose digest was shown to the person, if it is still what is there."""
         persons_only("trust a configuration", by, "ordain trust")
-        text = self._workspace.configuration()
-        if text is None:
-            raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
+        text, digest = self.configuration()
+        if digest != shown:
+            raise refuse("E_CONFIG", "ordain.toml was changed while it was being read.", command="ordain trust")
         _, problems = read_settings(text)
         if problems:
             raise Refused(problems)
         await self._identity()
-        trusted = ConfigTrusted(digest=_sha256(text), by=by)
-        await self._records.note(WORKSPACE_STREAM, trusted, self._clock.now())
-        return _sha256(text)
+        await self._records.note(WORKSPACE_STREAM, ConfigTrusted(digest=digest, by=by), self._clock.now())
 
     # --- Running ---------------------------------------------------------------------------------------------------
 
@@ -294,6 +304,14 @@ class App:
         Everything is checked first; the approval is spent in the transaction that opens the run, so a refusal
         consumes nothing and one approval starts one run.
         """
+        return await self._commit(ref, by, observers, shown=None)
+
+    async def approve_and_commit(self, shown: Review, by: Principal, *observers: Observer) -> RunReport:
+        """A person's yes to what was shown, spent on the spot: approval and start are one transaction, so a yes whose
+        run is refused leaves no approval behind."""
+        return await self._commit(shown.plan_id, by, observers, shown=shown)
+
+    async def _commit(self, ref: str, by: Principal, observers: Sequence[Observer], shown: Review | None) -> RunReport:
         stream, run_id = self._records.find_plan(ref), RunId(self._ids.mint("RUN-"))
         with self._lock.hold(run_id):
             state = self._records.lineage(stream)
@@ -308,7 +326,13 @@ class App:
             ruling = self._rule(plan, settings)
             if ruling.denied:
                 raise Refused(ruling.denied)
-            approval = await self._usable_approval(state, plan, now, required=ruling.requires_approval)
+            given: tuple[ApprovalGiven, ...] = ()
+            if shown is not None:
+                approval: Approval | None = await self._permit(state, by, shown)
+                assert approval is not None
+                given = (ApprovalGiven(approval=approval),)
+            else:
+                approval = await self._usable_approval(state, plan, now, required=ruling.requires_approval)
             started = RunStarted(
                 run_id=run_id,
                 plan_id=state.plan_id,
@@ -324,7 +348,7 @@ class App:
             )
             await self._ledger.append(
                 now,
-                Append(stream=stream, expected=state.size, events=(started,)),
+                Append(stream=stream, expected=state.size, events=(*given, started)),
                 Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
             )
             return await self._carry_out(run_id, observers)
@@ -415,15 +439,16 @@ class App:
         return WorkspaceIdentity(id=known, path=path, device=device, inode=inode)
 
     async def _situation(self, plan: Plan) -> Situation:
+        return Situation(workspace=await self._identity(), base=self._base(plan), tier=TIER, now=self._clock.now())
+
+    def _base(self, plan: Plan) -> Base:
+        """What an approval of this plan depends on, as it is now."""
         _, config, _ = self.settings()
         tools = self._toolbox.definitions()
         used = {tool.name: tool for step in plan.steps if (tool := definition_of(step.action, tools)) is not None}
-        return Situation(
-            workspace=await self._identity(),
-            base=Base(tools=definition_digest(tuple(used.values())), config=config),
-            tier=TIER,
-            now=self._clock.now(),
-        )
+        if any(step.verification is not None for step in plan.steps):
+            used[SHELL.name] = SHELL
+        return Base(tools=definition_digest(tuple(used.values())), config=config)
 
     async def _usable_approval(self, state: PlanState, plan: Plan, now: Instant, *, required: bool) -> Approval | None:
         """The approval that permits this run, or None when none is needed; raises Refused with the reason."""
@@ -447,7 +472,7 @@ class App:
 
     def _refuse_expired(self, state: PlanState, now: Instant) -> None:
         if state.prepared is not None and now >= state.prepared.expires_at:
-            document = state.prepared.document or "DOCUMENT"
+            document = shlex.quote(state.prepared.document or "DOCUMENT")
             raise refuse("E_PLAN_EXPIRED", "The plan was prepared too long ago.", command=f"ordain prepare {document}")
 
     def _lint(self, data: bytes, file: str | None) -> tuple[Document, tuple[Problem, ...]]:
@@ -485,6 +510,7 @@ class App:
             reasons=ruling.reasons,
             effects=planned_effects(plan, self._toolbox.definitions()),
             tier=TIER,
+            base=self._base(plan),
             limits=limits(settings),
             document=document,
             notices=(*notices, *ruling.denied),
@@ -504,7 +530,7 @@ class App:
             Problem(
                 code="W_DOC_DRIFT",
                 detail=f"{prepared.document} {change} since it was prepared; what runs is what was prepared.",
-                command=f"ordain prepare {prepared.document}",
+                command=f"ordain prepare {shlex.quote(prepared.document)}",
             ),
         )
 

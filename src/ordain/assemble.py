@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ordain.adapters.bash import BashShell
 from ordain.adapters.clock import RandomIds, WallClock
-from ordain.adapters.directory import DirectoryWorkspace, find_workspace
+from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
 from ordain.adapters.file_tools import FileTools
 from ordain.adapters.state_directory import state_directory, workspace_directory
 from ordain.adapters.writer_lock import FileWriterLock
@@ -22,7 +22,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
 
     Nothing is written until a verb has something to record.
     """
-    workspace = Path(os.path.realpath(start)) if exact else find_workspace(Path(start))
+    workspace = real_directory(Path(start)) if exact else find_workspace(Path(start))
 
     def shelf() -> Path:
         return workspace_directory(state_directory(os.environ, workspace), workspace)

@@ -368,7 +368,7 @@ def test_robots_cannot_approve_answer_or_trust():
     for work in (
         life.app.approve(str(life.plan_id), ROBOT),
         life.app.answer(f"{life.run_id()}/a", "pass", ROBOT),
-        life.app.trust(ROBOT),
+        life.app.trust(life.app.configuration()[1], ROBOT),
     ):
         with pytest.raises(Refused) as refused:
             asyncio.run(work)
@@ -418,11 +418,11 @@ def test_configuration_counts_only_once_trusted_and_a_change_voids_approvals():
     life.approve()
     from tests.scenario import KIM
 
-    asyncio.run(life.app.trust(KIM))
+    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
     assert life.run().status() == "completed"
     denied = Scenario(step("a")).approve()
     denied.workspace.configuration_text = b'[policy]\ndeny = ["shell"]\n'
-    asyncio.run(denied.app.trust(KIM))
+    asyncio.run(denied.app.trust(denied.app.configuration()[1], KIM))
     with pytest.raises(Refused) as refused:
         denied.run()
     assert codes(refused) == ["E_POLICY_DENIED"]

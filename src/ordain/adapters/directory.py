@@ -12,10 +12,11 @@ from pathlib import Path
 
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan, RunCommand
+from ordain.core.problem import refuse
 from ordain.core.tool import ToolDefinition
 from ordain.documents.configuration import CONFIGURATION_FILE
 
-__all__ = ["DirectoryWorkspace", "find_workspace"]
+__all__ = ["DirectoryWorkspace", "find_workspace", "real_directory"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./,:=@%+ -]*")
 _RESERVED = frozenset(
@@ -87,11 +88,22 @@ _BUILTINS = frozenset(
 
 def find_workspace(start: Path) -> Path:
     """The nearest directory at or above `start` that holds ordain.toml, .ordain or .git; else `start` itself."""
-    start = Path(os.path.realpath(start))
+    start = real_directory(start)
     for candidate in (start, *start.parents):
         if any((candidate / name).exists() for name in (CONFIGURATION_FILE, ".ordain", ".git")):
             return candidate
     return start
+
+
+def real_directory(path: Path) -> Path:
+    """Where this really is; raises Refused when it is not there (any more) or not a directory."""
+    try:
+        real = Path(os.path.realpath(path))
+        if real.is_dir():
+            return real
+    except OSError:
+        pass
+    raise refuse("E_WORKSPACE", f"{path} is not a directory, or not there any more.")
 
 
 class DirectoryWorkspace:
@@ -111,6 +123,9 @@ class DirectoryWorkspace:
             return (self._path / CONFIGURATION_FILE).read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            reason = os.strerror(error.errno or 0).lower()
+            raise refuse("E_CONFIG", f"{CONFIGURATION_FILE} cannot be read: {reason}.") from error
 
     def document(self, path: str) -> bytes | None:
         try:

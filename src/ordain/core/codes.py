@@ -334,6 +334,11 @@ PAGES: dict[str, Page] = {
         ("Approving, answering and trusting are for people at a terminal. Robots and scripts can ask, never give."),
         "A person types the command at a terminal.",
     ),
+    "E_WORKSPACE": Page(
+        "Workspace cannot be opened",
+        "The directory is not there (any more), or is not a directory.",
+        "Change to a directory that is there, or name one with `-C`.",
+    ),
     "E_WORKSPACE_BUSY": Page(
         "Another process is at work",
         "One executor works in a workspace at a time.",

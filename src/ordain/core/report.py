@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ordain.core.approval import Base
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
 from ordain.core.event import Limits, StepState
@@ -44,6 +45,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[str, ...]
     effects: tuple[PlannedEffect, ...]
     tier: int
+    base: Base
+    """What an approval would be bound to, besides the plan and the workspace."""
     limits: Limits
     """The settings a run would have now; where the plan is silent they decide."""
     document: str | None = None

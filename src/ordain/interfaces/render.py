@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import textwrap
-import unicodedata
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
@@ -19,6 +18,7 @@ from ordain.core.refs import literal
 from ordain.core.report import LintReport, PlanLine, Review, RunReport, StepReport
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure
+from ordain.interfaces.visible import visible
 
 __all__ = ["Style", "instant", "lint_lines", "problem_lines", "review_lines", "run_lines", "status_lines", "visible"]
 
@@ -51,85 +51,6 @@ class Style:
 
     def warn(self, text: str) -> str:
         return self(text, "33")
-
-
-_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-"""Unicode categories that do not show, or that change how other characters show."""
-_BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters, marks and symbols that show nothing: grapheme joiner, fillers, inherent vowels, the empty braille cell."""
-_JOINERS = {"\u200c", "\u200d"}
-_EMOJI_STYLES = {"\ufe0e", "\ufe0f"}
-_SYMBOLS = ("So", "Sm", "Sk")
-_JOINING_SCRIPTS = (
-    "ARABIC ",
-    "BENGALI ",
-    "DEVANAGARI ",
-    "GUJARATI ",
-    "GURMUKHI ",
-    "KANNADA ",
-    "MALAYALAM ",
-    "MONGOLIAN LETTER",
-    "ORIYA ",
-    "SINHALA ",
-    "SYRIAC ",
-    "TAMIL ",
-    "TELUGU ",
-)
-"""Beginnings of the names of letters between which a joiner is spelling."""
-
-
-def visible(text: str, *, multiline: bool = False) -> str:
-    """The text with every character that a terminal would not plainly show written as an escape."""
-    if text.isascii() and text.isprintable():
-        return text
-    out: list[str] = []
-    for index, character in enumerate(text):
-        if character == "\n" and multiline:
-            out.append(character)
-        elif character == "\n":
-            out.append("\\n")
-        elif character == "\t":
-            out.append("    " if multiline else "\\t")
-        elif (character in _JOINERS or character in _EMOJI_STYLES) and _belongs(text, index):
-            out.append(character)
-        elif _hidden(character):
-            point = ord(character)
-            out.append(f"\\u{{{point:x}}}" if point > 0xFF else f"\\x{point:02x}")
-        else:
-            out.append(character)
-    return "".join(out)
-
-
-def _hidden(character: str) -> bool:
-    if unicodedata.category(character) in _HIDDEN or (character.isspace() and character != " "):
-        return True
-    return character in _BLANKS or _varies(character)
-
-
-def _varies(character: str) -> bool:
-    """Variation selectors: they show nothing themselves, and a run of them can carry any message."""
-    return "\ufe00" <= character <= "\ufe0f" or "\u180b" <= character <= "\u180f" or character >= "\U000e0100"
-
-
-def _belongs(text: str, index: int) -> bool:
-    """Whether a joiner or an emoji style is part of the writing: between letters of joining scripts, inside or after
-    an emoji. Elsewhere it only hides."""
-    character, before, after = text[index], text[index - 1 : index], text[index + 1 : index + 2]
-    if character in _EMOJI_STYLES:
-        return _symbol(before) or after == "\u20e3"
-    if not before or not after:
-        return False
-    if before in _EMOJI_STYLES:
-        return _symbol(text[index - 2 : index - 1]) and _symbol(after)
-    return (_symbol(before) and _symbol(after)) or (_joining(before) and _joining(after))
-
-
-def _symbol(character: str) -> bool:
-    return character in ("‼", "⁉") or (not character.isascii() and unicodedata.category(character) in _SYMBOLS)
-
-
-def _joining(character: str) -> bool:
-    return unicodedata.name(character, "").startswith(_JOINING_SCRIPTS)
 
 
 def instant(at: Instant) -> str:
@@ -227,7 +148,7 @@ def _step_lines(
         case CallTool(tool=tool, args=args):
             yield f"       Calls:      {tool}"
             for name, value in literal(args).items():
-                text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                text = value if isinstance(value, str) and _plain(value) else json.dumps(value, ensure_ascii=False)
                 yield from _labelled(f"  {visible(name)}", text)
     implied = (previous,) if previous is not None else ()
     if step.needs != implied or detail == "verbose":
@@ -237,6 +158,8 @@ def _step_lines(
         yield from _labelled("Contract", contract.command)
         if contract.exit_code:
             yield f"       Wants:      exit status {contract.exit_code}"
+        if step.verification.timeout_ms is not None:
+            yield f"       Within:     {write_duration(step.verification.timeout_ms)}"
     if step.on_failure is not None:
         yield f"       On failure: {visible(write_failure(step.on_failure))}"
     if step.timeout_ms is not None:
@@ -246,6 +169,17 @@ def _step_lines(
         yield f"       Repeatable: {style.warn(word)}"
     if report is not None and report.evidence:
         yield f"       Evidence:   {visible(report.evidence)}"
+
+
+def _plain(text: str) -> bool:
+    """Whether a text can be shown without quotes: not where it would look like a number or nothing at all."""
+    if text != text.strip(" ") or not text:
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return True
+    return text[0] in "{["
 
 
 def _labelled(label: str, text: str) -> Iterator[str]:
@@ -307,7 +241,7 @@ def run_lines(report: RunReport, style: Style) -> Iterator[str]:
             f"{visible(why)}{style.dim(tries)}"
         )
         if step.state in (StepState.FAILED, StepState.ESCALATED) and step.output_tail.strip():
-            yield from _tail(step.output_tail)
+            yield from _tail(step.output_tail, report.run_id)
     for question in report.questions:
         yield ""
         yield f"  {style.warn('A person is asked:')} {visible(question.text)}"
@@ -318,10 +252,10 @@ def run_lines(report: RunReport, style: Style) -> Iterator[str]:
             yield f"        {choice.meaning}"
 
 
-def _tail(output: str) -> Iterator[str]:
+def _tail(output: str, run_id: str) -> Iterator[str]:
     lines = output.rstrip("\n").split("\n")
     if len(lines) > 8:
-        yield f"         │ … {len(lines) - 8} earlier lines: ordain log RUN --json"
+        yield f"         │ … {len(lines) - 8} earlier lines: ordain log {run_id} --json"
     for line in lines[-8:]:
         yield from textwrap.wrap(
             visible(line), 140, initial_indent="         │ ", subsequent_indent="         │   ", drop_whitespace=False

@@ -11,7 +11,7 @@ from ordain.core.codes import PAGES
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.documents.configuration import CONFIGURATION_FILE, TEMPLATE
 from ordain.interfaces import render
-from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command
+from ordain.interfaces.cli.shell import FINE, REFUSED, Session, command
 
 __all__ = ["explain", "init", "trust"]
 
@@ -46,17 +46,15 @@ def trust(session: Session) -> int:
     Example: ordain trust
     """
     session.needs_person("trust a configuration", "ordain trust")
-    if session.json:
-        session.run(session.app.trust(session.by))  # refused: the robots' channel can only ask
-        return WAITING
-    text = session.app.configuration()
-    if text is not None:
+    data, digest = session.app.configuration()
+    if not session.json:
+        text = data.decode("utf-8", "replace")
         shown = [f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""]
         seen = session.page(shown)
         if not seen or (session.ask("Let this configuration count? Type yes") or "").lower() != "yes":
             session.say(["Not trusted; the defaults apply."])
             return REFUSED
-    digest = session.run(session.app.trust(session.by))
+    session.run(session.app.trust(digest, session.by))  # refused in JSON: the robots' channel can only ask
     session.say([f"Trusted as {digest}. Any change to the file needs trusting again."])
     return FINE
 

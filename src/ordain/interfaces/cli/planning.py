@@ -126,7 +126,7 @@ def approve(session: Session, plan: str, start: bool) -> int:
         from ordain.interfaces.cli.running import approve_and_start
 
         return approve_and_start(session, review)
-    approved: Approved = session.run(session.app.approve(review.plan_id, session.by))
+    approved: Approved = session.run(session.app.approve(review.plan_id, session.by, review))
     session.say([f"Approved as {approved.approval_id}, to be started by {render.instant(approved.expires_at)}. Next:"])
     session.say([f"  → {session.style.bold(approved.commit_command)}"])
     return FINE

@@ -19,8 +19,8 @@ from ordain.core.event import (
     Recorded,
     to_wire,
 )
-from ordain.core.problem import Problem
-from ordain.core.report import Review, RunReport
+from ordain.core.problem import Place, Problem
+from ordain.core.report import Review, RunReport, StepReport
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import ask_approval, prepared_value
 from ordain.interfaces.cli.shell import FAILED, FINE, REFUSED, WAITING, Session, command, read_document
@@ -63,13 +63,8 @@ def _ask_elsewhere(session: Session, value: dict[str, object], command_line: str
 
 
 def approve_and_start(session: Session, review: Review) -> int:
-    """After a yes: record the approval and start the run it permits."""
-
-    async def work() -> RunReport:
-        await session.app.approve(review.plan_id, session.by)
-        return await session.app.commit(review.plan_id, session.by, _watcher(session))
-
-    return _carry_out(session, work())
+    """After a yes: approve what was shown and start the run it permits."""
+    return _carry_out(session, session.app.approve_and_commit(review, session.by, _watcher(session)))
 
 
 @command()
@@ -165,10 +160,20 @@ def _carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: 
             "error_code": failed.error if failed is not None and report.status != "completed" else None,
             "remediation": commands[0] if commands else None,
         }
-        session.answer(value, problems=notices, next_=commands)
+        if report.status == "failed":
+            session.refused([*notices, _failure(report, failed)], value)
+        else:
+            session.answer(value, problems=notices, next_=commands)
     else:
         session.say(["", *render.run_lines(report, session.style)])
     return {"completed": FINE, "failed": FAILED, "waiting": WAITING, "stopped": 130}.get(report.status, FAILED)
+
+
+def _failure(report: RunReport, step: StepReport | None) -> Problem:
+    """What a failed run is refused with: the first step that did not get through."""
+    if step is None or step.error is None:
+        return Problem(code="F_STEP_FAILED", detail="The run ended with steps that did not pass.")
+    return Problem(code=step.error, detail=f"`{step.id}`: {step.evidence}", where=Place(step=step.id))
 
 
 def _watcher(session: Session, *, events: bool = False) -> Observer:

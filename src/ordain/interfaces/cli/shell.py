@@ -38,12 +38,17 @@ class Session:
 
     def __init__(self, workspace: str | None, *, as_json: bool) -> None:
         self.json = as_json
-        self.app: App = open_workspace(workspace or ".", exact=workspace is not None)
+        self._workspace = workspace
         self.terminal = sys.stdin.isatty() and sys.stdout.isatty()
         self._started = time.monotonic()
         self._wrote = False
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self.style = render.Style(colour)
+
+    @functools.cached_property
+    def app(self) -> App:
+        """Ordain over the workspace; opened when first asked for, so that a refusal is told like any other."""
+        return open_workspace(self._workspace or ".", exact=self._workspace is not None)
 
     @property
     def by(self) -> Principal:
@@ -199,8 +204,7 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
             context = click.get_current_context()
             as_json = as_json or output_format == "json"
             try:
-                session = Session(context.find_root().obj, as_json=as_json)
-                leave(_guarded(session, body, *args, **options))
+                leave(_guarded(Session(context.find_root().obj, as_json=as_json), body, *args, **options))
             except BrokenPipeError:
                 sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
                 leave(FAILED)
