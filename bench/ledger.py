@@ -11,7 +11,7 @@ from bench.running import open_bench
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
 from ordain.core.event import AttemptStarted
-from ordain.core.model import Instant, StepId
+from ordain.core.value import Instant, StepId
 from ordain.ports import Append
 
 __all__ = ["measure"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ordain.core.model import PLAN_VERSION, Action, CallTool, Plan, RunCommand, Step, StepId
+from ordain.core.action import CallTool, RunCommand
+from ordain.core.model import PLAN_VERSION, Action, Plan, Step
+from ordain.core.value import StepId
 
 __all__ = ["FIVE_STEPS", "chain_plan", "commands_plan", "markdown_plan", "wide_plan"]
 

@@ -17,10 +17,11 @@ from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core.approval import Channel, Principal
 from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.event import PlanPrepared, RunOpened
-from ordain.core.model import Instant, Plan, RunId
+from ordain.core.model import Plan
 from ordain.core.settings import Settings, limits
 from ordain.core.state import RunState, apply
 from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.core.value import Instant, RunId
 from ordain.engine import Engine
 from ordain.ports import Append, ToolResult
 

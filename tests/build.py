@@ -2,18 +2,11 @@
 
 from typing import Any
 
-from ordain.core.model import (
-    PLAN_VERSION,
-    Action,
-    CallTool,
-    Contract,
-    FailurePolicy,
-    Plan,
-    RunCommand,
-    Step,
-    StepId,
-    Verification,
-)
+from ordain.core.action import CallTool, RunCommand
+from ordain.core.condition import Contract, Verification
+from ordain.core.failure import FailurePolicy
+from ordain.core.model import PLAN_VERSION, Action, Plan, Step
+from ordain.core.value import StepId
 
 
 def step(

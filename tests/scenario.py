@@ -33,9 +33,10 @@ from ordain.core.event import (
     Recorded,
     RunEvent,
 )
-from ordain.core.model import Instant, Plan, PlanId, RunId, Step
+from ordain.core.model import Plan, Step
 from ordain.core.report import RunReport
 from ordain.core.state import replay
+from ordain.core.value import Instant, PlanId, RunId
 from ordain.ports import Append, Command, Finished
 from ordain.records import Records
 from tests.build import plan as build_plan

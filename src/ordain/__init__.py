@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ordain.app import App
     from ordain.assemble import open_workspace
+    from ordain.core.action import CallTool, RunCommand
     from ordain.core.approval import Channel, Principal
-    from ordain.core.model import CallTool, Contract, Plan, RunCommand, Step, Verification
+    from ordain.core.condition import Contract, Verification
+    from ordain.core.model import Plan, Step
     from ordain.core.problem import Problem, Refused
 
 __version__ = "0.1.0"
@@ -35,16 +37,16 @@ __all__ = [
 
 _HOMES = {
     "App": "ordain.app",
-    "CallTool": "ordain.core.model",
+    "CallTool": "ordain.core.action",
     "Channel": "ordain.core.approval",
-    "Contract": "ordain.core.model",
+    "Contract": "ordain.core.condition",
     "Plan": "ordain.core.model",
     "Principal": "ordain.core.approval",
     "Problem": "ordain.core.problem",
     "Refused": "ordain.core.problem",
-    "RunCommand": "ordain.core.model",
+    "RunCommand": "ordain.core.action",
     "Step": "ordain.core.model",
-    "Verification": "ordain.core.model",
+    "Verification": "ordain.core.condition",
     "open_workspace": "ordain.assemble",
 }
 

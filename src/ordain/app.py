@@ -33,13 +33,15 @@ from ordain.core.event import (
     WorkspaceOpened,
 )
 from ordain.core.lineage import PlanState
+from ordain.core.lint.later import not_yet_refused
 from ordain.core.lint.rules import lint
-from ordain.core.model import Instant, Plan, RunId
+from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.policy import Ruling, planned_effects, rule
 from ordain.core.problem import Place, Problem, Refused, Severity, refuse
 from ordain.core.report import Approved, LintReport, PlanLine, Prepared, Review, RunReport, run_report
 from ordain.core.settings import Settings, limits
 from ordain.core.tool import SHELL, definition_digest, definition_of
+from ordain.core.value import Instant, RunId
 from ordain.documents.configuration import read_settings
 from ordain.documents.document import Document
 from ordain.documents.reading import read
@@ -207,6 +209,8 @@ class App:
     async def _prepare(
         self, plan: Plan, by: Principal, file: str | None, sha256: str | None, notices: tuple[Problem, ...]
     ) -> Prepared:
+        if later := not_yet_refused(plan):
+            raise Refused(later)
         settings, _, config_notices = self.settings()
         ruling = self._rule(plan, settings)
         if ruling.denied:
@@ -445,8 +449,9 @@ class App:
         """What an approval of this plan depends on, as it is now."""
         _, config, _ = self.settings()
         tools = self._toolbox.definitions()
-        used = {tool.name: tool for step in plan.steps if (tool := definition_of(step.action, tools)) is not None}
-        if any(step.verification is not None for step in plan.steps):
+        steps = list(all_steps(plan))
+        used = {tool.name: tool for step in steps if (tool := definition_of(step.action, tools)) is not None}
+        if any(contract_of(step) is not None for step in steps):
             used[SHELL.name] = SHELL
         return Base(tools=definition_digest(tuple(used.values())), config=config)
 

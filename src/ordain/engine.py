@@ -16,6 +16,7 @@ from typing import Any, assert_never
 import msgspec
 
 from ordain.core import chain
+from ordain.core.action import CallTool, RunCommand
 from ordain.core.canonical import step_key
 from ordain.core.event import (
     AttemptStarted,
@@ -31,7 +32,7 @@ from ordain.core.event import (
     Settlement,
     StepState,
 )
-from ordain.core.model import CallTool, Instant, RunCommand, StepId
+from ordain.core.model import contract_of
 from ordain.core.problem import Refused
 from ordain.core.refs import literal
 from ordain.core.schedule import (
@@ -50,6 +51,8 @@ from ordain.core.schedule import (
     settled,
 )
 from ordain.core.state import RunState, apply
+from ordain.core.tool import action_kind
+from ordain.core.value import Instant, StepId
 from ordain.ports import Append, Clock, Command, Ledger, Observer, Shell, Toolbox, ToolResult
 from ordain.verify import signal_name, verify
 
@@ -254,10 +257,8 @@ class Engine:
         started = self._clock.now()
         stopped = False
         try:
-            if step.verification is not None and looks_first(step, self._tools):
-                seen = await verify(
-                    step.verification, shell=self._shell, limits=self._state.limits_in_force, mark=self._mark(step_id)
-                )
+            if looks_first(step, self._tools):
+                seen = await self._contract(step_id)
                 await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen))
             outcome = await self._effect(step_id)
         except asyncio.CancelledError:
@@ -315,7 +316,11 @@ class Engine:
                     output_sha256="" if result.error else hashlib.sha256(data).hexdigest(),
                 )
             case _:
-                assert_never(step.action)
+                # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
+                kind = action_kind(step.action)
+                return Outcome(
+                    duration_ms=0, error="F_STEP_FAILED", detail=f"{kind} is not carried out by this version"
+                )
 
     async def _verify(self, step_id: StepId) -> Report:
         evidence = await self._contract(step_id)
@@ -326,10 +331,12 @@ class Engine:
         return lambda now: settled(self._state, step_id, evidence)
 
     async def _contract(self, step_id: StepId) -> Evidence:
-        verification = self._state.step(step_id).verification
-        assert verification is not None
-        limits = self._state.limits_in_force
-        return await verify(verification, shell=self._shell, limits=limits, mark=self._mark(step_id))
+        """Run a step's contract; only a step that has one gets here."""
+        step, limits = self._state.step(step_id), self._state.limits_in_force
+        contract = contract_of(step)
+        assert contract is not None and step.verification is not None
+        timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
+        return await verify(contract, timeout_ms, shell=self._shell, limits=limits, mark=self._mark(step_id))
 
     def _key(self, step_id: StepId) -> str:
         """The step's idempotency key: written with the intent, handed to what performs it."""

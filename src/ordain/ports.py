@@ -13,8 +13,9 @@ import msgspec
 
 from ordain.core.event import Event, Recorded
 from ordain.core.lint.facts import Facts
-from ordain.core.model import Instant, Plan
+from ordain.core.model import Plan
 from ordain.core.tool import ToolDefinition
+from ordain.core.value import Instant
 
 __all__ = [
     "Append",

@@ -16,9 +16,10 @@ from ordain.core.event import (
     WorkspaceOpened,
 )
 from ordain.core.lineage import PlanState, apply_lineage
-from ordain.core.model import Instant, Plan, PlanId, RunId
+from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
 from ordain.core.state import RunState, apply
+from ordain.core.value import Instant, PlanId, RunId
 from ordain.ports import Append, Ledger
 
 __all__ = ["WORKSPACE_STREAM", "Records", "lineage_id", "short_id", "stored_plan"]

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import signal
 
+from ordain.core.condition import Contract
 from ordain.core.event import Evidence, Limits, Verdict
-from ordain.core.model import Verification
 from ordain.ports import Command, Finished, Shell
 
 __all__ = ["judge", "signal_name", "verify"]
 
 
-async def verify(verification: Verification, *, shell: Shell, limits: Limits, mark: str) -> Evidence:
-    """Run a step's contract once and judge it."""
+async def verify(contract: Contract, timeout_ms: int, *, shell: Shell, limits: Limits, mark: str) -> Evidence:
+    """Run a contract once and judge it."""
     finished = await shell.run(
         Command(
-            text=verification.strategy.command,
+            text=contract.command,
             env=shell.environment(limits.env),
-            timeout_ms=verification.timeout_ms or limits.contract_timeout_ms,
+            timeout_ms=timeout_ms,
             mark=mark,
         )
     )
-    verdict, detail = judge(finished, verification.strategy.exit_code)
+    verdict, detail = judge(finished, contract.exit_code)
     return Evidence(
         verdict=verdict,
         duration_ms=finished.duration_ms,

@@ -20,8 +20,8 @@ import pytest
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core.approval import Channel, Principal
 from ordain.core.event import AttemptStarted, ConfigTrusted, Event, Recorded
-from ordain.core.model import Instant, StepId
 from ordain.core.problem import Refused
+from ordain.core.value import Instant, StepId
 from ordain.ports import Append
 
 AT = Instant(1_700_000_000_000)

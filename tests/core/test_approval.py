@@ -14,7 +14,7 @@ from ordain.core.approval import (
     check,
 )
 from ordain.core.canonical import plan_id
-from ordain.core.model import Instant
+from ordain.core.value import Instant
 from tests.build import plan, step
 
 PLAN = plan(step("a"), step("b", tool="write_file", args={"path": "x", "content": "y"}))

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordain.core.action import RunCommand
 from ordain.core.canonical import canonical_bytes, plan_from_bytes, plan_hash, plan_id, step_key
-from ordain.core.model import Abort, Contract, Plan, Retry, RunCommand, RunId, Skip, StepId, Verification
+from ordain.core.condition import Contract, Verification
+from ordain.core.failure import Abort, Retry, Skip
+from ordain.core.model import Plan
+from ordain.core.value import RunId, StepId
 from ordain.documents.reading import read
 from tests.build import plan, step
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ordain.core import chain
 from ordain.core.approval import Channel, Principal
 from ordain.core.event import AttemptStarted, Event, ExecutorStarted, PlanPrepared, RunFinished
-from ordain.core.model import Instant, PlanId, StepId
 from ordain.core.problem import Refused
+from ordain.core.value import Instant, PlanId, StepId
 
 HISTORY: tuple[Event, ...] = (
     PlanPrepared(

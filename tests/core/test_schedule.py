@@ -23,7 +23,7 @@ from ordain.core.event import (
     StepState,
     Verdict,
 )
-from ordain.core.model import Abort, Continue, Escalate, Instant, PlanId, Retry, RunId, Skip, StepId
+from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.schedule import (
     End,
     SettleByContract,
@@ -39,6 +39,7 @@ from ordain.core.schedule import (
     why_waiting,
 )
 from ordain.core.state import SATISFIES, IllegalTransition, RunState, apply, replay
+from ordain.core.value import Instant, PlanId, RunId, StepId
 from tests.build import plan, step
 from tests.scenario import check_evidence
 

@@ -12,8 +12,8 @@ import pytest
 
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core.event import AttemptStarted, Event, Recorded
-from ordain.core.model import Instant, StepId
 from ordain.core.problem import Refused
+from ordain.core.value import Instant, StepId
 from ordain.ports import Append
 
 AT = Instant(1_700_000_000_000)

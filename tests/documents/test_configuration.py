@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.model import Escalate, Retry
+from ordain.core.failure import Escalate, Retry
 from ordain.core.settings import Settings
 from ordain.documents.configuration import TEMPLATE, read_settings
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordain.core.canonical import canonical_bytes
-from ordain.core.model import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.problem import Problem
 from ordain.documents.failure import read_failure, write_failure
 

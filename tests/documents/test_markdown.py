@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from ordain.core.model import (
-    Abort,
-    CallTool,
-    Continue,
-    Contract,
-    Escalate,
-    Plan,
-    Retry,
-    RunCommand,
-    Step,
-    StepId,
-    Verification,
-)
+from ordain.core.action import CallTool, RunCommand
+from ordain.core.condition import Contract, Verification
+from ordain.core.failure import Abort, Continue, Escalate, Retry
+from ordain.core.model import Plan, Step
 from ordain.core.problem import Place
+from ordain.core.value import StepId
 from ordain.documents.document import Document
 from ordain.documents.reading import read
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ordain.core.model import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.problem import Refused
 from ordain.ports import Finished
 from tests.build import plan, step

@@ -17,11 +17,13 @@ from ordain.core.approval import Base
 from ordain.core.canonical import plan_hash, plan_id
 from ordain.core.decision import Choice, Question
 from ordain.core.event import StepState
-from ordain.core.model import Escalate, Instant, Plan, Retry, RunId, StepId
+from ordain.core.failure import Escalate, Retry
+from ordain.core.model import Plan
 from ordain.core.policy import planned_effects, rule
 from ordain.core.problem import Place, Problem
 from ordain.core.report import LintReport, PlanLine, Review, RunReport, StepReport
 from ordain.core.settings import Settings, limits
+from ordain.core.value import Instant, RunId, StepId
 from ordain.interfaces.render import (
     Style,
     instant,

@@ -146,8 +146,8 @@ def test_what_a_command_prints_cannot_touch_the_screen(workspace: Workspace, scr
     assert "Runs:       printf 'before" in shown  # the preview is still there
     wanted = (
         (
-            "before ‹ESC›[2J‹ESC›[H‹ESC›]0;pwned‹BEL›‹ESC›]52;c;cHduZWQ=‹BEL›‹ESC›[31m‹ESC›7‹ESC›[?1049h‹U+D›‹U+8›‹ESC›c"
-            "‹U+9B›2J after"
+            "before ‹ESC›[2J‹ESC›[H‹ESC›]0;pwned‹BEL›‹ESC›]52;c;cHduZWQ=‹BEL›‹ESC›[31m‹ESC›7‹ESC›[?1049h‹U+D›‹U+8›"
+            "‹ESC›c‹U+9B›2J after"
         )
         .replace("‹ESC›", "‹U+1B›")
         .replace("‹BEL›", "‹U+7›")

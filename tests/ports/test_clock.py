@@ -6,7 +6,7 @@ import pytest
 
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.memory import CountingIds, ManualClock
-from ordain.core.model import Instant
+from ordain.core.value import Instant
 
 
 @pytest.mark.parametrize("clock", [WallClock(), ManualClock()], ids=["wall", "manual"])

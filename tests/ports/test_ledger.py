@@ -14,8 +14,9 @@ from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
 from ordain.core.approval import Channel, Principal
 from ordain.core.event import AttemptStarted, Event, Limits, PlanPrepared, Recorded, RunOpened
-from ordain.core.model import Abort, Instant, PlanId, RunId, StepId
+from ordain.core.failure import Abort
 from ordain.core.problem import Refused
+from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.ports import Append, Ledger
 
 LEDGERS: dict[str, Callable[[Path], Ledger]] = {

@@ -7,7 +7,7 @@ import base64
 import secrets
 import time
 
-from ordain.core.model import Instant
+from ordain.core.value import Instant
 
 __all__ = ["RandomIds", "WallClock"]
 

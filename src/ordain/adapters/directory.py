@@ -10,8 +10,9 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ordain.core.action import RunCommand
 from ordain.core.lint.facts import Facts
-from ordain.core.model import Plan, RunCommand
+from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.problem import refuse
 from ordain.core.tool import ToolDefinition
 from ordain.documents.configuration import CONFIGURATION_FILE
@@ -134,8 +135,9 @@ class DirectoryWorkspace:
             return None
 
     def facts(self, plan: Plan, tools: Mapping[str, ToolDefinition], workspace_id: str | None) -> Facts:
-        contracts = [step.verification.strategy.command for step in plan.steps if step.verification is not None]
-        commands = [step.action.command for step in plan.steps if isinstance(step.action, RunCommand)]
+        steps = list(all_steps(plan))
+        contracts = [contract.command for step in steps if (contract := contract_of(step)) is not None]
+        commands = [step.action.command for step in steps if isinstance(step.action, RunCommand)]
         faults = {text: fault for text in {*contracts, *commands} if (fault := _syntax_fault(text))}
         missing = {
             text: program

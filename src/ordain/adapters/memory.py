@@ -14,9 +14,10 @@ from typing import Any
 
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core.lint.facts import Facts
-from ordain.core.model import Instant, Plan
+from ordain.core.model import Plan
 from ordain.core.problem import refuse
 from ordain.core.tool import ToolDefinition
+from ordain.core.value import Instant
 from ordain.ports import Command, Finished, ToolResult
 
 __all__ = ["CountingIds", "ManualClock", "MemoryWorkspace", "MemoryWriterLock", "ScriptedShell", "ScriptedToolbox"]

@@ -12,7 +12,7 @@ from itertools import islice, takewhile
 
 from ordain.core import chain
 from ordain.core.event import Recorded, ids_named
-from ordain.core.model import Instant
+from ordain.core.value import Instant
 from ordain.ports import Append
 
 __all__ = ["MemoryLedger"]

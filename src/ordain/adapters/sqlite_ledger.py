@@ -23,8 +23,8 @@ import apsw
 
 from ordain.core import chain
 from ordain.core.event import Event, Recorded, ids_named
-from ordain.core.model import Instant
 from ordain.core.problem import Refused, refuse
+from ordain.core.value import Instant
 from ordain.ports import Append
 
 __all__ = ["SqliteLedger"]

@@ -11,8 +11,10 @@ from enum import StrEnum
 import msgspec
 
 from ordain.core.canonical import plan_id
-from ordain.core.model import Instant, Plan, PlanId, tool_name
+from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.problem import Problem
+from ordain.core.tool import action_kind, tool_name
+from ordain.core.value import Instant, PlanId
 
 __all__ = ["Approval", "Base", "Channel", "Principal", "Situation", "WorkspaceIdentity", "action_kinds", "check"]
 
@@ -80,9 +82,12 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
 def action_kinds(plan: Plan) -> tuple[str, ...]:
     """The kinds of action in a plan, computed from the plan itself: `run`, `tool:write_file`, `contract` …"""
-    kinds = {"run" if tool_name(step.action) == "shell" else f"tool:{tool_name(step.action)}" for step in plan.steps}
-    if any(step.verification is not None for step in plan.steps):
-        kinds.add("contract")
+    kinds = set()
+    for step in all_steps(plan):
+        kind = action_kind(step.action)
+        kinds.add(f"tool:{tool_name(step.action)}" if kind == "tool" else kind)
+        if contract_of(step) is not None:
+            kinds.add("contract")
     return tuple(sorted(kinds))
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import rfc8785
 
-from ordain.core.model import Action, Plan, PlanId, RunId, StepId
+from ordain.core.model import Action, Plan
+from ordain.core.value import PlanId, RunId, StepId
 
 __all__ = ["canonical_bytes", "digest", "plan_from_bytes", "plan_hash", "plan_id", "step_key"]
 

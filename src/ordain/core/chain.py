@@ -13,8 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from ordain.core.event import Event, Recorded
-from ordain.core.model import Instant
 from ordain.core.problem import Refused, refuse
+from ordain.core.value import Instant
 
 __all__ = [
     "ORIGIN",

@@ -131,6 +131,14 @@ PAGES: dict[str, Page] = {
         ),
         "Leave it out, or wait for a version whose changelog names it.",
     ),
+    "W_NOT_YET": Page(
+        "Not carried out by this version yet",
+        (
+            "The plan is good, but has something that this version of ordain does not carry out. Preparing it"
+            " is refused with E_NOT_YET."
+        ),
+        "Leave it out to run the plan now.",
+    ),
     "E_NAME": Page(
         "Name is not plain ASCII",
         ("Names of steps and tools are ASCII, because letters of other scripts can look the same and be others."),

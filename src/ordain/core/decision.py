@@ -6,9 +6,10 @@ import msgspec
 
 from ordain.core.approval import Channel, Principal
 from ordain.core.event import DecisionGiven, Settlement, StepState
-from ordain.core.model import StepId
+from ordain.core.model import contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.state import RunState
+from ordain.core.value import StepId
 
 __all__ = ["Choice", "Question", "decided", "persons_only", "questions"]
 
@@ -84,7 +85,7 @@ def decided(state: RunState, question: Question, word: str, by: Principal) -> De
     match word:
         case "happened":
             # Even a person's word does not stand in for a contract that can be run.
-            checked = state.step(question.step).verification is not None
+            checked = contract_of(state.step(question.step)) is not None
             to = StepState.VERIFYING if checked else StepState.PASSED
         case "did-not" | "retry":
             to = StepState.PENDING

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from ordain.core.approval import Approval, Principal, WorkspaceIdentity
-from ordain.core.model import FailurePolicy, Instant, PlanId, RunId, StepId
+from ordain.core.failure import FailurePolicy
+from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
     "ApprovalGiven",

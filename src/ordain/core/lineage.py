@@ -12,8 +12,8 @@ import msgspec
 
 from ordain.core.approval import Approval
 from ordain.core.event import ApprovalGiven, LineageEvent, PlanPrepared, RunEnded, RunStarted
-from ordain.core.model import Instant, PlanId, RunId
 from ordain.core.state import IllegalTransition
+from ordain.core.value import Instant, PlanId, RunId
 
 __all__ = ["PlanState", "apply_lineage"]
 

@@ -1,148 +1,109 @@
 """What a plan is: frozen values that hold exactly what is hashed, and nothing volatile.
 
-A plan is a title and steps. Everything that can change what happens is a field here, so that it is inside the
-digest by construction; authors, dates, notes and states live in the records around the plan. Fields left at
-their default are absent from the canonical form, so new optional fields never change an old digest. Two lists
-mean something when empty and are therefore always written: a step's `needs` and, once given, a plan's `tools`.
+A plan is a title and steps. Everything that can change what happens is a field here, so that it is inside the digest
+by construction; authors, dates, notes and states live in the records around the plan. Fields left at their default are
+absent from the canonical form, so new optional fields never change an old digest. Two lists mean something when empty
+and are therefore always written: a step's `needs` and, once given, `tools`.
+
+The names of fields and tags are the names on the wire; they extend the first seed's schema. The variants of what a step
+does are in `core.action`, of what must hold in `core.condition`, of what follows a failure in `core.failure`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NewType
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 import msgspec
 
+from ordain.core.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    Custom,
+    MarkEventHandled,
+    ReleaseLock,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+    ValidateApproval,
+    WaitFor,
+)
+from ordain.core.condition import Contract, Precondition, Verification
+from ordain.core.failure import FailurePolicy
+from ordain.core.value import StepId, Value
+
 __all__ = [
     "PLAN_VERSION",
-    "Abort",
     "Action",
-    "CallTool",
-    "Continue",
-    "Contract",
-    "Escalate",
-    "FailurePolicy",
-    "Instant",
+    "Budget",
+    "ForEach",
+    "NestedPlan",
+    "Parameter",
     "Plan",
-    "PlanId",
-    "Retry",
-    "RunCommand",
-    "RunId",
-    "Skip",
     "Step",
-    "StepId",
-    "Verification",
-    "tool_name",
+    "all_steps",
+    "contract_of",
 ]
 
 PLAN_VERSION = 1
 """The newest plan version this code understands; newer ones are refused."""
 
-PlanId = NewType("PlanId", str)
-"""`plan:` and 64 hex digits: the digest of the plan's canonical bytes."""
-StepId = NewType("StepId", str)
-"""The author's word for a step, or the slug of its title."""
-RunId = NewType("RunId", str)
-"""`RUN-` and random base32: one carrying-out of one plan."""
-Instant = NewType("Instant", int)
-"""Milliseconds since 1970-01-01 UTC."""
+
+class NestedPlan(Value, frozen=True, tag_field="type", tag="nested_plan"):
+    plan: Plan
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of everything inside a plan: immutable, keyword-only, unknown fields refused."""
+Action = (
+    RunCommand
+    | CallTool
+    | Task
+    | SendText
+    | WaitFor
+    | AcquireLock
+    | ReleaseLock
+    | StoreData
+    | RunWorkflow
+    | MarkEventHandled
+    | ValidateApproval
+    | NestedPlan
+    | Ask
+    | Custom
+)
 
 
-# --- Actions: what a step does -----------------------------------------------------------------------------------
+class Budget(Value, frozen=True):
+    """What may be spent; a breach pauses the run and asks."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+    wall_clock_ms: int | None = None
 
 
-class RunCommand(Value, frozen=True, tag_field="type", tag="run"):
-    """Run a command with bash in the workspace; its exit status is observed by the harness."""
+class ForEach(Value, frozen=True, rename={"source": "in", "name": "as"}):
+    """Repeat a step for every item of a list known only at run time."""
 
-    command: str
-
-
-class CallTool(Value, frozen=True, tag_field="type", tag="tool"):
-    """Call a registered tool with exactly these arguments."""
-
-    tool: str
-    args: Mapping[str, Any] = {}
-
-
-Action = RunCommand | CallTool
-
-
-def tool_name(action: Action) -> str:
-    """The tool an action uses, as scopes and policy name it: a command is the tool `shell`."""
-    match action:
-        case RunCommand():
-            return "shell"
-        case CallTool(tool=tool):
-            return tool
-
-
-# --- Verification: how the harness sees that a step is done ------------------------------------------------------
-
-
-class Contract(Value, frozen=True, tag_field="type", tag="contract"):
-    """A command that the harness runs after the step; it holds when it exits with `exit_code`."""
-
-    command: str
-    exit_code: int = 0
-
-
-class Verification(Value, frozen=True):
-    """The declared check that must hold after a step."""
-
-    strategy: Contract
-    timeout_ms: int | None = None
-
-
-# --- Failure policy: what follows a broken contract or a failed attempt ------------------------------------------
-
-
-class Abort(Value, frozen=True, tag_field="strategy", tag="abort"):
-    """The step fails and the run ends."""
-
-    message: str | None = None
-
-
-class Skip(Value, frozen=True, tag_field="strategy", tag="skip"):
-    """The step counts as skipped; steps that need it go on."""
-
-
-class Continue(Value, frozen=True, tag_field="strategy", tag="continue"):
-    """The step fails, steps that need it stay blocked, the rest goes on."""
-
-
-class Escalate(Value, frozen=True, tag_field="strategy", tag="escalate"):
-    """A person decides."""
-
-
-class Retry(Value, frozen=True, tag_field="strategy", tag="retry"):
-    """Try again, then do as `then` says.
-
-    `max_attempts` counts all attempts. The delay before further attempt n (from zero) is
-    `initial_delay_ms * backoff_multiplier ** n + increment_ms * n`, at most `max_delay_ms`.
-    Without `then` the plan's own policy follows, less its retries.
-    """
-
-    max_attempts: int
-    initial_delay_ms: int = 0
-    increment_ms: int = 0
-    backoff_multiplier: float = 1
-    max_delay_ms: int | None = None
-    then: Abort | Skip | Continue | Escalate | None = None
+    source: str
+    """A reference to the list."""
+    max: int
+    name: str | None = None
+    """What the item is called inside the step; absent, it is `item`."""
+    concurrency: int | None = None
 
     def __post_init__(self) -> None:
-        # A default is left out of the canonical form only when it is the very same object, and 1.0 is not 1.
-        if self.backoff_multiplier == 1:
-            msgspec.structs.force_setattr(self, "backoff_multiplier", 1)
+        if self.name == "item":
+            msgspec.structs.force_setattr(self, "name", None)
 
 
-FailurePolicy = Abort | Skip | Continue | Escalate | Retry
+class Parameter(Value, frozen=True):
+    """A value that a template wants before it becomes a plan."""
 
-
-# --- Step and plan -----------------------------------------------------------------------------------------------
+    type: Literal["string", "integer", "number", "boolean"]
+    description: str | None = None
+    default: Any = None
+    required: bool = False
 
 
 class Step(Value, frozen=True):
@@ -157,10 +118,22 @@ class Step(Value, frozen=True):
     description: str
     action: Action
     needs: tuple[StepId, ...]
+    when: str | None = None
+    for_each: ForEach | None = None
+    preconditions: tuple[Precondition, ...] = ()
     verification: Verification | None = None
+    proof: Literal["red-then-green"] | None = None
+    protect: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
     on_failure: FailurePolicy | None = None
     timeout_ms: int | None = None
     idempotent: bool | None = None
+    approval: Literal["ask"] | None = None
+    budget: Budget | None = None
+    model: str | None = None
+    network: bool | None = None
+    worktree: bool | None = None
+    pool: str | None = None
 
 
 class Plan(Value, frozen=True):
@@ -169,10 +142,34 @@ class Plan(Value, frozen=True):
     plan_version: int
     title: str
     steps: tuple[Step, ...]
+    task: str | None = None
     context: str | None = None
+    fallbacks: tuple[Step, ...] = ()
+    """Steps that run only where a failure policy names them."""
+    preconditions: tuple[Precondition, ...] = ()
     on_failure: FailurePolicy | None = None
     tools: tuple[str, ...] | None = None
+    protect: tuple[str, ...] = ()
+    budget: Budget | None = None
+    tier: int | None = None
+    params: Mapping[str, Parameter] = {}
+    agent: str | None = None
+    model: str | None = None
     timeout_ms: int | None = None
     concurrency: int | None = None
-    tier: int | None = None
     workspace_id: str | None = None
+
+
+def all_steps(plan: Plan) -> Iterator[Step]:
+    """Every step that may run: the plan's, its fallbacks, and those of nested plans."""
+    for step in (*plan.steps, *plan.fallbacks):
+        yield step
+        if isinstance(step.action, NestedPlan):
+            yield from all_steps(step.action.plan)
+
+
+def contract_of(step: Step) -> Contract | None:
+    """The contract of a step, when that is how it is verified."""
+    if step.verification is not None and isinstance(step.verification.strategy, Contract):
+        return step.verification.strategy
+    return None

@@ -7,14 +7,25 @@ registry and the plan's bytes, never at prose.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import assert_never
 
 import msgspec
 
-from ordain.core.model import CallTool, Plan, RunCommand, StepId
+from ordain.core.action import (
+    AcquireLock,
+    CallTool,
+    Custom,
+    ReleaseLock,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+)
+from ordain.core.model import Action, Plan, all_steps, contract_of
 from ordain.core.problem import Place, Problem
 from ordain.core.settings import Settings
-from ordain.core.tool import SHELL, EffectClass, ToolDefinition
+from ordain.core.tool import SHELL, EffectClass, ToolDefinition, definition_of, tool_name
+from ordain.core.value import StepId
 
 __all__ = ["PlannedEffect", "Ruling", "planned_effects", "rule"]
 
@@ -24,7 +35,7 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     step: StepId
     kind: str
-    """`command`, `contract`, `write` or `read`."""
+    """`command`, `contract`, `write`, `read`, or `action` for what is neither a command nor a tool."""
     target: str
     """The command, or the path."""
     tool: str
@@ -45,29 +56,53 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
 def planned_effects(plan: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[PlannedEffect, ...]:
     """Everything the plan will do, in its order. A contract is a command too, and can do whatever a command can."""
     found = []
-    for step in plan.steps:
-        match step.action:
-            case RunCommand(command=command):
-                found.append(_shell("command", step.id, command, claimed=step.idempotent is True))
-            case CallTool(tool=name, args=args):
-                tool = tools.get(name)
-                effect = tool.effect if tool is not None else EffectClass.OPAQUE
-                found.append(
-                    PlannedEffect(
-                        step=step.id,
-                        kind="read" if effect is EffectClass.READS else "write",
-                        target=str(args.get("path", ".")),
-                        tool=name,
-                        effect=effect,
-                        destructive=tool.destructive if tool is not None else True,
-                        claimed_repeatable=step.idempotent is True and effect is not EffectClass.READS,
-                    )
+    for step in all_steps(plan):
+        claimed = step.idempotent is True
+        if isinstance(step.action, RunCommand):
+            found.append(_shell("command", step.id, step.action.command, claimed=claimed))
+        else:
+            tool = definition_of(step.action, tools)
+            effect = tool.effect if tool is not None else EffectClass.OPAQUE
+            found.append(
+                PlannedEffect(
+                    step=step.id,
+                    kind=_kind(step.action, effect),
+                    target=_target(step.action),
+                    tool=tool_name(step.action),
+                    effect=effect,
+                    destructive=tool.destructive if tool is not None else True,
+                    claimed_repeatable=claimed and effect is not EffectClass.READS,
                 )
-            case _:
-                assert_never(step.action)
-        if step.verification is not None:
-            found.append(_shell("contract", step.id, step.verification.strategy.command, claimed=False))
+            )
+        contract = contract_of(step)
+        if contract is not None:
+            found.append(_shell("contract", step.id, contract.command, claimed=False))
     return tuple(found)
+
+
+def _kind(action: Action, effect: EffectClass) -> str:
+    if not isinstance(action, CallTool):
+        return "action"
+    return "read" if effect is EffectClass.READS else "write"
+
+
+def _target(action: Action) -> str:
+    """What an action is done to, as far as one word can say it."""
+    match action:
+        case CallTool(args=args):
+            return str(args.get("path", "."))
+        case Task(agent=agent):
+            return agent or ""
+        case SendText(pane=pane, pane_id=pane_id):
+            return pane or f"pane {pane_id}"
+        case AcquireLock(lock_name=name) | ReleaseLock(lock_name=name):
+            return name
+        case StoreData(key=key):
+            return key
+        case RunWorkflow(workflow_id=name) | Custom(action_type=name):
+            return name
+        case _:
+            return ""
 
 
 def _shell(kind: str, step: StepId, command: str, *, claimed: bool) -> PlannedEffect:

@@ -8,11 +8,12 @@ from ordain.core.approval import Base
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
 from ordain.core.event import Limits, StepState
-from ordain.core.model import Instant, Plan, PlanId, RunId, StepId
+from ordain.core.model import Plan
 from ordain.core.policy import PlannedEffect
 from ordain.core.problem import Problem
 from ordain.core.schedule import why_waiting
 from ordain.core.state import RunState, StepRecord
+from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = ["Approved", "LintReport", "PlanLine", "Prepared", "Review", "RunReport", "StepReport", "run_report"]
 

@@ -26,20 +26,23 @@ from ordain.core.event import (
     StepState,
     Verdict,
 )
-from ordain.core.model import (
+from ordain.core.failure import (
     Abort,
+    AskApproval,
     Continue,
     Escalate,
     FailurePolicy,
-    Instant,
-    Plan,
+    Fallback,
+    LastPolicy,
+    Recover,
+    Replan,
     Retry,
     Skip,
-    Step,
-    StepId,
 )
+from ordain.core.model import Plan, Step, contract_of
 from ordain.core.state import SATISFIES, RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
+from ordain.core.value import Instant, StepId
 
 __all__ = [
     "Consequence",
@@ -197,13 +200,14 @@ def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
             return Consequence(to=StepState.SKIPPED)
         case Continue():
             return Consequence(to=StepState.FAILED)
-        case Escalate():
+        case Escalate() | AskApproval() | Fallback() | Replan() | Recover():
+            # The last four are not carried out yet and refused before a run; were one to get here, a person decides.
             return Consequence(to=StepState.ESCALATED)
         case _:
             assert_never(policy)
 
 
-def _without_retries(plan: Plan, default: FailurePolicy) -> Abort | Skip | Continue | Escalate:
+def _without_retries(plan: Plan, default: FailurePolicy) -> LastPolicy:
     """The plan's policy for when tries have run out, else abort."""
     policy = plan.on_failure or default
     if isinstance(policy, Retry):
@@ -228,7 +232,7 @@ def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, s
         after = Consequence(to=StepState.CANCELLED)
     elif outcome.error is not None:
         after = consequence(state, step_id, now)
-    elif state.step(step_id).verification is not None:
+    elif contract_of(state.step(step_id)) is not None:
         after = Consequence(to=StepState.VERIFYING)
     else:
         # Its own observed result is the evidence: the harness saw the exit status, or called the tool itself.
@@ -272,7 +276,7 @@ def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass
 
 def looks_first(step: Step, tools: Mapping[str, ToolDefinition]) -> bool:
     """Whether the contract is run once before the effect, so that it can settle doubt later."""
-    return step.verification is not None and effect_class(step, tools) is EffectClass.CHECKABLE
+    return contract_of(step) is not None and effect_class(step, tools) is EffectClass.CHECKABLE
 
 
 def doubt(state: RunState, step_id: StepId, tools: Mapping[str, ToolDefinition]) -> DoubtFound:

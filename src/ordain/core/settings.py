@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ordain.core.event import Limits
-from ordain.core.model import Abort, FailurePolicy
+from ordain.core.failure import Abort, FailurePolicy
 
 __all__ = ["Settings", "limits"]
 

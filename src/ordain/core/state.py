@@ -36,7 +36,8 @@ from ordain.core.event import (
     StepState,
 )
 from ordain.core.graph import dependents
-from ordain.core.model import Instant, Plan, RunId, Step, StepId
+from ordain.core.model import Plan, Step, contract_of
+from ordain.core.value import Instant, RunId, StepId
 
 __all__ = ["TRANSITIONS", "IllegalTransition", "RunState", "StepRecord", "apply", "replay"]
 
@@ -257,7 +258,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
             if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
                 raise IllegalTransition(f"{event.step} went badly and cannot go to {event.to}")
-            if event.to is PASSED and state.step(event.step).verification is not None:
+            if event.to is PASSED and contract_of(state.step(event.step)) is not None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             _after(state, event, failed=event.outcome.error is not None)
         case ContractHeld():

@@ -8,12 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 
+from ordain.core.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    Custom,
+    MarkEventHandled,
+    ReleaseLock,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+    ValidateApproval,
+    WaitFor,
+)
 from ordain.core.canonical import canonical_bytes, digest
-from ordain.core.model import Action, CallTool, RunCommand
+from ordain.core.model import Action, NestedPlan
 from ordain.core.problem import closest
 
 __all__ = [
@@ -21,9 +36,11 @@ __all__ = [
     "EffectClass",
     "Parameter",
     "ToolDefinition",
+    "action_kind",
     "argument_faults",
     "definition_digest",
     "definition_of",
+    "tool_name",
 ]
 
 
@@ -67,18 +84,54 @@ SHELL = ToolDefinition(
     effect=EffectClass.OPAQUE,
     parameters=(Parameter(name="command", kind="string", required=True),),
 )
-"""What a `run` step uses. It is not called as a tool; the definition says what it counts as."""
+"""What a `run` step and every contract uses. It is not called as a tool; the definition says what it counts as."""
+
+_OWN_ACTIONS = {
+    Task: EffectClass.OPAQUE,
+    SendText: EffectClass.OPAQUE,
+    WaitFor: EffectClass.REPEATABLE,
+    AcquireLock: EffectClass.REPEATABLE,
+    ReleaseLock: EffectClass.REPEATABLE,
+    StoreData: EffectClass.REPEATABLE,
+    RunWorkflow: EffectClass.OPAQUE,
+    MarkEventHandled: EffectClass.REPEATABLE,
+    ValidateApproval: EffectClass.READS,
+    NestedPlan: EffectClass.OPAQUE,
+    Ask: EffectClass.REPEATABLE,
+    Custom: EffectClass.OPAQUE,
+}
+"""Actions that are not tools, and what they count as. Locks, data, events, questions and waiting are repeatable by
+construction: they happen in the ledger's own transaction, or have no effect."""
+
+
+def action_kind(action: Action) -> str:
+    """The action's name on the wire: `run`, `tool`, `task` …"""
+    tag = action.__struct_config__.tag
+    assert isinstance(tag, str)
+    return tag
+
+
+def tool_name(action: Action) -> str:
+    """What scopes and policy call an action by: a command is the tool `shell`, a call its tool, the rest its kind."""
+    match action:
+        case RunCommand():
+            return SHELL.name
+        case CallTool(tool=tool):
+            return tool
+        case _:
+            return action_kind(action)
 
 
 def definition_of(action: Action, tools: Mapping[str, ToolDefinition]) -> ToolDefinition | None:
-    """The definition behind an action: the shell's for a command, the registered tool's for a call."""
+    """The definition behind an action: the shell's for a command, the registered tool's for a call, our own else."""
     match action:
         case RunCommand():
             return SHELL
         case CallTool(tool=tool):
             return tools.get(tool)
         case _:
-            assert_never(action)
+            kind = action_kind(action)
+            return ToolDefinition(name=kind, description=f"The action {kind}.", effect=_OWN_ACTIONS[type(action)])
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "boolean": bool}

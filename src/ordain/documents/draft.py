@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ordain.core.model import StepId
+from ordain.core.value import StepId
 from ordain.documents.document import ProblemList
 from ordain.documents.field_line import STEP_FIELDS, Field, FieldNames
 from ordain.documents.fields import belongs_to_no_field, one_line

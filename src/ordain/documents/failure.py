@@ -12,7 +12,18 @@ from typing import assert_never
 
 import msgspec
 
-from ordain.core.model import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.failure import (
+    Abort,
+    AskApproval,
+    Continue,
+    Escalate,
+    FailurePolicy,
+    Fallback,
+    Recover,
+    Replan,
+    Retry,
+    Skip,
+)
 from ordain.core.problem import Problem, closest
 from ordain.documents.duration import DAY_MS, read_duration, write_duration
 from ordain.documents.text import string_fault
@@ -87,6 +98,14 @@ def write_failure(policy: FailurePolicy) -> str:
             return "continue"
         case Escalate():
             return "escalate"
+        case AskApproval(summary=summary):
+            return f"ask({json.dumps(summary, ensure_ascii=False)})"
+        case Fallback(steps=steps):
+            return f"fallback({', '.join(steps)})"
+        case Replan():
+            return "replan"
+        case Recover():
+            return "recover"
         case Retry():
             then = f", then {write_failure(policy.then)}" if policy.then else ""
             return f"retry({policy.max_attempts - 1}{_write_delay(policy)}){then}"

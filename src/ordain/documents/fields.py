@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ordain.core.model import FailurePolicy
+from ordain.core.failure import FailurePolicy
 from ordain.core.problem import Problem
 from ordain.documents.document import ProblemList
 from ordain.documents.duration import DAY_MS, read_duration

@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ordain.core.model import Action, Contract, RunCommand, Step, StepId, Verification
+from ordain.core.action import RunCommand
+from ordain.core.condition import Contract, Verification
+from ordain.core.model import Action, Step
 from ordain.core.problem import closest
+from ordain.core.value import StepId
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
 from ordain.documents.draft import Draft
 from ordain.documents.field_line import Field

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ordain.core.model import StepId
+from ordain.core.value import StepId
 
 __all__ = ["ID_LENGTH_MAX", "id_fault", "slug", "tool_name_fault"]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
-from ordain.core.model import Action, CallTool, RunCommand
+from ordain.core.action import CallTool, RunCommand
+from ordain.core.model import Action
 from ordain.core.refs import misplaced_reference, references
 from ordain.documents.document import ProblemList
 from ordain.documents.draft import code_span

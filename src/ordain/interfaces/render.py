@@ -11,11 +11,13 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from ordain.core.action import CallTool, RunCommand
 from ordain.core.event import StepState
-from ordain.core.model import CallTool, Instant, RunCommand, Step
+from ordain.core.model import Step, contract_of
 from ordain.core.problem import Problem, Severity
 from ordain.core.refs import literal
 from ordain.core.report import LintReport, PlanLine, Review, RunReport, StepReport
+from ordain.core.value import Instant
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure
 from ordain.interfaces.visible import visible
@@ -153,8 +155,8 @@ def _step_lines(
     implied = (previous,) if previous is not None else ()
     if step.needs != implied or detail == "verbose":
         yield f"       Needs:      {', '.join(step.needs) or 'nothing'}"
-    if step.verification is not None:
-        contract = step.verification.strategy
+    contract = contract_of(step)
+    if contract is not None and step.verification is not None:
         yield from _labelled("Contract", contract.command)
         if contract.exit_code:
             yield f"       Wants:      exit status {contract.exit_code}"

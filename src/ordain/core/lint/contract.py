@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ordain.core.action import RunCommand
 from ordain.core.lint.facts import Facts
-from ordain.core.model import Plan, RunCommand
+from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.problem import Place, Problem
 
 __all__ = [
@@ -26,14 +27,15 @@ _GREP_QUIET = re.compile(r"\|\s*(?:[ef]?grep)\s+(?:-\w*q\w*|--quiet|--silent)")
 
 
 def _contracts(plan: Plan) -> Iterator[tuple[str, str, int]]:
-    for step in plan.steps:
-        if step.verification is not None:
-            yield step.id, step.verification.strategy.command, step.verification.strategy.exit_code
+    for step in all_steps(plan):
+        contract = contract_of(step)
+        if contract is not None:
+            yield step.id, contract.command, contract.exit_code
 
 
 def command_syntax(plan: Plan, facts: Facts) -> Iterator[Problem]:
     """A command that bash cannot parse would fail only when its turn comes."""
-    for step in plan.steps:
+    for step in all_steps(plan):
         if isinstance(step.action, RunCommand):
             text = step.action.command
             if not text.strip():
@@ -65,7 +67,7 @@ def contract_syntax(plan: Plan, facts: Facts) -> Iterator[Problem]:
 
 def text_length(plan: Plan, facts: Facts) -> Iterator[Problem]:
     """The operating system takes a command only up to a length."""
-    texts = [(step.id, step.action.command) for step in plan.steps if isinstance(step.action, RunCommand)]
+    texts = [(step.id, step.action.command) for step in all_steps(plan) if isinstance(step.action, RunCommand)]
     for step, text in [*texts, *((step, text) for step, text, _ in _contracts(plan))]:
         if len(text.encode("utf-8", "surrogatepass")) > COMMAND_BYTES_MAX:
             yield Problem(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ordain.core.lint import contract, structure, tools
+from ordain.core.lint import contract, later, structure, tools
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
 from ordain.core.problem import Problem
@@ -29,7 +29,6 @@ RULES: tuple[Rule, ...] = (
     tools.known,
     tools.scope,
     tools.values,
-    tools.references_later,
     tools.arguments,
     tools.paths,
     contract.text_length,
@@ -38,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     contract.contract_vacuous,
     contract.contract_sigpipe,
     contract.contract_missing_program,
+    later.not_yet,
 )
 
 

@@ -6,9 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from ordain.core.failure import Retry
 from ordain.core.graph import cycles
 from ordain.core.lint.facts import Facts
-from ordain.core.model import PLAN_VERSION, Plan, Retry
+from ordain.core.model import PLAN_VERSION, Plan
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.settings import DAY_MS
 

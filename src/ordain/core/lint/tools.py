@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from ordain.core.action import CallTool
 from ordain.core.lint.facts import Facts
-from ordain.core.model import CallTool, Plan, tool_name
+from ordain.core.model import Plan
 from ordain.core.problem import Place, Problem, closest
-from ordain.core.refs import references
-from ordain.core.tool import argument_faults
+from ordain.core.tool import argument_faults, tool_name
 
-__all__ = ["arguments", "known", "paths", "references_later", "scope", "values"]
+__all__ = ["arguments", "known", "paths", "scope", "values"]
 
 DEPTH_MAX = 16
 WHOLE_MAX = 2**53 - 1
@@ -61,18 +61,6 @@ def arguments(plan: Plan, facts: Facts) -> Iterator[Problem]:
         if isinstance(step.action, CallTool) and step.action.tool in facts.tools:
             for sentence, hints in argument_faults(facts.tools[step.action.tool], step.action.args):
                 yield Problem(code="E_TOOL_ARGS", detail=sentence, where=Place(step=step.id), hints=hints)
-
-
-def references_later(plan: Plan, facts: Facts) -> Iterator[Problem]:
-    """A reference must never be handed to a tool as if it were text."""
-    for step in plan.steps:
-        if isinstance(step.action, CallTool) and (found := next(references(step.action.args), None)):
-            yield Problem(
-                code="E_NOT_YET",
-                detail=f"`{step.id}`: `{found}` is a reference, which this version does not carry out.",
-                where=Place(step=step.id),
-                hints=("Write `$${` where a literal `${` is meant.",),
-            )
 
 
 def values(plan: Plan, facts: Facts) -> Iterator[Problem]:

@@ -1,0 +1,90 @@
+"""What the plan format has and this version does not carry out.
+
+Such a plan is a good plan, and lint says so with a warning; but it is refused when it is prepared, because nothing that
+is approved may be ignored when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ordain.core.action import CallTool, RunCommand
+from ordain.core.condition import Contract, NoCheck
+from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.lint.facts import Facts
+from ordain.core.model import Plan, Step
+from ordain.core.problem import Place, Problem
+from ordain.core.refs import references
+from ordain.core.tool import action_kind
+
+__all__ = ["not_yet", "not_yet_refused"]
+
+_PLAN_FIELDS = ("task", "fallbacks", "preconditions", "protect", "budget", "params", "agent", "model")
+_STEP_FIELDS = (
+    "when", "for_each", "preconditions", "proof", "protect", "writes", "approval", "budget", "model", "network",
+    "worktree", "pool",
+)  # fmt: skip
+
+
+def not_yet(plan: Plan, facts: Facts) -> Iterator[Problem]:
+    """A warning for each part of the plan that this version does not carry out."""
+    for step, what in _parts(plan):
+        yield Problem(
+            code="W_NOT_YET",
+            detail=f"This version does not carry out {what}; it will refuse to prepare the plan.",
+            where=Place(step=step) if step is not None else None,
+        )
+
+
+def not_yet_refused(plan: Plan) -> tuple[Problem, ...]:
+    """The same as refusals, for when the plan is to be stored and run."""
+    return tuple(
+        Problem(
+            code="E_NOT_YET",
+            detail=f"This version does not carry out {what}.",
+            where=Place(step=step) if step is not None else None,
+        )
+        for step, what in _parts(plan)
+    )
+
+
+def _parts(plan: Plan) -> Iterator[tuple[str | None, str]]:
+    for name in _PLAN_FIELDS:
+        if getattr(plan, name):
+            yield None, f"the plan's `{name}`"
+    yield from ((None, what) for what in _policy_parts(plan.on_failure))
+    for step in plan.steps:
+        yield from ((step.id, what) for what in _step_parts(step))
+
+
+def _step_parts(step: Step) -> Iterator[str]:
+    for name in _STEP_FIELDS:
+        value = getattr(step, name)
+        if value is not None and value != ():
+            yield f"`{name}`"
+    match step.action:
+        case RunCommand(env=env):
+            if env:
+                yield "`env`"
+        case CallTool(operation=operation, args=args):
+            if operation is not None:
+                yield "`operation`"
+            if next(references(args), None) is not None:
+                yield "references to earlier results"
+        case _:
+            yield f"the action `{action_kind(step.action)}`"
+    if step.verification is not None:
+        match step.verification.strategy:
+            case Contract(stdout=None) | NoCheck():
+                pass
+            case Contract():
+                yield "`stdout` patterns"
+            case other:
+                yield f"the verification `{other.__struct_config__.tag}`"
+    yield from _policy_parts(step.on_failure)
+
+
+def _policy_parts(policy: FailurePolicy | None) -> Iterator[str]:
+    last = policy.then if isinstance(policy, Retry) else policy
+    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate):
+        yield f"the failure policy `{last.__struct_config__.tag}`"
