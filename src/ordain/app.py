@@ -21,7 +21,7 @@ from ordain.core.approval import (
     action_kinds,
     check,
 )
-from ordain.core.canonical import canonical_bytes, plan_hash, plan_id
+from ordain.core.canonical import canonical_bytes, plan_hash, plan_id, short_id
 from ordain.core.decision import decided, persons_only, questions
 from ordain.core.event import (
     ApprovalGiven,
@@ -36,7 +36,7 @@ from ordain.core.lineage import PlanState
 from ordain.core.lint.later import not_yet_refused
 from ordain.core.lint.rules import lint
 from ordain.core.model import Plan, all_steps, contract_of
-from ordain.core.policy import Ruling, planned_effects, rule
+from ordain.core.policy import Ruling, planned_effects, rule, unknown_names
 from ordain.core.problem import Place, Problem, Refused, Severity, refuse
 from ordain.core.report import Approved, LintReport, PlanLine, Prepared, Review, RunReport, run_report
 from ordain.core.settings import Settings, limits
@@ -46,7 +46,7 @@ from ordain.documents.configuration import read_settings
 from ordain.documents.document import Document
 from ordain.documents.reading import read
 from ordain.ports import Append, Clock, Ids, Ledger, Observer, Shell, Toolbox, Workspace, WriterLock
-from ordain.records import WORKSPACE_STREAM, Records, lineage_id, short_id, stored_plan
+from ordain.records import WORKSPACE_STREAM, Records, lineage_id, stored_plan
 
 __all__ = ["App"]
 
@@ -145,14 +145,15 @@ class App:
         for stream in self._records.lineages():
             state = self._records.lineage(stream)
             plan = stored_plan(state)
-            run_id = state.open_run
+            run = self._report(state.open_run) if state.open_run is not None else None
             lines.append(
                 PlanLine(
                     lineage=lineage_id(stream),
                     plan_id=state.plan_id,
                     title=plan.title,
-                    status=state.status(now),
-                    run=self._report(run_id) if run_id is not None else None,
+                    status=run.status if run is not None else state.status(now),
+                    last_run=next(reversed(state.runs), None),
+                    run=run,
                 )
             )
         return tuple(lines)
@@ -185,10 +186,15 @@ class App:
         return settings, digest, ()
 
     def configuration(self) -> tuple[bytes, str]:
-        """The content of `ordain.toml` and its digest, for a person to read before trusting it."""
+        """The content of `ordain.toml` and its digest, for a person to read before trusting it; raises Refused when
+        something is wrong with it."""
         data = self._workspace.configuration()
         if data is None:
             raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
+        settings, problems = read_settings(data)
+        problems = (*problems, *unknown_names(settings, self._toolbox.definitions()))
+        if problems:
+            raise Refused(problems)
         return data, _sha256(data)
 
     # --- Preparing, approving --------------------------------------------------------------------------------------
@@ -291,12 +297,9 @@ class App:
     async def trust(self, shown: str, by: Principal) -> None:
         """Make the configuration count whose digest was shown to the person, if it is still what is there."""
         persons_only("trust a configuration", by, "ordain trust")
-        text, digest = self.configuration()
+        _, digest = self.configuration()
         if digest != shown:
             raise refuse("E_CONFIG", "ordain.toml was changed while it was being read.", command="ordain trust")
-        _, problems = read_settings(text)
-        if problems:
-            raise Refused(problems)
         await self._identity()
         await self._records.note(WORKSPACE_STREAM, ConfigTrusted(digest=digest, by=by), self._clock.now())
 
@@ -414,6 +417,13 @@ class App:
         self._stop = engine.stop
         try:
             await engine.carry_out(self._pid, self._boot_id)
+        except Refused as refused:
+            stopped = Problem(
+                code="F_RUN_STOPPED",
+                detail=f"{run_id} stopped because of that; what was under way is looked at when it is resumed.",
+                command=f"ordain resume {run_id}",
+            )
+            raise Refused([*refused.problems, stopped]) from refused
         finally:
             self._stop = None
         return self._report(run_id)
@@ -511,6 +521,7 @@ class App:
             lineage=lineage_id(lineage) if lineage is not None else None,
             status=status,
             plan=plan,
+            workspace=self.workspace_path,
             requires_approval=ruling.requires_approval,
             reasons=ruling.reasons,
             effects=planned_effects(plan, self._toolbox.definitions()),

@@ -22,7 +22,7 @@ from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.ports import Append, Ledger
 
-__all__ = ["WORKSPACE_STREAM", "Records", "lineage_id", "short_id", "stored_plan"]
+__all__ = ["WORKSPACE_STREAM", "Records", "lineage_id", "stored_plan"]
 
 WORKSPACE_STREAM = "workspace"
 
@@ -158,11 +158,6 @@ def stored_plan(state: PlanState, identity: PlanId | None = None) -> Plan:
     if plan_id(plan) != wanted:
         raise refuse("E_PLAN_HASH_MISMATCH", "The stored plan does not have the digest it was stored under.")
     return plan
-
-
-def short_id(identity: PlanId) -> str:
-    """The form of a plan id that people type: the first 12 hex digits."""
-    return identity.removeprefix("plan:")[:12]
 
 
 def lineage_id(stream: str) -> str:

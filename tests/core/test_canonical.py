@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,6 +106,17 @@ def tree(value: Any) -> Any:
 @given(plans(), plans())
 def test_equal_digest_exactly_when_equal_value(one, other):
     assert (plan_id(one) == plan_id(other)) == (tree(one) == tree(other))
+
+
+@given(st.dictionaries(TEXT, VALUES, max_size=5) | VALUES)
+def test_the_fast_way_and_rfc_8785_write_the_same_bytes(value):
+    assert canonical_bytes(value) == rfc8785.dumps(value)
+
+
+def test_every_character_is_spelt_as_rfc_8785_says():
+    for start in range(0, 0x11000, 0x800):
+        text = "".join(chr(point) for point in range(start, start + 0x800) if not 0xD800 <= point <= 0xDFFF)
+        assert canonical_bytes({"k": text, "l": [text]}) == rfc8785.dumps({"k": text, "l": [text]})
 
 
 @given(plans())

@@ -463,7 +463,7 @@ def test_a_fenced_executor_cannot_write():
     life.script(a=taken_over).approve()
     with pytest.raises(Refused) as refused:
         life.run()
-    assert codes(refused) == ["E_FENCED"]
+    assert codes(refused) == ["E_FENCED", "F_RUN_STOPPED"]
     assert life.world.effects == [], "b was never begun"
 
 

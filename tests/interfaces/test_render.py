@@ -83,6 +83,7 @@ def review(one: Plan = PLAN, **fields: object) -> Review:
         "reasons": ruling.reasons,
         "effects": planned_effects(one, DEFINITIONS),
         "tier": 0,
+        "workspace": "/home/kim/shop",
         "base": Base(tools="sha256:tools", config="defaults"),
         "limits": limits(Settings()),
         "document": "fix.plan.md",
@@ -200,9 +201,7 @@ GOOD = LintReport(
     steps=4,
     problems=(PROBLEMS[1],),
 )
-BAD = LintReport(
-    file=None, dialect="markdown", plan_id=None, plan_hash=None, title=None, steps=0, problems=PROBLEMS[:2]
-)
+BAD = LintReport(file=None, problems=PROBLEMS[:2])
 
 READS_ONLY = plan(step("look", tool="list_files", needs=()), tools=())
 
@@ -222,8 +221,8 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
     "problems": lambda: problem_lines(PROBLEMS, PLAIN),
     "problems-colour": lambda: problem_lines(PROBLEMS, COLOUR),
     "lint": lambda: [*lint_lines(GOOD, PLAIN), *lint_lines(BAD, PLAIN)],
-    "status": lambda: status_lines(LINES, PLAIN),
-    "status-empty": lambda: status_lines((), PLAIN),
+    "status": lambda: status_lines(LINES, "/home/kim/shop", PLAIN),
+    "status-empty": lambda: status_lines((), "/home/kim/shop", PLAIN),
 }
 
 

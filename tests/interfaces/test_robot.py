@@ -135,7 +135,7 @@ def test_json_prepare(workspace: Workspace):
     assert data["approval"]["command"] == f"ordain approve {short}"
     assert answered(workspace.ordain("prepare", "--json", "look.plan.md"))["approval"] is None
     # What was handed out is worth nothing until a person acts on it.
-    refused(workspace.ordain("commit", "--json", data["approval"]["request"]), "E_PLAN_APPROVAL_MISSING")
+    refused(workspace.ordain("commit", "--json", data["approval"]["request"]), "E_PLAN_APPROVAL_MISSING", WAITING)
 
 
 def test_json_approve(workspace: Workspace):
@@ -146,7 +146,7 @@ def test_json_approve(workspace: Workspace):
     # Nor does a terminal help: JSON is the robots' channel, whoever typed it.
     done = workspace.at_terminal("approve", "--json", "--start", short)
     assert (done.status, envelope(done.out)["error"]["code"]) == (WAITING, "E_APPROVAL_CHANNEL")
-    refused(workspace.ordain("commit", "--json", short), "E_PLAN_APPROVAL_MISSING")
+    refused(workspace.ordain("commit", "--json", short), "E_PLAN_APPROVAL_MISSING", WAITING)
     assert workspace.effects() == []
 
 
@@ -167,19 +167,20 @@ def test_json_commit(workspace: Workspace):
 
 
 def test_json_status(workspace: Workspace):
-    assert answered(workspace.ordain("status", "--json")) == {"plans": []}
+    assert answered(workspace.ordain("status", "--json")) == {"workspace": str(workspace.path), "plans": []}
     workspace.prepared("small.plan.md")
     run, _ = workspace.started("asks.plan.md")
     done = workspace.ordain("status", "--json")
     plans = answered(done)["plans"]
     assert [(plan["title"], plan["status"]) for plan in plans] == [
         ("Make two lines", "proposed"),
-        ("Ask when it fails", "executing"),
+        ("Ask when it fails", "waiting"),
     ]
     (question,) = plans[1]["run"]["questions"]
     assert (question["item"], question["kind"]) == (f"{run}/fetch", "escalation")
     assert [choice["word"] for choice in question["choices"]] == ["retry", "skip", "pass", "abort"]
-    assert envelope(done.out)["next"] == [f"ordain answer {run}/fetch"]
+    proposed = plans[0]["plan_id"].removeprefix("plan:")[:12]
+    assert envelope(done.out)["next"] == [f"ordain answer {run}/fetch", f"ordain approve {proposed}"]
 
 
 def test_json_answer(workspace: Workspace):

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from ordain.core.canonical import plan_id
+from ordain.core.canonical import plan_id, short_id
 from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.problem import Problem
 from ordain.core.tool import action_kind, tool_name
@@ -93,11 +93,11 @@ def action_kinds(plan: Plan) -> tuple[str, ...]:
 
 def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
     """The first reason why this approval does not permit this plan here and now, or None when it does."""
-    again = f"ordain approve {plan_id(plan)[:13]}"
+    again = f"ordain approve {short_id(plan_id(plan))}"
     if approval.plan_id != plan_id(plan) or approval.action_kinds != action_kinds(plan):
         return Problem(
             code="E_PLAN_HASH_MISMATCH",
-            detail=f"The approval is for {approval.plan_id[:13]}, not for {plan_id(plan)[:13]}.",
+            detail=f"The approval is for {short_id(approval.plan_id)}, not for {short_id(plan_id(plan))}.",
             command=again,
         )
     if approval.workspace != here.workspace:

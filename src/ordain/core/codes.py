@@ -432,6 +432,14 @@ PAGES: dict[str, Page] = {
         "The command exited with a status other than 0, could not be started, or the tool failed.",
         "The report shows the end of its output; the plan's failure policy says what follows.",
     ),
+    "F_RUN_STOPPED": Page(
+        "Run stopped",
+        (
+            "The run could not go on, for example because the ledger could not be written. Steps that were "
+            "under way are in doubt until the run is resumed."
+        ),
+        "See to the other problem first, then `ordain resume`.",
+    ),
     "F_STEP_TIMEOUT": Page(
         "Step timed out",
         "The step did not end within its timeout and was ended, with everything it had started.",

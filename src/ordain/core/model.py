@@ -12,7 +12,7 @@ does are in `core.action`, of what must hold in `core.condition`, of what follow
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -34,6 +34,9 @@ from ordain.core.action import (
 from ordain.core.condition import Contract, Precondition, Verification
 from ordain.core.failure import FailurePolicy
 from ordain.core.value import StepId, Value
+
+if TYPE_CHECKING:
+    from ordain.core.builder import PlanBuilder
 
 __all__ = [
     "PLAN_VERSION",
@@ -158,6 +161,13 @@ class Plan(Value, frozen=True):
     timeout_ms: int | None = None
     concurrency: int | None = None
     workspace_id: str | None = None
+
+    @staticmethod
+    def build(title: str, **fields: Any) -> PlanBuilder:
+        """Make a plan by code: `Plan.build("Tidy up").step("lint", run="ruff check").done()`."""
+        from ordain.core.builder import PlanBuilder
+
+        return PlanBuilder(title, **fields)
 
 
 def all_steps(plan: Plan) -> Iterator[Step]:

@@ -22,12 +22,12 @@ from ordain.core.action import (
     Task,
 )
 from ordain.core.model import Action, Plan, all_steps, contract_of
-from ordain.core.problem import Place, Problem
+from ordain.core.problem import Place, Problem, closest
 from ordain.core.settings import Settings
-from ordain.core.tool import SHELL, EffectClass, ToolDefinition, definition_of, tool_name
+from ordain.core.tool import OWN_ACTION_KINDS, SHELL, EffectClass, ToolDefinition, definition_of, tool_name
 from ordain.core.value import StepId
 
-__all__ = ["PlannedEffect", "Ruling", "planned_effects", "rule"]
+__all__ = ["PlannedEffect", "Ruling", "planned_effects", "rule", "unknown_names"]
 
 
 class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +114,21 @@ def _shell(kind: str, step: StepId, command: str, *, claimed: bool) -> PlannedEf
         effect=SHELL.effect,
         destructive=SHELL.destructive,
         claimed_repeatable=claimed,
+    )
+
+
+def unknown_names(settings: Settings, tools: Mapping[str, ToolDefinition]) -> tuple[Problem, ...]:
+    """Names in the policy's lists that mean nothing: a misspelt deny would deny nothing."""
+    known = {*EffectClass, *tools, SHELL.name, *OWN_ACTION_KINDS}
+    return tuple(
+        Problem(
+            code="E_CONFIG",
+            detail=f"policy.{which} names `{name}`, which is no tool, action or effect class.",
+            hints=closest(name, sorted(known)),
+        )
+        for which, names in (("allow", settings.allow), ("ask", settings.ask), ("deny", settings.deny))
+        for name in names
+        if name not in known
     )
 
 

@@ -22,12 +22,12 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
     """What lint found. `plan_id` is absent when there is no plan to speak of."""
 
     file: str | None
-    dialect: str
-    plan_id: PlanId | None
-    plan_hash: str | None
-    title: str | None
-    steps: int
     problems: tuple[Problem, ...]
+    dialect: str | None = None
+    plan_id: PlanId | None = None
+    plan_hash: str | None = None
+    title: str | None = None
+    steps: int = 0
 
     @property
     def good(self) -> bool:
@@ -42,6 +42,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     lineage: str | None
     status: str
     plan: Plan
+    workspace: str
+    """The directory everything happens in."""
     requires_approval: bool
     reasons: tuple[str, ...]
     effects: tuple[PlannedEffect, ...]
@@ -115,7 +117,9 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
     plan_id: PlanId
     title: str
     status: str
+    last_run: RunId | None = None
     run: RunReport | None = None
+    """The newest run, while it has not ended."""
 
 
 def run_report(state: RunState, plan_id: PlanId, now: Instant, *, executing: bool = False) -> RunReport:

@@ -32,6 +32,7 @@ from ordain.core.model import Action, NestedPlan
 from ordain.core.problem import closest
 
 __all__ = [
+    "OWN_ACTION_KINDS",
     "SHELL",
     "EffectClass",
     "Parameter",
@@ -102,6 +103,9 @@ _OWN_ACTIONS = {
 }
 """Actions that are not tools, and what they count as. Locks, data, events, questions and waiting are repeatable by
 construction: they happen in the ledger's own transaction, or have no effect."""
+
+OWN_ACTION_KINDS = frozenset(str(kind.__struct_config__.tag) for kind in _OWN_ACTIONS)
+"""Their names on the wire, which policy may use."""
 
 
 def action_kind(action: Action) -> str:

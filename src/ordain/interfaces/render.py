@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from ordain.core.action import CallTool, RunCommand
+from ordain.core.canonical import short_id
 from ordain.core.event import StepState
 from ordain.core.model import Step, contract_of
 from ordain.core.problem import Problem, Severity
@@ -22,12 +23,19 @@ from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure
 from ordain.interfaces.visible import visible
 
-__all__ = ["Style", "instant", "lint_lines", "problem_lines", "review_lines", "run_lines", "status_lines", "visible"]
+__all__ = [
+    "Style",
+    "instant",
+    "lint_lines",
+    "next_command",
+    "problem_lines",
+    "review_lines",
+    "run_lines",
+    "status_lines",
+    "visible",
+]
 
-TIER_WORDS = {
-    0: "tier 0, cooperative: stops mistakes, crashes, stale and swapped plans; cannot stop an agent that runs as you "
-    "and drives a terminal itself",
-}
+TIER_WORDS = {0: "tier 0, cooperative: stops mistakes and crashes, not an agent that acts as you (SECURITY.md)"}
 
 
 class Style:
@@ -109,6 +117,7 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
             yield f"  {number}. [{_state(reports.get(step.id))}] {visible(step.description)}"
         return
     yield f"  ID:      {review.plan_id}"
+    yield f"  In:      {visible(review.workspace)}"
     if review.lineage is not None:
         yield f"  Lineage: {review.lineage} ({review.status})"
     if review.document is not None:
@@ -227,8 +236,11 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
 # --- Runs ------------------------------------------------------------------------------------------------------------
 
 
-def run_lines(report: RunReport, style: Style) -> Iterator[str]:
-    """The report of a run: every step by name, how it ended, how we know, and what a person is asked."""
+def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iterator[str]:
+    """The report of a run: every step by name, how it ended, how we know, and what a person is asked.
+
+    `verbose` shows the end of every step's output, not only of those that went wrong.
+    """
     yield f"{style.bold('Run:')} {report.run_id}  {visible(report.title)}"
     yield f"  Plan:   {report.plan_id}"
     yield f"  Status: {_run_status(report, style)}"
@@ -238,11 +250,14 @@ def run_lines(report: RunReport, style: Style) -> Iterator[str]:
         took = f"{duration(step.duration_ms):>8}" if step.duration_ms is not None else " " * 8
         tries = f" (attempt {step.attempts})" if step.attempts > 1 else ""
         why = step.waiting or step.evidence
+        if step.error is not None and step.waiting is None:
+            why = f"{step.error} {why}"
         yield (
             f"  {step.number:>3}. {_painted(step.state, style)} {step.id:<{min(width, 32)}} {took}  "
             f"{visible(why)}{style.dim(tries)}"
         )
-        if step.state in (StepState.FAILED, StepState.ESCALATED) and step.output_tail.strip():
+        wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
+        if (wrong or verbose) and step.output_tail.strip():
             yield from _tail(step.output_tail, report.run_id)
     for question in report.questions:
         yield ""
@@ -300,16 +315,23 @@ def _state(report: StepReport | None) -> str:
     return (report.state if report is not None else StepState.PENDING).value.upper()
 
 
-def status_lines(plans: Iterable[PlanLine], style: Style) -> Iterator[str]:
+def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Iterator[str]:
     """What runs, what waits for whom, what can be started."""
     plans = list(plans)
+    yield style.dim(f"In {visible(workspace)}:")
     if not plans:
         yield "No plans here yet. Start with: ordain run DOCUMENT"
     for line in plans:
-        yield f"{line.plan_id.removeprefix('plan:')[:12]}  {line.status:<10} {visible(line.title)}"
+        short = short_id(line.plan_id)
+        ended = f"  {style.dim(line.last_run)}" if line.last_run is not None and line.run is None else ""
+        yield f"{short}  {line.status:<10} {visible(line.title)}{ended}"
         if line.run is not None:
             yield from (f"  {text}" for text in run_lines(line.run, style))
-        elif line.status == "proposed":
-            yield f"    → ordain approve {line.plan_id.removeprefix('plan:')[:12]}"
-        elif line.status == "approved":
-            yield f"    → ordain commit {line.plan_id.removeprefix('plan:')[:12]}"
+        elif (command := next_command(line)) is not None:
+            yield f"    → {command}"
+
+
+def next_command(line: PlanLine) -> str | None:
+    """What can be done next with a plan that is not running."""
+    verbs = {"proposed": "approve", "approved": "commit"}
+    return f"ordain {verbs[line.status]} {short_id(line.plan_id)}" if line.status in verbs else None

@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from ordain.core.problem import refuse
-from ordain.core.report import Approved, Prepared, Review
+from ordain.core.canonical import short_id
+from ordain.core.problem import Refused, refuse
+from ordain.core.report import Approved, LintReport, Prepared, Review
 from ordain.interfaces import render
+from ordain.interfaces.cli.carrying import approve_and_start
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document
-from ordain.records import short_id
 
 __all__ = ["approve", "ask_approval", "lint", "prepare", "prepared_value", "show"]
 
@@ -27,8 +28,12 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool) -> int:
     """
     reports = []
     for path in documents:
-        data, name = read_document(session, path)
-        reports.append(session.app.lint(data, name))
+        try:
+            data, name = read_document(session, path)
+        except Refused as refused:  # the other documents are still worth looking at
+            reports.append(LintReport(file=path, problems=refused.problems))
+        else:
+            reports.append(session.app.lint(data, name))
     problems = [problem for report in reports for problem in report.problems]
     bad = any(not report.good for report in reports) or (strict and bool(problems))
     if session.json:
@@ -64,7 +69,7 @@ def show(session: Session, what: str, detail: str) -> int:
         if session.json:
             session.answer(msgspec.to_builtins(report))
         else:
-            session.say(render.run_lines(report, session.style))
+            session.say(render.run_lines(report, session.style, verbose=detail == "verbose"))
         return FINE
     review = _review(session, what)
     if session.json:
@@ -123,8 +128,6 @@ def approve(session: Session, plan: str, start: bool) -> int:
         session.say(["Not approved; nothing was recorded."])
         return REFUSED
     if start:
-        from ordain.interfaces.cli.running import approve_and_start
-
         return approve_and_start(session, review)
     approved: Approved = session.run(session.app.approve(review.plan_id, session.by, review))
     session.say([f"Approved as {approved.approval_id}, to be started by {render.instant(approved.expires_at)}. Next:"])

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from typing import Any
-
 import click
 import msgspec
 
-from ordain.core.event import (
-    AttemptEnded,
-    AttemptStarted,
-    ContractBroken,
-    ContractHeld,
-    ContractInconclusive,
-    DoubtFound,
-    DoubtSettled,
-    Recorded,
-    to_wire,
-)
-from ordain.core.problem import Place, Problem
-from ordain.core.report import Review, RunReport, StepReport
+from ordain.core.event import Recorded, to_wire
+from ordain.core.problem import Problem
 from ordain.interfaces import render
+from ordain.interfaces.cli.carrying import approve_and_start, carry_out, watcher
 from ordain.interfaces.cli.planning import ask_approval, prepared_value
-from ordain.interfaces.cli.shell import FAILED, FINE, REFUSED, WAITING, Session, command, read_document
-from ordain.ports import Observer
+from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document
 
-__all__ = ["answer", "approve_and_start", "commit", "log", "resume", "run", "status"]
+__all__ = ["answer", "commit", "log", "resume", "run", "status"]
 
 
 @command()
@@ -41,8 +27,10 @@ def run(session: Session, document: str) -> int:
     review = prepared.review
     if not review.requires_approval:
         session.notices(review.notices)
-        work = session.app.commit(review.plan_id, session.by, _watcher(session, events=True))
-        return _carry_out(session, work, review.notices)
+        if not session.json:
+            session.say(render.review_lines(review, session.style, detail="quiet"))
+        work = session.app.commit(review.plan_id, session.by, watcher(session, events=True))
+        return carry_out(session, work, review.notices)
     if session.json or not session.terminal:
         return _ask_elsewhere(session, prepared_value(prepared), prepared.approval_command or "")
     if not ask_approval(session, review):
@@ -62,11 +50,6 @@ def _ask_elsewhere(session: Session, value: dict[str, object], command_line: str
     return WAITING
 
 
-def approve_and_start(session: Session, review: Review) -> int:
-    """After a yes: approve what was shown and start the run it permits."""
-    return _carry_out(session, session.app.approve_and_commit(review, session.by, _watcher(session)))
-
-
 @command()
 @click.argument("plan")
 def commit(session: Session, plan: str) -> int:
@@ -76,7 +59,7 @@ def commit(session: Session, plan: str) -> int:
     """
     notices = session.app.review(plan).notices
     session.notices(notices)
-    return _carry_out(session, session.app.commit(plan, session.by, _watcher(session)), notices)
+    return carry_out(session, session.app.commit(plan, session.by, watcher(session)), notices)
 
 
 @command()
@@ -86,7 +69,7 @@ def resume(session: Session, run_ref: str | None) -> int:
 
     Example: ordain resume
     """
-    return _carry_out(session, session.app.resume(run_ref, _watcher(session)))
+    return carry_out(session, session.app.resume(run_ref, watcher(session)))
 
 
 @command()
@@ -99,22 +82,28 @@ def status(session: Session) -> int:
     waiting = [question for line in plans if line.run is not None for question in line.run.questions]
     if session.json:
         commands = [f"ordain answer {question.item}" for question in waiting]
-        session.answer(msgspec.to_builtins({"plans": plans}), next_=commands)
+        commands += [command for line in plans if line.run is None and (command := render.next_command(line))]
+        value = {"workspace": session.app.workspace_path, "plans": plans}
+        session.answer(msgspec.to_builtins(value), next_=commands)
     else:
-        session.say(render.status_lines(plans, session.style))
+        session.notices(session.app.settings()[2])
+        session.say(render.status_lines(plans, session.app.workspace_path, session.style))
     return FINE
 
 
 @command()
 @click.argument("item", metavar="RUN/STEP")
 @click.argument("choice")
-def answer(session: Session, item: str, choice: str) -> int:
+@click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once.")
+def answer(session: Session, item: str, choice: str, go_on: bool) -> int:
     """Decide what a run asks a person: an escalation, or a step in doubt. `ordain status` lists the choices.
 
-    Example: ordain answer RUN-Q5ZK…/send-mail happened
+    Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
     """
     session.needs_person("answer this", f"ordain answer {item} {choice}")
     report = session.run(session.app.answer(item, choice, session.by))
+    if not report.questions and (go_on or choice == "abort"):
+        return carry_out(session, session.app.resume(report.run_id, watcher(session)))
     session.say(render.run_lines(report, session.style))
     if not report.questions:
         session.say(["", f"  → {session.style.bold(f'ordain resume {report.run_id}')}"])
@@ -142,69 +131,3 @@ def _log_line(recorded: Recorded) -> str:
     words = "  ".join(f"{key}={render.visible(str(value))}" for key, value in shown.items())
     line = f"{render.instant(recorded.at)}  {recorded.head[:12]} {recorded.seq:>4}  {wire['type']:<21}  {words}"
     return line.rstrip()
-
-
-def _carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = ()) -> int:
-    """Do a run's work, watch it, report, and turn how it ended into an exit status."""
-    report = session.run(work)
-    words = {"completed": "success", "failed": "failed", "waiting": "waiting", "stopped": "stopped"}
-    commands = [f"ordain answer {question.item}" for question in report.questions]
-    if report.status == "stopped":
-        commands.append(f"ordain resume {report.run_id}")
-    if session.json:
-        failed = next((step for step in report.steps if step.error is not None), None)
-        value = msgspec.to_builtins(report)
-        value |= {
-            "status": words.get(report.status, report.status),
-            "execution_id": report.run_id,
-            "error_code": failed.error if failed is not None and report.status != "completed" else None,
-            "remediation": commands[0] if commands else None,
-        }
-        if report.status == "failed":
-            session.refused([*notices, _failure(report, failed)], value)
-        else:
-            session.answer(value, problems=notices, next_=commands)
-    else:
-        session.say(["", *render.run_lines(report, session.style)])
-    return {"completed": FINE, "failed": FAILED, "waiting": WAITING, "stopped": 130}.get(report.status, FAILED)
-
-
-def _failure(report: RunReport, step: StepReport | None) -> Problem:
-    """What a failed run is refused with: the first step that did not get through."""
-    if step is None or step.error is None:
-        return Problem(code="F_STEP_FAILED", detail="The run ended with steps that did not pass.")
-    return Problem(code=step.error, detail=f"`{step.id}`: {step.evidence}", where=Place(step=step.id))
-
-
-def _watcher(session: Session, *, events: bool = False) -> Observer:
-    """Progress: one line a change to stderr for people; with `events`, the events themselves to stdout for robots."""
-    style = session.error_style
-
-    def watch(recorded: Recorded) -> None:
-        if session.json:
-            if events:
-                click.echo(msgspec.json.encode(to_wire(recorded)).decode())
-            return
-        event = recorded.event
-        match event:
-            case AttemptStarted():
-                again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-                text = f"▸ {event.step}{again}"
-            case AttemptEnded() if event.outcome.error is not None:
-                text = f"{style.bad('✗')} {event.step}: {render.visible(event.outcome.detail)} → {event.to.value}"
-            case AttemptEnded() if event.to.value == "passed":
-                text = f"{style.good('✓')} {event.step} ({render.duration(event.outcome.duration_ms)})"
-            case ContractHeld():
-                text = f"{style.good('✓')} {event.step}: contract held"
-            case ContractBroken() | ContractInconclusive():
-                verdict = f"contract {event.evidence.verdict.value}"
-                text = f"{style.bad('✗')} {event.step}: {verdict}, {event.evidence.detail} → {event.to.value}"
-            case DoubtFound():
-                text = f"{style.warn('?')} {event.step} is in doubt: {event.reason}"
-            case DoubtSettled():
-                text = f"{style.good('✓')} {event.step}: {event.reason}"
-            case _:
-                return
-        click.echo(f"  {text}", err=True)
-
-    return watch

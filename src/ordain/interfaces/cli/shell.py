@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import sys
+import termios
 import time
 import unicodedata
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -23,12 +24,14 @@ import click
 from ordain.app import App
 from ordain.assemble import open_workspace
 from ordain.core.approval import Channel, Principal
-from ordain.core.problem import Problem, Refused, refuse
+from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.interfaces import render, robot
 
 __all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "read_document"]
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
+
+_WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLAN_APPROVAL_MISSING")
 
 T = TypeVar("T")
 
@@ -78,7 +81,10 @@ class Session:
                 if asked or not self.app.stop():
                     task.cancel()
                 else:
-                    click.echo("stopping when what is under way has ended; once more to end it now", err=True)
+                    click.echo(
+                        "stopping when what is under way has ended; once more ends it now and leaves it in doubt",
+                        err=True,
+                    )
                 asked = True
 
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -123,6 +129,8 @@ class Session:
 
     def ask(self, question: str) -> str | None:
         """What a person types; None when they end the input or interrupt instead."""
+        # What was typed before the question was seen is no answer to it.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
         try:
             typed: str = click.prompt(question, default="", show_default=False)
         except click.Abort:
@@ -222,17 +230,19 @@ def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: 
         return body(session, *args, **options)
     except Refused as refused:
         session.refused(refused.problems)
-        waiting = all(problem.code == "E_APPROVAL_CHANNEL" for problem in refused.problems)
-        return WAITING if waiting else REFUSED
+        if any(problem.severity is Severity.FAILURE for problem in refused.problems):
+            return FAILED
+        return WAITING if all(problem.code in _WAITS_FOR_A_PERSON for problem in refused.problems) else REFUSED
     except KeyboardInterrupt:
-        click.echo("interrupted; nothing that was recorded is lost", err=True)
+        click.echo("interrupted; what was under way is looked at by: ordain resume", err=True)
         return INTERRUPTED
     except (click.exceptions.Exit, click.ClickException, SystemExit, BrokenPipeError):
         raise
     except Exception as error:
         import traceback
 
-        traceback.print_exc()
+        for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
+            click.echo(render.visible(line), err=True)
         detail = f"{type(error).__name__}: {error}"
         session.refused([Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))])
         return BUG

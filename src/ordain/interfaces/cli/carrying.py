@@ -1,0 +1,107 @@
+"""Carrying out a run in the foreground: progress while it goes on, the report and the exit status at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from ordain.core.event import (
+    AttemptEnded,
+    AttemptStarted,
+    ContractBroken,
+    ContractHeld,
+    ContractInconclusive,
+    DoubtFound,
+    DoubtSettled,
+    Recorded,
+    to_wire,
+)
+from ordain.core.problem import Place, Problem
+from ordain.core.report import Review, RunReport, StepReport
+from ordain.interfaces import render
+from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session
+from ordain.ports import Observer
+
+__all__ = ["approve_and_start", "carry_out", "watcher"]
+
+
+def approve_and_start(session: Session, review: Review) -> int:
+    """After a yes: approve what was shown and start the run it permits."""
+    return carry_out(session, session.app.approve_and_commit(review, session.by, watcher(session)))
+
+
+def carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = ()) -> int:
+    """Do a run's work, watch it, report, and turn how it ended into an exit status."""
+    report = session.run(work)
+    words = {"completed": "success", "failed": "failed", "waiting": "waiting", "stopped": "stopped"}
+    commands = [f"ordain answer {question.item}" for question in report.questions]
+    if report.status == "stopped":
+        commands.append(f"ordain resume {report.run_id}")
+    if session.json:
+        failed = next((step for step in report.steps if step.error is not None), None)
+        value = msgspec.to_builtins(report)
+        value |= {
+            "status": words.get(report.status, report.status),
+            "execution_id": report.run_id,
+            "error_code": failed.error if failed is not None and report.status != "completed" else None,
+            "remediation": commands[0] if commands else None,
+        }
+        if report.status == "failed":
+            session.refused([*notices, _failure(report, failed)], value)
+        else:
+            session.answer(value, problems=notices, next_=commands)
+    else:
+        session.say(["", *render.run_lines(report, session.style)])
+    return {"completed": FINE, "failed": FAILED, "waiting": WAITING, "stopped": 130}.get(report.status, FAILED)
+
+
+def _failure(report: RunReport, step: StepReport | None) -> Problem:
+    """What a failed run is refused with: the first step that did not get through."""
+    if step is None or step.error is None:
+        return Problem(code="F_STEP_FAILED", detail="The run ended with steps that did not pass.")
+    return Problem(code=step.error, detail=f"`{step.id}`: {step.evidence}", where=Place(step=step.id))
+
+
+def watcher(session: Session, *, events: bool = False) -> Observer:
+    """Progress: one line a change to stderr for people; with `events`, the events themselves to stdout for robots."""
+    style = session.error_style
+
+    def watch(recorded: Recorded) -> None:
+        if session.json:
+            if events:
+                click.echo(msgspec.json.encode(to_wire(recorded)).decode())
+            return
+        event = recorded.event
+        match event:
+            case AttemptStarted():
+                again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+                text = f"▸ {event.step}{again}"
+            case AttemptEnded() if event.outcome.error is not None:
+                text = f"{style.bad('✗')} {event.step}: {render.visible(event.outcome.detail)}{_then(recorded, event)}"
+            case AttemptEnded() if event.to.value == "passed":
+                text = f"{style.good('✓')} {event.step} ({render.duration(event.outcome.duration_ms)})"
+            case ContractHeld():
+                text = f"{style.good('✓')} {event.step}: contract held"
+            case ContractBroken() | ContractInconclusive():
+                verdict = f"contract {event.evidence.verdict.value}"
+                text = f"{style.bad('✗')} {event.step}: {verdict}, {event.evidence.detail}{_then(recorded, event)}"
+            case DoubtFound() if event.settle.value == "person":
+                text = f"{style.warn('?')} {event.step} is in doubt: {event.reason}"
+            case DoubtSettled():
+                text = f"{style.warn('↻')} {event.step}: {event.reason}"
+            case _:
+                return
+        click.echo(f"  {text}", err=True)
+
+    return watch
+
+
+def _then(recorded: Recorded, event: AttemptEnded | ContractBroken | ContractInconclusive) -> str:
+    """What follows a failure, in words."""
+    if event.to.value == "pending" and event.not_before is not None:
+        wait = event.not_before - recorded.at
+        return f"; again in {render.duration(wait)}" if wait else "; again"
+    return f" → {event.to.value}"
