@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from ordain.core.event import AttemptStarted
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
-from ordain.core.problem import Refused
+from ordain.core.problem import Refused, refuse
 from ordain.ports import Finished
 from tests.build import plan, step
 from tests.scenario import ROBOT, Scenario
@@ -465,6 +466,32 @@ def test_a_fenced_executor_cannot_write():
         life.run()
     assert codes(refused) == ["E_FENCED", "F_RUN_STOPPED"]
     assert life.world.effects == [], "b was never begun"
+
+
+@pytest.mark.parametrize("at", range(1, 5))
+def test_a_ledger_that_cannot_be_written_stops_the_run_and_nothing_goes_on(at):
+    """The disk is full at the n-th append: no effect without its intent, and the run can be resumed."""
+    life = Scenario(step("a"), step("b", tool="write_file", args={"path": "x", "content": "y"})).approve()
+    real, count = life.ledger.append, 0
+
+    async def full(now, *appends):
+        nonlocal count
+        count += 1
+        if count >= at:
+            raise refuse("E_LEDGER_IO", "no space left on device")
+        return await real(now, *appends)
+
+    life.ledger.append = full
+    with pytest.raises(Refused) as refused:
+        life.run()
+    started = [event.step for _, event in life.history() if isinstance(event, AttemptStarted)]
+    assert [name for name in ("a",) if name in life.world.effects and name not in started] == []
+    assert codes(refused) == (["E_LEDGER_IO"] if at == 1 else ["E_LEDGER_IO", "F_RUN_STOPPED"])
+    life.ledger.append = real
+    life.world.new_executor()
+    settle(life)
+    assert life.status() == "completed"
+    assert life.world.effects.count("a") == 1
 
 
 def test_the_lineage_commits_to_the_head_of_the_finished_run():
