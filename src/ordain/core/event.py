@@ -45,6 +45,7 @@ __all__ = [
     "RunOpened",
     "RunStarted",
     "Settlement",
+    "StepEvent",
     "StepState",
     "Verdict",
     "WorkspaceEvent",
@@ -297,10 +298,8 @@ class RunFinished(_Fact, frozen=True, tag="run_finished"):
 
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted
 LineageEvent = PlanPrepared | ApprovalGiven | RunStarted | RunEnded
-RunEvent = (
-    RunOpened
-    | ExecutorStarted
-    | AttemptStarted
+StepEvent = (
+    AttemptStarted
     | ContractSeen
     | AttemptEnded
     | ContractHeld
@@ -310,8 +309,8 @@ RunEvent = (
     | DoubtSettled
     | DoubtReferred
     | DecisionGiven
-    | RunFinished
 )
+RunEvent = RunOpened | ExecutorStarted | StepEvent | RunFinished
 Event = WorkspaceEvent | LineageEvent | RunEvent
 
 

@@ -33,6 +33,7 @@ from ordain.core.event import (
     RunFinished,
     RunOpened,
     Settlement,
+    StepEvent,
     StepState,
 )
 from ordain.core.graph import dependents
@@ -200,37 +201,10 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
             state.epoch = event.epoch
         case RunFinished():
             _finish(state, event, at)
-        case (
-            AttemptStarted()
-            | ContractSeen()
-            | AttemptEnded()
-            | ContractHeld()
-            | ContractBroken()
-            | ContractInconclusive()
-            | DoubtFound()
-            | DoubtSettled()
-            | DoubtReferred()
-            | DecisionGiven()
-        ):
-            _apply_to_step(state, event, at)
         case _:
-            assert_never(event)
+            _apply_to_step(state, event, at)
     state.size += 1
     return state
-
-
-StepEvent = (
-    AttemptStarted
-    | ContractSeen
-    | AttemptEnded
-    | ContractHeld
-    | ContractBroken
-    | ContractInconclusive
-    | DoubtFound
-    | DoubtSettled
-    | DoubtReferred
-    | DecisionGiven
-)
 
 
 def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
