@@ -18,6 +18,7 @@ from ordain.core.lint.facts import Facts
 from ordain.core.lint.rules import lint
 from ordain.core.model import Plan
 from ordain.core.problem import Severity
+from ordain.core.settings import Settings
 from ordain.documents.reading import read
 
 __all__ = ["measure"]
@@ -29,7 +30,7 @@ async def measure(size: Size) -> list[Line]:
     count, rounds = size.pick(10_000, 2000), size.pick(5, 3)
     workspace = DirectoryWorkspace(size.directory, 0)
     markdown, plan = _made(count)
-    facts = workspace.facts(plan, DEFINITIONS, None)
+    facts = workspace.facts(plan, DEFINITIONS, Settings(), None)
     wrong = [problem for problem in lint(plan, facts) if problem.severity is not Severity.WARNING]
     if wrong:
         raise RuntimeError(f"the generated document has errors: {wrong[0]}")
@@ -41,7 +42,7 @@ async def measure(size: Size) -> list[Line]:
         ("  of that, reading", lambda: read(markdown), None),
         ("  linting", lambda: lint(plan, facts), None),
         ("  the digest", lambda: plan_id(plan), None),
-        ("and looking at the surroundings", lambda: workspace.facts(plan, DEFINITIONS, None), None),
+        ("and looking at the surroundings", lambda: workspace.facts(plan, DEFINITIONS, Settings(), None), None),
     ]
     lines = []
     for label, work, target in parts:

@@ -14,7 +14,7 @@ from bench.plans import chain_plan
 from ordain.adapters.bash import BashShell
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core.approval import Channel, Principal
+from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.event import PlanPrepared, RunOpened
 from ordain.core.model import Plan
@@ -65,7 +65,11 @@ class Bench:
             expires_at=Instant(now + 60_000),
         )
         opened = RunOpened(
-            run_id=run_id, plan_id=identity, lineage=lineage, workspace_id="WS-BENCH", limits=limits(Settings())
+            run_id=run_id,
+            plan_id=identity,
+            lineage=lineage,
+            workspace=WorkspaceIdentity(id="WS-BENCH", path="/bench", device=1, inode=1),
+            limits=limits(Settings()),
         )
         recorded = await self.ledger.append(
             now,

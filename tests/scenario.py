@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 from ordain.adapters.memory import (
     CountingIds,
@@ -35,8 +36,9 @@ from ordain.core.event import (
 )
 from ordain.core.model import Plan, Step
 from ordain.core.report import RunReport
-from ordain.core.state import replay
+from ordain.core.state import RunState, replay
 from ordain.core.value import Instant, PlanId, RunId
+from ordain.engine import Engine
 from ordain.ports import Append, Command, Finished
 from ordain.records import Records
 from tests.build import plan as build_plan
@@ -183,10 +185,20 @@ class Scenario:
 
     def _execute(self, work: Callable[[], Any]) -> Scenario:
         self.crashed = False
+        live: list[RunState] = []
+        carry_out = Engine.carry_out
+
+        async def watched(engine: Engine, pid: int, boot_id: str) -> RunState:
+            live.append(await carry_out(engine, pid, boot_id))
+            return live[-1]
+
         try:
-            self.report = asyncio.run(asyncio.wait_for(work(), 30))
+            with patch.object(Engine, "carry_out", watched):
+                self.report = asyncio.run(asyncio.wait_for(work(), 30))
         except Crash:
             self.crashed = True
+        for state in live:
+            assert state == replay(self.plan, self.history()), "what the engine believed is not what the ledger says"
         self.world.new_executor()
         self.app = self._app()
         self.check_invariants()
@@ -224,8 +236,7 @@ class Scenario:
         recorded = self.ledger.read(f"run/{run_id}")  # reading verifies the chain
         assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
         history = self.history()
-        state = replay(self.plan, history)
-        assert state == replay(self.plan, history)
+        replay(self.plan, history)  # every event fits the table
         check_evidence(self.plan, [event for _, event in history])
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from ordain.core.action import CallTool, Task
 from ordain.core.approval import (
     Approval,
     Base,
@@ -40,13 +41,13 @@ from ordain.core.policy import Ruling, planned_effects, rule, unknown_names
 from ordain.core.problem import Place, Problem, Refused, Severity, refuse
 from ordain.core.report import Approved, LintReport, PlanLine, Prepared, Review, RunReport, run_report
 from ordain.core.settings import Settings, limits
-from ordain.core.tool import SHELL, definition_digest, definition_of
+from ordain.core.tool import SHELL, ToolDefinition, definition_digest, definition_of
 from ordain.core.value import Instant, RunId
 from ordain.documents.configuration import read_settings
 from ordain.documents.document import Document
 from ordain.documents.reading import read
 from ordain.ports import Append, Clock, Ids, Ledger, Observer, Shell, Toolbox, Workspace, WriterLock
-from ordain.records import WORKSPACE_STREAM, Records, lineage_id, stored_plan
+from ordain.records import WORKSPACE_STREAM, Records, first_lineage, lineage_id, stored_plan
 
 __all__ = ["App"]
 
@@ -61,6 +62,7 @@ class App:
         self,
         *,
         open_ledger: Callable[[], Ledger],
+        has_ledger: Callable[[], bool] = lambda: True,
         workspace: Workspace,
         shell: Shell,
         toolbox: Toolbox,
@@ -70,12 +72,16 @@ class App:
         pid: int,
         boot_id: str,
     ) -> None:
-        self._open_ledger = open_ledger
+        self._open_ledger, self._ledger_exists = open_ledger, has_ledger
         self._opened: Ledger | None = None
         self._workspace, self._shell, self._toolbox = workspace, shell, toolbox
         self._clock, self._ids, self._lock = clock, ids, lock
         self._pid, self._boot_id = pid, boot_id
         self._stop: Callable[[], None] | None = None
+
+    def _has_ledger(self) -> bool:
+        """Whether anything was ever recorded here; asking must not make a ledger."""
+        return self._opened is not None or self._ledger_exists()
 
     @property
     def _ledger(self) -> Ledger:
@@ -130,7 +136,7 @@ class App:
             lineage=lineage,
             status=state.status(now),
             document=state.prepared.document if state.prepared else None,
-            notices=self._drift(state),
+            notices=(*self._drift(state), *self.settings()[2]),
             run=self._report(run_id) if run_id is not None else None,
         )
 
@@ -140,18 +146,20 @@ class App:
 
     def plans(self) -> tuple[PlanLine, ...]:
         """Every plan of the workspace, oldest first, with its newest run while that is not finished."""
-        now = self._clock.now()
+        now, settings = self._clock.now(), self.settings()[0]
         lines = []
         for stream in self._records.lineages():
             state = self._records.lineage(stream)
             plan = stored_plan(state)
             run = self._report(state.open_run) if state.open_run is not None else None
+            requires_approval = self._rule(plan, settings).requires_approval
             lines.append(
                 PlanLine(
                     lineage=lineage_id(stream),
                     plan_id=state.plan_id,
                     title=plan.title,
                     status=run.status if run is not None else state.status(now),
+                    requires_approval=requires_approval,
                     last_run=next(reversed(state.runs), None),
                     run=run,
                 )
@@ -165,25 +173,33 @@ class App:
         return self._records.lineage_events(self._records.find_plan(ref))
 
     def settings(self) -> tuple[Settings, str, tuple[Problem, ...]]:
-        """The settings in force, the digest they are bound by, and a notice when a configuration waits for trust."""
+        """The settings in force, the digest they are bound by, and a notice when the file says something else.
+
+        What a person trusted last is in force, from the ledger: an agent can edit or delete the file, and neither may
+        loosen anything. While the file says something else, nothing beyond the defaults is allowed unasked either, for
+        a person may have edited it to tighten it.
+        """
+        trusted = self._records.trusted_configuration() if self._has_ledger() else None
         text = self._workspace.configuration()
-        if text is None:
-            return Settings(), "defaults", ()
-        settings, problems = read_settings(text)
-        if not problems and settings == Settings():
-            return settings, "defaults", ()
-        digest = _sha256(text)
-        if digest != self._records.trusted_digest():
-            notice = Problem(
-                code="W_CONFIG_UNTRUSTED",
-                detail="ordain.toml is not trusted as it stands, so the defaults apply.",
-                hints=("An agent can edit that file; it counts once a person has read it.",),
-                command="ordain trust",
-            )
-            return Settings(), "defaults", (notice, *problems)
-        if problems:
-            raise Refused(problems)
-        return settings, digest, ()
+        if trusted is None:
+            settings, digest, in_force = Settings(), "defaults", "the defaults apply"
+            differs = text is not None and read_settings(text) != (Settings(), ())
+        else:
+            settings, problems = read_settings(trusted.text.encode())
+            if problems:
+                raise Refused(problems)
+            digest, in_force = trusted.digest, "the one trusted last applies, and allows nothing beyond the defaults"
+            differs = text is None or _sha256(text) != trusted.digest
+        if not differs:
+            return settings, digest, ()
+        allowed = tuple(name for name in settings.allow if name in Settings().allow)
+        notice = Problem(
+            code="W_CONFIG_UNTRUSTED",
+            detail=f"ordain.toml is {'gone' if text is None else 'not trusted as it stands'}, so {in_force}.",
+            hints=("An agent can edit that file; it counts once a person has read it.",),
+            command="ordain trust" if text is not None else "ordain init",
+        )
+        return msgspec.structs.replace(settings, allow=allowed), f"{digest}, narrowed", (notice,)
 
     def configuration(self) -> tuple[bytes, str]:
         """The content of `ordain.toml` and its digest, for a person to read before trusting it; raises Refused when
@@ -208,7 +224,8 @@ class App:
     async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
         """The same for a plan made by code."""
         workspace = await self._identity()
-        problems = lint(plan, self._workspace.facts(plan, self._toolbox.definitions(), workspace.id))
+        settings, _, _ = self.settings()
+        problems = lint(plan, self._workspace.facts(plan, self._toolbox.definitions(), settings, workspace.id))
         _plan_or_refuse(Document(plan=plan, problems=()), problems)
         return await self._prepare(plan, by, None, None, problems)
 
@@ -223,7 +240,8 @@ class App:
             raise Refused(ruling.denied)
         await self._identity()
         identity, now = plan_id(plan), self._clock.now()
-        stream = self._records.lineage_of(identity) or "lineage/" + self._ids.mint("PLAN-")
+        # Named after its first plan, so that two who prepare the same plan at once prepare the same lineage.
+        stream = self._records.lineage_of(identity) or first_lineage(identity)
         expires_at = Instant(now + settings.propose_ttl_ms)
         prepared = PlanPrepared(
             plan_id=identity,
@@ -297,11 +315,13 @@ class App:
     async def trust(self, shown: str, by: Principal) -> None:
         """Make the configuration count whose digest was shown to the person, if it is still what is there."""
         persons_only("trust a configuration", by, "ordain trust")
-        _, digest = self.configuration()
+        text, digest = self.configuration()
         if digest != shown:
             raise refuse("E_CONFIG", "ordain.toml was changed while it was being read.", command="ordain trust")
         await self._identity()
-        await self._records.note(WORKSPACE_STREAM, ConfigTrusted(digest=digest, by=by), self._clock.now())
+        await self._records.note(
+            WORKSPACE_STREAM, ConfigTrusted(digest=digest, text=text.decode(), by=by), self._clock.now()
+        )
 
     # --- Running ---------------------------------------------------------------------------------------------------
 
@@ -350,7 +370,7 @@ class App:
                 run_id=run_id,
                 plan_id=state.plan_id,
                 lineage=stream,
-                workspace_id=(await self._identity()).id,
+                workspace=await self._identity(),
                 limits=limits(settings),
             )
             await self._ledger.append(
@@ -364,9 +384,15 @@ class App:
         """Go on with a run that stopped: the one named, or the only one that has not ended."""
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
         with self._lock.hold(run_id):
-            report = self._report(run_id)
-            if report.status in ("completed", "failed"):
-                raise refuse("E_RUN_ENDED", f"{run_id} has ended ({report.status}); there is nothing to go on with.")
+            state, _, _ = self._records.run(run_id)
+            if state.finished:
+                raise refuse("E_RUN_ENDED", f"{run_id} has ended ({state.status}); there is nothing to go on with.")
+            if state.workspace_identity != await self._identity():
+                raise refuse(
+                    "E_PLAN_WORKSPACE",
+                    f"{run_id} was begun in another directory than the one that is here now.",
+                    f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
+                )
             return await self._carry_out(run_id, observers)
 
     async def answer(self, item: str, word: str, by: Principal) -> RunReport:
@@ -380,11 +406,12 @@ class App:
             asked = {question.step: question for question in questions(state)}
             question = next((q for q in asked.values() if q.step == step or (not step and len(asked) == 1)), None)
             if question is None:
-                open_items = [q.item for q in asked.values()] or ["nothing"]
+                open_items = [q.item for q in asked.values()]
+                about = f"{run_id} asks nothing about `{step}`." if step else f"Which of its steps does {run_id} mean?"
                 raise refuse(
                     "E_ANSWER_ITEM",
-                    f"{run_id} asks nothing about `{step}`." if step else f"{run_id} asks about several steps.",
-                    "It asks about: " + ", ".join(open_items) + ".",
+                    about if asked else f"{run_id} asks nothing now.",
+                    *(["It asks about: " + ", ".join(open_items) + "."] if asked else []),
                     command="ordain status",
                 )
             event = decided(state, question, word, by)
@@ -494,10 +521,13 @@ class App:
         document = read(data, file)
         if document.plan is None:
             return document, document.problems
-        # The ledger is looked at only for a plan that names its workspace: linting must not need a state directory.
-        workspace_id = self._records.workspace_id() if document.plan.workspace_id is not None else None
-        facts = self._workspace.facts(document.plan, self._toolbox.definitions(), workspace_id)
-        return document, (*document.problems, *_placed(lint(document.plan, facts), document, file))
+        # The ledger is looked at only for a plan that names its workspace, or agents or tools that only a trusted
+        # configuration can have: linting must not need a state directory.
+        plan, tools = document.plan, self._toolbox.definitions()
+        workspace_id = self._records.workspace_id() if plan.workspace_id is not None else None
+        settings = self.settings()[0] if _names_others(plan, tools) else Settings()
+        facts = self._workspace.facts(plan, tools, settings, workspace_id)
+        return document, (*document.problems, *_placed(lint(plan, facts), document, file))
 
     def _rule(self, plan: Plan, settings: Settings) -> Ruling:
         return rule(plan, self._toolbox.definitions(), settings)
@@ -555,6 +585,14 @@ def _plan_or_refuse(document: Document, problems: Sequence[Problem]) -> Plan:
     if document.plan is None or any(problem.severity is not Severity.WARNING for problem in problems):
         raise Refused(problems)
     return document.plan
+
+
+def _names_others(plan: Plan, tools: Mapping[str, ToolDefinition]) -> bool:
+    """Whether a plan has tasks for agents, or calls of tools that are not built in."""
+    return any(
+        isinstance(step.action, Task) or (isinstance(step.action, CallTool) and step.action.tool not in tools)
+        for step in all_steps(plan)
+    )
 
 
 def _placed(problems: Sequence[Problem], document: Document, file: str | None) -> Iterator[Problem]:

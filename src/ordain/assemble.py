@@ -9,12 +9,16 @@ from ordain.adapters.bash import BashShell
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
 from ordain.adapters.file_tools import FileTools
-from ordain.adapters.state_directory import state_directory, workspace_directory
+from ordain.adapters.state_directory import shelf_path, state_directory, state_path, workspace_directory
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.app import TIER, App
+from ordain.core.problem import Refused
 from ordain.ports import Ledger
+from ordain.records import Records
 
 __all__ = ["open_workspace"]
+
+LEDGER = "ledger.db"
 
 
 def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) -> App:
@@ -22,7 +26,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
 
     Nothing is written until a verb has something to record.
     """
-    workspace = real_directory(Path(start)) if exact else find_workspace(Path(start))
+    workspace = real_directory(Path(start)) if exact else _governed(find_workspace(Path(start)))
 
     def shelf() -> Path:
         return workspace_directory(state_directory(os.environ, workspace), workspace)
@@ -30,10 +34,14 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
     def open_ledger() -> Ledger:
         from ordain.adapters.sqlite_ledger import SqliteLedger  # apsw is not needed for linting
 
-        return SqliteLedger.open(shelf() / "ledger.db")
+        return SqliteLedger.open(shelf() / LEDGER)
+
+    def has_ledger() -> bool:
+        return _ledger_of(workspace) is not None
 
     return App(
         open_ledger=open_ledger,
+        has_ledger=has_ledger,
         workspace=DirectoryWorkspace(workspace, TIER),
         shell=BashShell(workspace),
         toolbox=FileTools(workspace),
@@ -43,6 +51,28 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         pid=os.getpid(),
         boot_id=_boot_id(),
     )
+
+
+def _governed(nearest: Path) -> Path:
+    """The workspace that `nearest` belongs to: a directory above it where a person trusted a configuration keeps ruling
+    it. Otherwise an agent could leave a policy behind by making a directory look like a workspace of its own."""
+    for above in reversed(nearest.parents):
+        path = _ledger_of(above)
+        if path is not None:
+            from ordain.adapters.sqlite_ledger import SqliteLedger
+
+            if Records(SqliteLedger.open(path)).trusted_configuration() is not None:
+                return above
+    return nearest
+
+
+def _ledger_of(workspace: Path) -> Path | None:
+    """The ledger of a directory, if it has one; looking makes nothing."""
+    try:
+        path = shelf_path(state_path(os.environ), workspace) / LEDGER
+    except Refused:  # nobody said where state is kept, so there is none
+        return None
+    return path if path.exists() else None
 
 
 def _boot_id() -> str:

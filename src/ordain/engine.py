@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
-
-import msgspec
 
 from ordain.core import chain
 from ordain.core.action import CallTool, RunCommand
@@ -45,13 +44,14 @@ from ordain.core.schedule import (
     Wake,
     decide,
     doubt,
+    effect_class,
     ended,
     judged,
     looks_first,
     settled,
 )
 from ordain.core.state import RunState, apply
-from ordain.core.tool import action_kind
+from ordain.core.tool import EffectClass, action_kind
 from ordain.core.value import Instant, StepId
 from ordain.ports import Append, Clock, Command, Ledger, Observer, Shell, Toolbox, ToolResult
 from ordain.verify import signal_name, verify
@@ -106,7 +106,9 @@ class Engine:
         try:
             self._take_over(pid, boot_id)
             while True:
-                effects = () if self._stopping else decide(self._state, self._now)
+                effects = decide(self._state, self._now)
+                if self._stopping:  # begin nothing more, but end what has come to its end
+                    effects = tuple(effect for effect in effects if isinstance(effect, End | Stop))
                 begin = [effect for effect in effects if self._is_new(effect)]
                 self._intend(begin)
                 await self._flush()
@@ -130,7 +132,7 @@ class Engine:
 
     def _take_over(self, pid: int, boot_id: str) -> None:
         """Claim the run, kill what a dead executor left running, and face every step that was begun and not ended."""
-        self._shell.sweep(f"{self._state.run_id}/")
+        self._shell.sweep(f"{self._state.workspace_identity.id}/")
         self._fold(ExecutorStarted(epoch=self._state.epoch + 1, pid=pid, boot_id=boot_id))
         for step_id in list(self._state.active):
             if self._state.steps[step_id].state is not StepState.RUNNING:
@@ -167,8 +169,8 @@ class Engine:
                 case Start(step=step_id):
                     attempt = self._state.steps[step_id].attempts + 1
                     self._fold(AttemptStarted(step=step_id, attempt=attempt, key=self._key(step_id)))
-                case End(status=status):
-                    self._fold(RunFinished(status=status))
+                case End(status=status, reason=reason):
+                    self._fold(RunFinished(status=status, reason=reason))
                 case _:
                     pass
 
@@ -204,21 +206,25 @@ class Engine:
     async def _append(self, append: Append) -> tuple[Recorded, ...]:
         """Append a batch; the one that finishes the run carries the lineage's commitment to this chain's head."""
         last = append.events[-1]
-        if not isinstance(last, RunFinished):
-            return await self._ledger.append(self._now, append)
-        head = bytes.fromhex(self._head)
-        for seq, event in enumerate(append.events, start=append.expected + 1):
-            head = chain.extend(head, chain.encode(self._stream, seq, self._now, event))
-        committed = RunEnded(run_id=self._state.run_id, status=last.status, head=head.hex())
-        lineage = self._state.lineage
+        lineage, ending = self._state.lineage, None
+        if isinstance(last, RunFinished):
+            head = bytes.fromhex(self._head)
+            for seq, event in enumerate(append.events, start=append.expected + 1):
+                head = chain.extend(head, chain.encode(self._stream, seq, self._now, event))
+            ending = RunEnded(run_id=self._state.run_id, status=last.status, head=head.hex())
         while True:
-            size = len(self._ledger.read(lineage))
+            size = len(self._ledger.read(lineage)) if ending is not None else 0
+            also = (Append(stream=lineage, expected=size, events=(ending,)),) if ending is not None else ()
             try:
-                ending = Append(stream=lineage, expected=size, events=(committed,))
-                return await self._ledger.append(self._now, append, ending)
+                return await self._ledger.append(self._now, append, *also)
             except Refused as refused:
+                code = refused.problems[0].code
+                # Another process holds the file: the one error after which trying again is safe, and nothing is lost
+                # by waiting.
+                if code == "E_LEDGER_BUSY":
+                    continue
                 # Somebody prepared or approved this plan again just now: only the lineage moved on, so try again.
-                if refused.problems[0].code != "E_LEDGER_CONFLICT" or len(self._ledger.read(lineage)) == size:
+                if code != "E_LEDGER_CONFLICT" or not also or len(self._ledger.read(lineage)) == size:
                     raise
 
     # --- Performing ----------------------------------------------------------------------------------------------
@@ -258,8 +264,8 @@ class Engine:
         stopped = False
         try:
             if looks_first(step, self._tools):
-                seen = await self._contract(step_id)
-                await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen))
+                seen, operand = await self._contract(step_id), await self._operand(step_id)
+                await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand))
             outcome = await self._effect(step_id)
         except asyncio.CancelledError:
             if self._state.aborted_by is None:
@@ -305,8 +311,14 @@ class Engine:
                         result = await self._toolbox.call(tool, literal(args), key)
                 except TimeoutError:
                     result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
-                text = result.value if isinstance(result.value, str) else msgspec.json.encode(result.value).decode()
-                data = text.encode()
+                except Exception as error:
+                    # A bug in a tool. Where it does no harm to call it again, the step fails; else it stays in doubt.
+                    if effect_class(step, self._tools) not in (EffectClass.READS, EffectClass.REPEATABLE):
+                        raise
+                    result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
+                text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+                data = text.encode("utf-8", "replace")
+                text = data.decode()
                 return Outcome(
                     duration_ms=self._clock.now() - started,
                     error=result.error,
@@ -327,8 +339,8 @@ class Engine:
         return lambda now: judged(self._state, step_id, evidence, now)
 
     async def _settle(self, step_id: StepId) -> Report:
-        evidence = await self._contract(step_id)
-        return lambda now: settled(self._state, step_id, evidence)
+        evidence, operand = await self._contract(step_id), await self._operand(step_id)
+        return lambda now: settled(self._state, step_id, evidence, operand)
 
     async def _contract(self, step_id: StepId) -> Evidence:
         """Run a step's contract; only a step that has one gets here."""
@@ -338,15 +350,25 @@ class Engine:
         timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
         return await verify(contract, timeout_ms, shell=self._shell, limits=limits, mark=self._mark(step_id))
 
+    async def _operand(self, step_id: StepId) -> str | None:
+        """What the step's tool changes, as it is now."""
+        action = self._state.step(step_id).action
+        if not isinstance(action, CallTool):
+            return None
+        return await self._toolbox.operand(action.tool, literal(action.args))
+
     def _key(self, step_id: StepId) -> str:
         """The step's idempotency key: written with the intent, handed to what performs it."""
         if step_id not in self._keys:
             state = self._state
-            self._keys[step_id] = step_key(state.workspace_id, state.run_id, step_id, state.step(step_id).action)
+            self._keys[step_id] = step_key(
+                state.workspace_identity.id, state.run_id, step_id, state.step(step_id).action
+            )
         return self._keys[step_id]
 
     def _mark(self, step_id: StepId) -> str:
-        return f"{self._state.run_id}/{step_id}/{self._state.steps[step_id].attempts}"
+        state = self._state
+        return f"{state.workspace_identity.id}/{state.run_id}/{step_id}/{state.steps[step_id].attempts}"
 
     async def _record(self, event: RunEvent) -> None:
         """From inside a task: have the loop record this event, and go on only when it is durable."""

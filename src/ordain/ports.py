@@ -14,6 +14,7 @@ import msgspec
 from ordain.core.event import Event, Recorded
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
+from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant
 
@@ -133,6 +134,10 @@ class Toolbox(Protocol):
         """
         ...
 
+    async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
+        """A digest of what this call would change, as it is now; None where that cannot be told."""
+        ...
+
 
 class Clock(Protocol):
     """Time, and waiting for it."""
@@ -165,7 +170,9 @@ class Workspace(Protocol):
         """The content of a document by the path it was prepared from, if it can still be read."""
         ...
 
-    def facts(self, plan: Plan, tools: Mapping[str, ToolDefinition], workspace_id: str | None) -> Facts:
+    def facts(
+        self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
+    ) -> Facts:
         """What lint wants to know about the surroundings of this plan. Changes nothing."""
         ...
 

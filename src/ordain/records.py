@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 
-from ordain.core.canonical import plan_from_bytes, plan_id
+import msgspec
+
+from ordain.core.canonical import plan_from_bytes, plan_id, short_id
 from ordain.core.event import (
     ConfigTrusted,
     Event,
@@ -22,7 +25,7 @@ from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.ports import Append, Ledger
 
-__all__ = ["WORKSPACE_STREAM", "Records", "lineage_id", "stored_plan"]
+__all__ = ["WORKSPACE_STREAM", "Records", "first_lineage", "lineage_id", "stored_plan"]
 
 WORKSPACE_STREAM = "workspace"
 
@@ -126,13 +129,10 @@ class Records:
                 return recorded.event.workspace.id
         return None
 
-    def trusted_digest(self) -> str | None:
-        """The digest of the configuration a person trusted last."""
-        trusted = None
-        for recorded in self._ledger.read(WORKSPACE_STREAM):
-            if isinstance(recorded.event, ConfigTrusted):
-                trusted = recorded.event.digest
-        return trusted
+    def trusted_configuration(self) -> ConfigTrusted | None:
+        """The configuration a person trusted last."""
+        events = [recorded.event for recorded in self._ledger.read(WORKSPACE_STREAM)]
+        return next((event for event in reversed(events) if isinstance(event, ConfigTrusted)), None)
 
     # --- Writing ---------------------------------------------------------------------------------------------------
 
@@ -154,10 +154,23 @@ def stored_plan(state: PlanState, identity: PlanId | None = None) -> Plan:
     Raises Refused with E_PLAN_HASH_MISMATCH when the stored bytes do not have the digest they were stored under.
     """
     wanted = identity or state.plan_id
-    plan = plan_from_bytes(state.revisions[wanted])
+    try:
+        plan = plan_from_bytes(state.revisions[wanted])
+    except msgspec.DecodeError as error:
+        raise refuse(
+            "E_LEDGER_VERSION",
+            f"The plan {short_id(wanted)} has something that this version does not know: {error}.",
+            "It was prepared by a newer version; use that one.",
+        ) from error
     if plan_id(plan) != wanted:
         raise refuse("E_PLAN_HASH_MISMATCH", "The stored plan does not have the digest it was stored under.")
     return plan
+
+
+def first_lineage(identity: PlanId) -> str:
+    """The stream of the lineage that begins with this plan."""
+    digest = bytes.fromhex(identity.removeprefix("plan:"))
+    return "lineage/PLAN-" + base64.b32encode(digest[:10]).decode()
 
 
 def lineage_id(stream: str) -> str:

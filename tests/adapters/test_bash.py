@@ -138,6 +138,21 @@ def test_commands_run_at_once_and_do_not_kill_each_others_processes(shell):
     assert (slow.output_tail, fast.output_tail) == ("slow\n", "fast\n")
 
 
+def test_children_of_the_host_process_are_left_alone(shell):
+    import subprocess
+
+    host, ended = subprocess.Popen(["sleep", "300"]), subprocess.Popen(["sh", "-c", "exit 7"])
+    try:
+        wait_for(lambda: not _alive(ended.pid))
+        for _ in range(3):
+            assert run(shell, "true").exit_code == 0
+        assert host.poll() is None
+        assert ended.wait() == 7
+    finally:
+        host.kill()
+        host.wait()
+
+
 def test_sweep_kills_what_a_dead_executor_left_and_nothing_else(shell):
     import subprocess
 

@@ -114,6 +114,31 @@ def test_a_link_swapped_in_during_the_call_is_not_followed(workspace):
     assert os.listdir(outside) == []
 
 
+def test_names_that_are_not_utf_8_are_listed_and_can_be_stored(workspace):
+    import json
+
+    Path(os.fsdecode(os.fsencode(workspace) + b"/caf\xe9")).write_text("")
+    names = call(workspace, "list_files").value
+    assert names == ["caf\\xe9"]
+    json.dumps(names).encode()
+
+
+def test_long_names_are_fine(workspace):
+    assert call(workspace, "write_file", path="漢" * 80, content="x").error is None
+
+
+def test_what_a_call_would_change_has_a_digest(workspace):
+    def operand(path):
+        return asyncio.run(FileTools(workspace).operand("edit_file", {"path": path}))
+
+    assert operand("none") == "absent"
+    (workspace / "a").write_text("1")
+    first = operand("a")
+    (workspace / "a").write_text("2")
+    assert first != operand("a") and operand("a") == operand("a")
+    assert operand("../outside.txt") is None
+
+
 def test_special_files_are_refused_without_waiting(workspace):
     os.mkfifo(workspace / "pipe")
     assert call(workspace, "read_file", path="pipe").error == "F_STEP_FAILED"

@@ -1,23 +1,38 @@
 """The directory, the state directory, and what the probe finds out."""
 
 import os
+import subprocess
+import sys
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
 
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.adapters.state_directory import state_directory, workspace_directory
+from ordain.core.action import Task
+from ordain.core.lint.rules import lint
+from ordain.core.model import ForEach
 from ordain.core.problem import Refused
+from ordain.core.settings import Settings
 from tests.build import plan, step
+from tests.plans import plans
 
 
-def facts(tmp_path, *steps):
-    return DirectoryWorkspace(tmp_path, 0).facts(plan(*steps), DEFINITIONS, None)
+def facts(tmp_path, *steps, **fields):
+    return DirectoryWorkspace(tmp_path, 0).facts(plan(*steps, **fields), DEFINITIONS, Settings(), None)
+
+
+def codes(tmp_path, *steps, **fields):
+    return [problem.code for problem in lint(plan(*steps, **fields), facts(tmp_path, *steps, **fields))]
 
 
 @pytest.mark.parametrize("text", ["echo 'a", "if true; then", "fi", "a && ", "for x in a b", "$(", "case x in", "}"])
 def test_what_bash_cannot_parse_is_found_without_running_it(tmp_path, text):
     assert text in facts(tmp_path, step("a", run=text)).shell_faults
+    assert codes(tmp_path, step("a", run=text)) == ["E_COMMAND_SYNTAX"]
+    assert codes(tmp_path, step("a", run="make", contract=text)) == ["E_CONTRACT_SYNTAX"]
 
 
 @pytest.mark.parametrize(
@@ -28,20 +43,77 @@ def test_what_bash_can_parse_is_no_fault_and_is_not_run(tmp_path, text):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_missing_program_is_named(tmp_path):
+def test_missing_programs_are_named(tmp_path):
+    (tmp_path / "run.sh").write_text("")
+    (tmp_path / "run.sh").chmod(0o755)
     found = facts(
         tmp_path,
         step("a", contract="no-such-program-x -q"),
-        step("b", contract="FOO=1 no-such-program-y"),
+        step("b", contract="FOO=1 no-such-program-y | timeout 5 no-such-program-z"),
         step("c", contract="test -f x"),
         step("d", contract="sh -c true"),
-        step("e", contract="./made-later.sh"),
+        step("e", contract="./made-later.sh && ./run.sh"),
         step("f", contract="$PROGRAM x"),
+        step("g", run="no-such-program-in-a-command"),
     )
     assert found.missing_programs == {
-        "no-such-program-x -q": "no-such-program-x",
-        "FOO=1 no-such-program-y": "no-such-program-y",
+        "no-such-program-x",
+        "no-such-program-y",
+        "no-such-program-z",
+        "./made-later.sh",
     }
+
+
+def test_missing_files_are_named(tmp_path):
+    (tmp_path / "here.txt").write_text("")
+    reads = ("file:here.txt", "file:gone.txt", "file:src/**", "file:../out", "topic:x")
+    found = facts(
+        tmp_path,
+        step("a", tool="read_file", args={"path": "here.txt"}),
+        step("b", tool="read_file", args={"path": "not-here.txt"}),
+        step("c", tool="read_file", args={"path": "${a.output}"}),
+        step("d", tool="write_file", args={"path": "new.txt", "content": ""}),
+        replace(step("e"), action=Task(task="x", reads=reads)),
+    )
+    assert found.missing_files == {"not-here.txt", "gone.txt"}
+
+
+def test_expressions_are_checked_with_the_names_they_have(tmp_path):
+    each = ForEach(source="${a.output}", max=5)
+    found = facts(
+        tmp_path,
+        replace(step("a"), when="item == 1"),
+        replace(step("b"), when="item == 1", for_each=each),
+        replace(step("c"), when="1 + 1"),
+    )
+    assert {expression for expression, names in found.expression_faults} == {"item == 1", "1 + 1"}
+    assert all("item" not in names for _, names in found.expression_faults)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "x" * 5000, "x/" * 3000])
+def test_names_that_no_file_can_have_are_looked_for_without_an_exception(tmp_path, name):
+    reading = replace(step("b"), action=Task(task="x", reads=(f"file:{name}",)))
+    found = facts(tmp_path, step("a", run=f"'{name}' | x", contract=f"'{name}' | x"), reading)
+    assert found.missing_files <= {name}
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(made=plans())
+def test_any_plan_gives_problems_and_never_an_exception(tmp_path, made):
+    found = lint(made, DirectoryWorkspace(tmp_path, 0).facts(made, DEFINITIONS, Settings(), None))
+    assert all(problem.detail.endswith(".") for problem in found)
+
+
+def test_a_plan_without_expressions_loads_no_expression_language():
+    code = (
+        "import sys; from pathlib import Path; from tests.build import plan, step;"
+        "from ordain.adapters.directory import DirectoryWorkspace; from ordain.core.settings import Settings;"
+        "made = plan(step('a', run='make', contract='test -s x'));"
+        "DirectoryWorkspace(Path('.'), 0).facts(made, {}, Settings(), None);"
+        "print([name for name in ('cel_expr_python', 'tree_sitter') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_workspace_is_the_nearest_marked_directory(tmp_path):

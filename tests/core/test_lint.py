@@ -1,22 +1,108 @@
-"""The rules, each by the plan that breaks it; and that a good plan breaks none."""
+"""The rules, each by the plan that breaks it; and that a good plan breaks none. Grow the tables; never shrink them."""
 
+import time
+
+import msgspec
 import pytest
+from msgspec.structs import force_setattr, replace
 
+from ordain.adapters.cel import Cel
 from ordain.adapters.file_tools import DEFINITIONS
-from ordain.core.failure import Retry
+from ordain.adapters.shell_text import ShellText
+from ordain.core.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    Custom,
+    ReleaseLock,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+    WaitFor,
+)
+from ordain.core.condition import (
+    Contract,
+    CustomCondition,
+    LockAvailable,
+    LockHeld,
+    PaneIdle,
+    PatternAbsent,
+    StableTail,
+    Verification,
+)
+from ordain.core.failure import Continue, Escalate, Fallback, Retry, Skip
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.rules import lint
+from ordain.core.lint.rules import RULES, lint
+from ordain.core.lint.survey import Survey
+from ordain.core.model import Budget, ForEach, NestedPlan, Parameter
+from ordain.core.settings import Agent, Settings, ToolSource
+from ordain.core.tool import EffectClass, ToolDefinition
 from tests.build import plan, step
 
-FACTS = Facts(tools=DEFINITIONS, tier=0, workspace_id="WS-1")
+SETTINGS = Settings(
+    agents={"coder": Agent(preset="codex"), "reviewer": Agent(human=True)},
+    sources={"odoo": ToolSource(mcp=("odoo-mcp",), effects={"search": EffectClass.READS})},
+)
+FACTS = Facts(
+    tools=DEFINITIONS,
+    settings=SETTINGS,
+    workflows=frozenset(["deploy"]),
+    tier=0,
+    workspace_id="WS-1",
+)
+SHELL_TEXT, CEL = ShellText(), Cel()
+
+
+def looked_at(made, facts=FACTS):
+    """The facts with what a probe would find out about the plan's texts and expressions."""
+    survey = Survey(made)
+    read = {contract.command: SHELL_TEXT.read(contract.command) for _, contract in survey.contracts}
+    faults = {(one.expression, one.names): CEL.check(one.expression, one.names) for one in survey.asked}
+    return replace(
+        facts,
+        scripts={**facts.scripts, **{text: script for text, (script, _) in read.items() if script is not None}},
+        expression_faults={key: fault for key, fault in faults.items() if fault is not None},
+    )
+
+
+def problems(made, facts=FACTS):
+    return [problem for problem in lint(made, looked_at(made, facts)) if problem.code != "W_NOT_YET"]
 
 
 def codes(made, facts=FACTS):
-    return [problem.code for problem in lint(made, facts)]
+    return [problem.code for problem in problems(made, facts)]
 
 
-def write(path="a.txt", **args):
-    return step("w", tool="write_file", args={"path": path, "content": "x", **args})
+def write(path="a.txt", name="w", needs=None, **args):
+    return step(name, tool="write_file", needs=needs, args={"path": path, "content": "x", **args})
+
+
+def act(name, action, **fields):
+    return replace(step(name, needs=fields.pop("needs", ())), action=action, **fields)
+
+
+def task(name="t", **fields):
+    own = {key: fields.pop(key) for key in ("agent", "reads", "tools", "instructions", "criteria") if key in fields}
+    return act(name, Task(task=fields.pop("text", "Think."), **{"agent": "coder", **own}), **fields)
+
+
+def with_fields(made, **fields):
+    return replace(made, **fields)
+
+
+def when(expression, name="b", **fields):
+    return replace(step(name, **fields), when=expression)
+
+
+def env(**variables):
+    return act("a", RunCommand(command="make", env=variables))
+
+
+BUDGET = Budget(tokens=200_000)
+THOUGHTS = {"budget": BUDGET}
+EACH = ForEach(source="${a.output}", max=50)
 
 
 def test_a_good_plan_has_no_problems():
@@ -27,89 +113,672 @@ def test_a_good_plan_has_no_problems():
         tools=("shell", "write_file"),
         workspace_id="WS-1",
     )
+    assert lint(good, looked_at(good)) == ()
+
+
+def test_a_good_plan_of_everything_has_no_problems_but_what_is_not_carried_out_yet():
+    good = plan(
+        act("settings", RunCommand(command="cat config.json", env={"LANG": "C"})),
+        write(name="w", needs=(), content="${settings.output.items[0].id ?? 7} of ${params.target} at $HOME, $5.00"),
+        replace(
+            write("out/${page.name}", name="each", needs=(), content="${index}: ${page.text}"),
+            for_each=ForEach(source="${settings.output}", max=50, name="page", concurrency=4),
+        ),
+        act("store", StoreData(key="count", value="${settings.exit_code}"), needs=("settings",)),
+        when('steps["settings"].exit_code == 0 && data.count == "0" && params.target != ""', "maybe", needs="store"),
+        step("use", tool="write_file", needs=(), args={"path": "u", "content": '${maybe.output ?? "none"}'}),
+        task(
+            "think", reads=("file:w.txt", "topic:auth", "step:settings"), tools=("read_file", "odoo:search"), needs=()
+        ),
+        act("look", CallTool(tool="odoo", operation="search"), needs=()),
+        act("deploy", RunWorkflow(workflow_id="deploy", params={"version": "${settings.output}"})),
+        act("lock", AcquireLock(lock_name="main", timeout_ms=1000)),
+        act("undone", RunCommand(command="make"), on_failure=Retry(max_attempts=2, then=Fallback(steps=("undo",)))),
+        act("inner", NestedPlan(plan=plan(step("settings")))),
+        fallbacks=(replace(step("undo", needs=()), when='steps["settings"].status == "passed"'),),
+        tools=("shell", "read_file", "write_file", "odoo"),
+        protect=("tests/**",),
+        params={"target": Parameter(type="string", default="dev"), "n": Parameter(type="number", default=3)},
+        agent="reviewer",
+        budget=BUDGET,
+    )
     assert codes(good) == []
+
+
+STRUCTURE = [
+    (plan(), "E_PLAN_NO_STEPS"),
+    (plan(act("a", NestedPlan(plan=plan()))), "E_PLAN_NO_STEPS"),
+    (plan(*(step(f"s{i}") for i in range(201))), "W_PLAN_LARGE"),
+    (plan(*(step(f"s{i}", needs=()) for i in range(20_001))), "E_PLAN_TOO_MANY_STEPS"),
+    (plan(step("a"), fallbacks=tuple(step(f"s{i}", needs=()) for i in range(20_000))), "E_PLAN_TOO_MANY_STEPS"),
+    (with_fields(plan(step("a")), plan_version=2), "E_PLAN_VERSION"),
+    (plan(act("a", NestedPlan(plan=with_fields(plan(step("b")), plan_version=2)))), "E_PLAN_VERSION"),
+    (plan(step("a"), step("a", needs=())), "E_STEP_ID"),
+    (plan(step("a"), fallbacks=(step("a", needs=()),)), "E_STEP_ID"),
+    (plan(step("a"), fallbacks=(step("f", needs=()), step("f", needs=()))), "E_STEP_ID"),
+    (plan(act("a", NestedPlan(plan=plan(step("b"), step("b", needs=()))))), "E_STEP_ID"),
+    (plan(step("none")), "E_STEP_ID"),
+    (plan(step("7")), "E_STEP_ID"),
+    (plan(step("x" * 65)), "E_STEP_ID"),
+    (plan(step("a b")), "E_STEP_ID"),
+    (plan(step("оdoo")), "E_NAME"),
+    (plan(step("a"), fallbacks=(step("оdoo", needs=()),)), "E_NAME"),
+    (plan(step("a", needs="b")), "E_STEP_UNKNOWN_NEED"),
+    (plan(step("a"), fallbacks=(step("f", needs="b"),)), "E_STEP_UNKNOWN_NEED"),
+    (plan(step("a", needs="f"), fallbacks=(step("f", needs=()),)), "E_STEP_UNKNOWN_NEED"),
+    (plan(step("a", on_failure=Fallback(steps=("undo",)))), "E_STEP_UNKNOWN_NEED"),
+    (plan(step("a", on_failure=Retry(max_attempts=2, then=Fallback(steps=("undo",))))), "E_STEP_UNKNOWN_NEED"),
+    (plan(step("a"), on_failure=Fallback(steps=("undo",))), "E_STEP_UNKNOWN_NEED"),
+    (plan(step("a"), step("b", on_failure=Fallback(steps=("a",)))), "E_STEP_UNKNOWN_NEED"),
+    (plan(act("a", NestedPlan(plan=plan(step("b", needs="a"))))), "E_STEP_UNKNOWN_NEED"),
+    (plan(step("a", needs="a")), "E_STEP_CYCLE"),
+    (plan(step("a", needs="b"), step("b", needs="a")), "E_STEP_CYCLE"),
+    (plan(act("x", NestedPlan(plan=plan(step("a", needs="b"), step("b", needs="a"))))), "E_STEP_CYCLE"),
+    (plan(step("a"), fallbacks=(step("f", needs=(), on_failure=Fallback(steps=("f",))),)), "E_STEP_CYCLE"),
+    (plan(step("a"), fallbacks=(step("f", needs="g"), step("g", needs="f"))), "E_STEP_CYCLE"),
+    (plan(step("a", timeout_ms=0)), "E_STEP_LIMIT"),
+    (plan(step("a", timeout_ms=86_400_001)), "E_STEP_LIMIT"),
+    (plan(step("a"), fallbacks=(step("f", needs=(), timeout_ms=0),)), "E_STEP_LIMIT"),
+    (plan(act("a", NestedPlan(plan=plan(step("b", timeout_ms=0))))), "E_STEP_LIMIT"),
+    (plan(step("a", on_failure=Retry(max_attempts=10**9))), "E_STEP_LIMIT"),
+    (plan(step("a", on_failure=Retry(max_attempts=0))), "E_STEP_LIMIT"),
+    (plan(step("a", on_failure=Retry(max_attempts=2, initial_delay_ms=-1))), "E_STEP_LIMIT"),
+    (plan(step("a", on_failure=Retry(max_attempts=2, max_delay_ms=10**10))), "E_STEP_LIMIT"),
+    (plan(step("a", on_failure=Retry(max_attempts=2, backoff_multiplier=0.5))), "E_STEP_LIMIT"),
+    (plan(step("a", on_failure=Retry(max_attempts=2, backoff_multiplier=float("nan")))), "E_STEP_LIMIT"),
+    (plan(step("a"), on_failure=Retry(max_attempts=10**9)), "E_STEP_LIMIT"),
+    (plan(step("a"), concurrency=0), "E_STEP_LIMIT"),
+    (plan(step("a"), concurrency=65), "E_STEP_LIMIT"),
+    (plan(step("a"), timeout_ms=0), "E_STEP_LIMIT"),
+    (plan(step("a"), replace(step("b"), for_each=replace(EACH, max=0))), "E_STEP_LIMIT"),
+    (plan(step("a"), replace(step("b"), for_each=replace(EACH, max=10_001))), "E_STEP_LIMIT"),
+    (plan(step("a"), replace(step("b"), for_each=replace(EACH, concurrency=0))), "E_STEP_LIMIT"),
+    (plan(step("a"), budget=Budget(tokens=0)), "E_STEP_LIMIT"),
+    (plan(step("a"), budget=Budget(cost_usd=-1.0)), "E_STEP_LIMIT"),
+    (plan(step("a"), budget=Budget(wall_clock_ms=0)), "E_STEP_LIMIT"),
+    (plan(replace(step("a"), budget=Budget(tokens=-5))), "E_STEP_LIMIT"),
+    (plan(act("a", AcquireLock(lock_name="l", timeout_ms=0))), "E_STEP_LIMIT"),
+    (plan(act("a", WaitFor(condition=PaneIdle(idle_threshold_ms=1), timeout_ms=0))), "E_STEP_LIMIT"),
+    (plan(act("a", WaitFor(condition=StableTail(stable_for_ms=-1), timeout_ms=9))), "E_STEP_LIMIT"),
+    (
+        plan(replace(step("a"), verification=Verification(strategy=PatternAbsent(rule_id="x", wait_ms=-1)))),
+        "E_STEP_LIMIT",
+    ),
+    (
+        plan(replace(step("a"), verification=Verification(strategy=Contract(command="test -s x"), timeout_ms=0))),
+        "E_STEP_LIMIT",
+    ),
+    (plan(step("a", run="x" * 130_000)), "E_STEP_LIMIT"),
+    (plan(step("a", contract="x" * 130_000)), "E_STEP_LIMIT"),
+    (plan(step("a", run="ü" * 61_000)), "E_STEP_LIMIT"),
+    (plan(step("a"), tier=1), "E_TIER"),
+    (plan(step("a"), workspace_id="WS-2"), "E_PLAN_WORKSPACE"),
+    (plan(act("a", AcquireLock(lock_name="lоck"))), "E_NAME"),
+    (plan(act("a", ReleaseLock(lock_name=""))), "E_NAME"),
+    (plan(replace(step("a"), preconditions=(LockHeld(lock_name="lоck"),))), "E_NAME"),
+    (plan(replace(step("a"), preconditions=(LockAvailable(lock_name="a b"),))), "E_NAME"),
+    (plan(task(agent="cоder"), **THOUGHTS), "E_NAME"),
+    (plan(task(tools=("оdoo",)), **THOUGHTS), "E_NAME"),
+    (plan(step("a"), agent="cоder"), "E_NAME"),
+    (plan(step("a"), tools=("shell", "оdoo")), "E_NAME"),
+    (plan(step("a", tool="odоo_read", args={})), "E_NAME"),
+    (plan(replace(step("a"), pool="pоol")), "E_NAME"),
+    (plan(step("a"), replace(step("b"), for_each=replace(EACH, name="іtem"))), "E_NAME"),
+    (plan(step("a"), replace(step("b"), for_each=replace(EACH, name="index"))), "E_FIELD_VALUE"),
+    (plan(step("a"), params={"pаram": Parameter(type="string")}), "E_NAME"),
+    (plan(step("a"), params={"1st": Parameter(type="string")}), "E_PARAM"),
+    (plan(step("a"), params={"n": Parameter(type="integer", default="7")}), "E_PARAM"),
+    (plan(step("a"), params={"n": Parameter(type="integer", default=True)}), "E_PARAM"),
+    (plan(step("a"), params={"n": Parameter(type="number", default=False)}), "E_PARAM"),
+    (plan(step("a"), params={"n": Parameter(type="string", default=1)}), "E_PARAM"),
+    (plan(step("a"), params={"n": Parameter(type="boolean", default="yes")}), "E_PARAM"),
+    (plan(step("a"), params={"n": Parameter(type="string", default="x", required=True)}), "E_PARAM"),
+]
+
+
+def refers(text, *others, name="b", **fields):
+    """A plan with a step that refers, after one it can refer to."""
+    return plan(step("a"), write(name=name, needs=fields.pop("needs", ()), content=text), *others, **fields)
+
+
+def nested(depth):
+    made = plan(step("a"))
+    for _ in range(depth):
+        made = plan(act("n", NestedPlan(plan=made)))
+    return made
+
+
+STRUCTURE += [(nested(4), "E_PLAN_NESTING"), (nested(9), "E_PLAN_NESTING")]
+
+REFERENCES = [
+    (refers("${nobody.output}"), "E_REF"),
+    (refers("see ${nobody.exit_code} there"), "E_REF"),
+    (refers("${аa.output}"), "E_REF"),
+    (refers("${a.output"), "E_REF"),
+    (refers("${a.output ?? nothing}"), "E_REF"),
+    (refers("${a.exit_code.x}"), "E_REF"),
+    (refers("${a.outptu}"), "E_REF"),
+    (refers("${b.output}"), "E_REF"),
+    (refers("${c.output}", step("c", needs="b")), "E_REF"),
+    (refers("${c.output}", step("c", needs="d"), step("d", needs="b")), "E_REF"),
+    (plan(write(name="a", needs=(), content="${b.output}"), write("b", name="b", content="${a.output}")), "E_REF"),
+    (plan(write(name="a"), write("b", name="b", content="${a.exit_code}")), "E_REF"),
+    (refers("${params.nothing}"), "E_REF"),
+    (refers("${data.nothing}"), "E_REF"),
+    (refers("${item}"), "E_REF"),
+    (refers("${index}"), "E_REF"),
+    (plan(step("a"), replace(step("b"), for_each=replace(EACH, source="${item}"))), "E_REF"),
+    (plan(step("a"), replace(step("b"), for_each=replace(EACH, source="a list"))), "E_REF"),
+    (plan(step("a"), replace(write(content="${item}"), for_each=replace(EACH, name="page"))), "E_REF"),
+    (plan(act("a", RunCommand(command="make", env={"A": "${nobody.output}"}))), "E_REF"),
+    (plan(act("a", StoreData(key="k", value={"deep": ["${nobody.output}"]}))), "E_REF"),
+    (plan(act("a", Custom(action_type="x", payload="${nobody.output}"))), "E_REF"),
+    (plan(act("a", RunWorkflow(workflow_id="deploy", params={"a": "${nobody.output}"}))), "E_REF"),
+    (plan(task(reads=("step:nobody",)), **THOUGHTS), "E_REF"),
+    (plan(task(reads=("step:b",)), step("b", needs="t"), **THOUGHTS), "E_REF"),
+    (plan(step("a"), act("n", NestedPlan(plan=plan(write(content="${a.output}"))))), "E_REF"),
+    (plan(step("a"), fallbacks=(write(name="f", needs=(), content="${nobody.output}"),)), "E_REF"),
+    (
+        plan(
+            step("a", on_failure=Fallback(steps=("f",))),
+            step("b"),
+            fallbacks=(write(name="f", needs=(), content="${b.output}"),),
+        ),
+        "E_REF",
+    ),
+    (plan(step("a"), step("b", run="echo ${a.output}")), "E_REF_PLACE"),
+    (plan(step("a"), step("b", run="${a.output} --version")), "E_REF_PLACE"),
+    (plan(step("a"), step("b", run="echo ${data.key}")), "E_REF_PLACE"),
+    (plan(step("a"), step("b", run="echo ${params.name}")), "E_REF_PLACE"),
+    (plan(step("a", contract="test ${a.exit_code} = 0")), "E_REF_PLACE"),
+    (plan(step("a"), step("b", tool="${a.output}")), "E_REF_PLACE"),
+    (plan(step("a"), act("b", CallTool(tool="odoo", operation="${a.output}"))), "E_REF_PLACE"),
+    (plan(step("a"), task(text="Look at ${a.output}."), **THOUGHTS), "E_REF_PLACE"),
+    (plan(step("a"), task(instructions="Look at ${a.output}."), **THOUGHTS), "E_REF_PLACE"),
+    (plan(step("a"), task(criteria=("${a.output} is good",)), **THOUGHTS), "E_REF_PLACE"),
+    (plan(step("a"), task(agent="${a.output}"), **THOUGHTS), "E_REF_PLACE"),
+    (plan(step("a"), act("b", SendText(text="${a.output}", pane="x"))), "E_REF_PLACE"),
+    (plan(step("a"), act("b", Ask(question="Is ${a.output} good?"))), "E_REF_PLACE"),
+    (plan(step("a"), act("b", AcquireLock(lock_name="${a.output}"))), "E_REF_PLACE"),
+    (plan(step("a"), act("b", RunWorkflow(workflow_id="${a.output}"))), "E_REF_PLACE"),
+    (plan(step("a"), context="As in ${a.output}."), "E_REF_PLACE"),
+    (plan(step("a"), task="As in ${a.output}."), "E_REF_PLACE"),
+    (plan(when("true", "a"), write(content="${a.output}")), "E_REF_MAY_BE_MISSING"),
+    (plan(step("a", on_failure=Skip()), write(content="${a.exit_code}")), "E_REF_MAY_BE_MISSING"),
+    (
+        plan(step("a", on_failure=Retry(max_attempts=2, then=Skip())), write(content="${a.output}")),
+        "E_REF_MAY_BE_MISSING",
+    ),
+    (
+        plan(step("a", on_failure=Retry(max_attempts=2)), write(content="${a.output}"), on_failure=Skip()),
+        "E_REF_MAY_BE_MISSING",
+    ),
+    (
+        plan(
+            step("a", on_failure=Fallback(steps=("f",))),
+            write(content="${f.output}"),
+            fallbacks=(step("f", needs=()),),
+        ),
+        "E_REF_MAY_BE_MISSING",
+    ),
+    (
+        plan(
+            step("a", on_failure=Fallback(steps=("f",))),
+            fallbacks=(write(name="f", needs=(), content="${a.output}"),),
+        ),
+        "E_REF_MAY_BE_MISSING",
+    ),
+]
+
+TEN = "[1,2,3,4,5,6,7,8,9,10]"
+MILLION = "".join(f"{TEN}.all({name}, " for name in "abcdef") + "true" + ")" * 6
+EXPRESSIONS = [
+    "data",
+    "1 + 1",
+    "'yes'",
+    'steps["a"].output',
+    'steps["a"].exit_code',
+    "true &&",
+    "",
+    "nothing == 1",
+    'stps["a"].exit_code == 0',
+    'steps["nobody"].exit_code == 0',
+    "steps.nobody.exit_code == 0",
+    'steps["a"].exti_code == 0',
+    "steps[data.k].exit_code == 0",
+    "size(steps) == 1",
+    "params.nothing == 1",
+    'data["nothing"] == 1',
+    "item == 1",
+    "index == 1",
+    MILLION,
+    "true || " * 600 + "true",
+    "(" * 100 + "true" + ")" * 100,
+    '"\ud800" == ""',
+    "${a.output} == 1",
+    "nosuch(1)",
+    'steps["b"].exit_code == 0',
+    'steps["c"].exit_code == 0',
+]
+REFERENCES += [(plan(step("a"), when(text), step("c")), "E_EXPR") for text in EXPRESSIONS]
+REFERENCES += [
+    (plan(replace(step("a"), preconditions=(CustomCondition(name="x", expression="1"),))), "E_EXPR"),
+    (plan(replace(step("a"), verification=Verification(strategy=CustomCondition(name="x", expression="1")))), "E_EXPR"),
+    (plan(step("a"), preconditions=(CustomCondition(name="x", expression='steps["a"].exit_code == 0'),)), "E_EXPR"),
+    (plan(step("a"), fallbacks=(when("1", "f", needs=()),)), "E_EXPR"),
+    (plan(step("a"), act("n", NestedPlan(plan=plan(when('steps["a"].exit_code == 0', needs=()))))), "E_EXPR"),
+]
+
+LONG = "x" * ((1 << 20) + 1)
+SURROUNDINGS = [
+    (plan(step("a", tool="write_fil", args={})), "E_TOOL_UNKNOWN"),
+    (plan(step("a", tool="shell", args={})), "E_TOOL_UNKNOWN"),
+    (plan(step("a"), fallbacks=(step("f", tool="nope", needs=()),)), "E_TOOL_UNKNOWN"),
+    (plan(act("n", NestedPlan(plan=plan(step("f", tool="nope"))))), "E_TOOL_UNKNOWN"),
+    (plan(act("a", CallTool(tool="write_file", operation="append", args={"path": "a"}))), "E_TOOL_OPERATION"),
+    (plan(act("a", CallTool(tool="odoo"))), "E_TOOL_OPERATION"),
+    (plan(task(agent="codr"), **THOUGHTS), "E_AGENT_UNKNOWN"),
+    (plan(step("a"), agent="codr"), "E_AGENT_UNKNOWN"),
+    (plan(act("a", RunWorkflow(workflow_id="deplyo"))), "E_WORKFLOW_UNKNOWN"),
+    (plan(task(agent=None), **THOUGHTS), "E_STEP_AGENT"),
+    (plan(write(mode="x")), "E_TOOL_ARGS"),
+    (plan(write(content=7)), "E_TOOL_ARGS"),
+    (plan(write(content=None)), "E_TOOL_ARGS"),
+    (plan(step("a"), write(content=["${a.output}"])), "E_TOOL_ARGS"),
+    (plan(step("a", tool="write_file", args={"path": "x"})), "E_TOOL_ARGS"),
+    (plan(step("a", tool="write_file", args={"path": "x", "content": {1, 2}})), "E_TOOL_ARGS"),
+    (plan(write(content=LONG)), "E_TOOL_ARGS"),
+    (plan(act("a", StoreData(key="k", value=["ü" * (1 << 19) + "x"]))), "E_TOOL_ARGS"),
+    (plan(write(content=float("nan"))), "E_DOC_NUMBER"),
+    (plan(write(content=2**53)), "E_DOC_NUMBER"),
+    (plan(act("a", StoreData(key="k", value=float("inf")))), "E_DOC_NUMBER"),
+    (plan(write(content="\ud800")), "E_DOC_CONTROL_CHARACTER"),
+    (plan(act("a", Custom(action_type="x", payload={"k": "\ud800"}))), "E_DOC_CONTROL_CHARACTER"),
+    *(
+        (plan(write(path)), "E_PATH")
+        for path in (
+            "../x",
+            "a/../../x",
+            "..",
+            "/etc/passwd",
+            "/home/me/.local/state/ordain/ledger.db",
+            "../ws-evil/x",
+            "",
+            "a\0b",
+            "~/x",
+            ".git/hooks/pre-commit",
+            ".GIT/Hooks/pre-commit",
+            ".git//hooks/./x",
+            "sub/.git/hooks/x",
+            ".git/config",
+            ".g\u200cit/hooks/x",
+            ".ordain",
+            "./.ordain/plans/x",
+            ".Ordain/plans/x",
+            ".ordaın/../../x",
+            "../${a.output}",
+        )
+    ),
+    (plan(step("a"), fallbacks=(write("../x", needs=()),)), "E_PATH"),
+    (plan(task(reads=("file:../../.ssh/id_rsa",)), **THOUGHTS), "E_PATH"),
+    (plan(task(reads=("file:/etc/passwd",)), **THOUGHTS), "E_PATH"),
+    (plan(replace(step("a"), writes=("../x",))), "E_PATH"),
+    (plan(step("a"), protect=("../**",)), "E_PATH"),
+    (plan(replace(step("a"), protect=("/etc/*",))), "E_PATH"),
+    *(
+        (plan(write(path), protect=("tests/**", "caf\u00e9/*.txt")), "E_PATH")
+        for path in ("tests/a/test_x.py", "TESTS/x", "./tests//x", "cafe\u0301/a.txt", "CAFÉ/A.TXT")
+    ),
+    (plan(replace(write("conf.py"), protect=("conf*.py",))), "E_PATH"),
+    (plan(replace(step("a"), writes=("tests/x",)), protect=("tests/",)), "E_PATH"),
+    (plan(task(reads=("src/auth.py",)), **THOUGHTS), "E_FIELD_VALUE"),
+    (plan(task(reads=("url:https://x",)), **THOUGHTS), "E_FIELD_VALUE"),
+    (plan(task(reads=("file:",)), **THOUGHTS), "E_FIELD_VALUE"),
+    (
+        plan(
+            replace(
+                step("a", contract="test -s x"),
+                verification=Verification(strategy=Contract(command="test -s x", exit_code=256)),
+            )
+        ),
+        "E_FIELD_VALUE",
+    ),
+    (plan(write(name="a", needs=()), write(name="b", needs=())), "E_WRITES_CONFLICT"),
+    (plan(write(name="a", needs=()), write("./A.txt", name="b", needs=())), "E_WRITES_CONFLICT"),
+    (plan(write(name="a", needs=()), replace(step("b", needs=()), writes=("a.txt",))), "E_WRITES_CONFLICT"),
+    (
+        plan(step("r"), write(name="a", needs="r"), write(name="b", needs="r"), write(name="c", needs=("a", "b"))),
+        "E_WRITES_CONFLICT",
+    ),
+    (plan(step("a"), tools=()), "E_TOOL_OUT_OF_SCOPE"),
+    (plan(step("a"), tools=("write_file",)), "E_TOOL_OUT_OF_SCOPE"),
+    (plan(write(), fallbacks=(step("f", needs=()),), tools=("write_file",)), "E_TOOL_OUT_OF_SCOPE"),
+    (plan(act("n", NestedPlan(plan=plan(step("f")))), tools=("write_file",)), "E_TOOL_OUT_OF_SCOPE"),
+    (plan(act("n", NestedPlan(plan=plan(step("f"), tools=())))), "E_TOOL_OUT_OF_SCOPE"),
+    (plan(task(tools=("shell",)), tools=("read_file",), **THOUGHTS), "E_TOOL_OUT_OF_SCOPE"),
+    (plan(task(tools=("odoo:write",)), tools=("odoo:search",), **THOUGHTS), "E_TOOL_OUT_OF_SCOPE"),
+    (plan(act("a", CallTool(tool="odoo", operation="write")), tools=("odoo:search",)), "E_TOOL_OUT_OF_SCOPE"),
+    (plan(task()), "W_BUDGET"),
+    (plan(task(), budget=Budget(tokens=999)), "W_BUDGET"),
+    (plan(task("t"), task("u"), budget=Budget(tokens=1999)), "W_BUDGET"),
+    (plan(task(budget=Budget(tokens=10)), budget=BUDGET), "W_BUDGET"),
+    (plan(task(budget=Budget(tokens=9000)), budget=Budget(tokens=5000)), "W_BUDGET"),
+    *(
+        (plan(env(**{name: "x"})), "E_ENV_NAME")
+        for name in (
+            "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "DYLD_INSERT_LIBRARIES",
+            "PYTHONPATH",
+            "BASH_ENV",
+            "GIT_SSH_COMMAND",
+            "GIT_CONFIG_COUNT",
+            "BASH_FUNC_ls%%",
+            "ORDAIN_MARK",
+            "IFS",
+            "NODE_OPTIONS",
+            "A=B",
+            "1A",
+            "",
+        )
+    ),
+    *(
+        (plan(step("a", run=f"curl -H 'x: {secret}' example.org")), "E_PLAN_SECRET")
+        for secret in (
+            "AKIA" + "IOSFODNN7EXAMPLE",
+            "ghp_" + "a" * 36,
+            "gho_" + "1" * 36,
+            "github_pat_" + "A" * 30,
+            "glpat-" + "x" * 20,
+            "sk-" + "a1B2" * 12,
+            "sk-ant-api03-" + "x" * 40,
+            "xoxb-" + "123456789012-abc",
+            "-----BEGIN RSA PRIVATE KEY-----",
+            "-----BEGIN PRIVATE KEY-----",
+            "AIza" + "x" * 35,
+            "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "x" * 43,
+        )
+    ),
+    (plan(step("a"), context="Use\nsk-" + "a" * 48), "E_PLAN_SECRET"),
+    (plan(write(content="ghp_" + "a" * 36)), "E_PLAN_SECRET"),
+    (plan(env(TOKEN="ghp_" + "a" * 36)), "E_PLAN_SECRET"),
+    (plan(step("a"), fallbacks=(write(needs=(), content="ghp_" + "a" * 36),)), "E_PLAN_SECRET"),
+    (plan(act("n", NestedPlan(plan=plan(write(content="ghp_" + "a" * 36))))), "E_PLAN_SECRET"),
+    (plan(step("a"), params={"n": Parameter(type="string", default="ghp_" + "a" * 36)}), "E_PLAN_SECRET"),
+]
+
+CONTRACTS = [
+    (plan(step("a", run=" ")), "E_COMMAND_SYNTAX"),
+    (plan(step("a", contract=" ")), "E_CONTRACT_SYNTAX"),
+    (plan(step("a"), fallbacks=(step("f", needs=(), contract=" "),)), "E_CONTRACT_SYNTAX"),
+    *(
+        (plan(step("a", contract=text)), "E_CONTRACT_VACUOUS")
+        for text in (
+            "true",
+            ":",
+            "exit 0",
+            "/bin/true",
+            "# later",
+            "pytest || true",
+            "pytest || :",
+            "pytest ||:",
+            "pytest || exit 0",
+            "pytest || echo failed",
+            "pytest; true",
+            "pytest\ntrue\n",
+            "pytest; exit 0",
+            "(pytest && mypy) || true",
+            "timeout 5 true",
+            "env A=b true",
+            "echo done",
+            "true && echo done",
+            "! false",
+            "pytest &",
+            "if pytest; then echo good; fi",
+            "true | true",
+        )
+    ),
+    *(
+        (plan(step("a", contract=text)), "W_CONTRACT_NEGATED")
+        for text in ("! grep -r TODO src", "test -d src && ! grep -r TODO src", "! cat log | grep ERROR")
+    ),
+    *(
+        (plan(step("a", contract=text)), "W_CONTRACT_PIPE")
+        for text in ("set +o pipefail; a | b", "set +e\na\nb", "set +eo pipefail; a", "(set +o errexit; a; b)")
+    ),
+    *(
+        (plan(step("a", contract=text)), "W_CONTRACT_EXISTENCE")
+        for text in (
+            "test -f x",
+            "test -e x",
+            "test -d out",
+            "[ -f x ]",
+            "[[ -e x ]]",
+            "ls out",
+            "test -f x && test -f y",
+            "test -f x; ls y >/dev/null",
+        )
+    ),
+    *(
+        (plan(step("a", contract=text)), "W_CONTRACT_SIGPIPE")
+        for text in (
+            "gh pr view | grep -q OPEN",
+            "a | grep -iq x",
+            "a | egrep --quiet x",
+            "a | head -1",
+            "a | b | head -n 3",
+            "test -d x && a | grep -q x",
+            "a | grep -m1 x",
+            "a | true",
+        )
+    ),
+]
+
+
+def shown(value):
+    return value if isinstance(value, str) else ""
+
+
+@pytest.mark.parametrize(("made", "code"), STRUCTURE, ids=shown)
+def test_structure(made, code):
+    assert code in codes(made)
+
+
+@pytest.mark.parametrize(("made", "code"), REFERENCES, ids=shown)
+def test_references_and_expressions(made, code):
+    assert set(codes(made)) == {code}
+
+
+@pytest.mark.parametrize(("made", "code"), SURROUNDINGS, ids=shown)
+def test_surroundings(made, code):
+    assert code in codes(made)
+
+
+@pytest.mark.parametrize(("made", "code"), CONTRACTS, ids=shown)
+def test_contracts(made, code):
+    found = problems(made)
+    assert code in [problem.code for problem in found]
+    assert all(problem.hints for problem in found if problem.code.startswith("W_"))
+
+
+GOOD = [
+    plan(step("a"), write(content="$HOME $5.00 $$ ${HOME} ${x $${a.output} $${item}")),
+    plan(step("a", run="echo ${HOME} ${nobody.output} $${a.output} ${a}")),
+    plan(write(content="${b.output}", name="a", needs=()), step("b", needs=())),
+    plan(step("a", on_failure=Skip()), write(content='${a.output ?? ""}')),
+    plan(step("a", on_failure=Continue()), write(content="${a.output}")),
+    plan(step("a", on_failure=Escalate()), write(content="${a.output}"), on_failure=Skip()),
+    plan(step("a"), step("b", tool="write_file", args={"path": "${a.output}", "content": "${a.exit_code}"})),
+    plan(step("a"), when('steps["a"].output.matches("(a+)+$")')),
+    plan(when("[1, 2, 3].all(x, x > 0)", needs=())),
+    plan(when("true || false", needs=())),
+    plan(
+        replace(
+            step("a"),
+            verification=Verification(strategy=CustomCondition(name="x", expression='steps["a"].exit_code == 0')),
+        )
+    ),
+    plan(act("s", StoreData(key="k", value=1)), write(needs=(), content="${data.k}")),
+    plan(
+        step("a", on_failure=Fallback(steps=("f",))),
+        fallbacks=(write(name="f", needs=(), content='${a.output ?? "x"}'),),
+    ),
+    plan(
+        step("a"),
+        step("b", on_failure=Fallback(steps=("f",))),
+        fallbacks=(write(name="f", needs=(), content="${a.output}"),),
+    ),
+    plan(write(name="a"), write(name="b")),
+    plan(write(name="a", needs=()), write(name="b", needs=(), content="${c.output}"), step("c", needs="a")),
+    plan(write(name="a", needs=()), replace(write(name="b", needs=()), worktree=True)),
+    plan(*(step(name, tool="make_dir", needs=(), args={"path": "out"}) for name in "ab")),
+    plan(write("src/git/hooks.py"), write("a..b/c", name="b"), write(".github/hooks/x", name="c")),
+    plan(write("src/tests.py"), protect=("tests/**",)),
+    plan(step("a", tool="read_file", args={"path": "tests/x"}), protect=("tests/**",)),
+    plan(step("risk-assessment-of-the-whole-building"), step("task-with-a-very-long-name-indeed")),
+    plan(step("a", run="grep -- '-----BEGIN CERTIFICATE-----' x; echo AKIA sk- ghp_ eyJ")),
+    plan(task(agent=None), agent="coder", **THOUGHTS),
+    plan(task(tools=("odoo:search",)), tools=("odoo",), **THOUGHTS),
+    plan(task(budget=BUDGET)),
+    nested(3),
+    *(
+        plan(step("a", contract=text))
+        for text in (
+            "test -s x",
+            "pytest -q",
+            "pytest; echo done",
+            "pytest && echo done",
+            "test -f x && grep x x >/dev/null",
+            "grep -q x file",
+            "a | grep x >/dev/null",
+            "if pytest; then mypy; else exit 1; fi",
+            "test -f x || exit 1",
+            'x=$(a); test -n "$x"',
+            "false",
+            "[ -s x ]",
+            "for i in a b; do test -s $i; done",
+        )
+    ),
+    plan(replace(step("a"), verification=Verification(strategy=Contract(command="cat x || true", stdout="ok")))),
+    plan(replace(step("a"), verification=Verification(strategy=Contract(command="echo a", exit_code=1)))),
+]
+
+
+@pytest.mark.parametrize("made", GOOD)
+def test_good(made):
+    assert codes(made) == []
+
+
+def test_nobody_named_in_the_plan_may_be_named_in_the_settings():
+    made = plan(task(agent=None), **THOUGHTS)
+    assert codes(made, replace(FACTS, settings=replace(SETTINGS, agent="coder"))) == []
+
+
+def test_a_step_may_be_skipped_by_the_settings():
+    made = plan(step("a"), write(content="${a.output}"))
+    assert codes(made, replace(FACTS, settings=replace(SETTINGS, on_failure=Skip()))) == ["E_REF_MAY_BE_MISSING"]
+
+
+def read(path="in.txt", **fields):
+    return step("r", tool="read_file", args={"path": path}, **fields)
 
 
 @pytest.mark.parametrize(
     ("made", "code"),
     [
-        (plan(), "E_PLAN_NO_STEPS"),
-        (plan(*(step(f"s{i}") for i in range(201))), "W_PLAN_LARGE"),
-        (plan(step("a"), step("a", needs=())), "E_STEP_ID"),
-        (plan(step("none")), "E_STEP_ID"),
-        (plan(step("7")), "E_STEP_ID"),
-        (plan(step("x" * 65)), "E_STEP_ID"),
-        (plan(step("a b")), "E_STEP_ID"),
-        (plan(step("оdoo")), "E_NAME"),
-        (plan(step("a", needs="b")), "E_STEP_UNKNOWN_NEED"),
-        (plan(step("a", needs="a")), "E_STEP_CYCLE"),
-        (plan(step("a", needs="b"), step("b", needs="a")), "E_STEP_CYCLE"),
-        (plan(step("a", timeout_ms=0)), "E_STEP_LIMIT"),
-        (plan(step("a", timeout_ms=86_400_001)), "E_STEP_LIMIT"),
-        (plan(step("a", on_failure=Retry(max_attempts=10**9))), "E_STEP_LIMIT"),
-        (plan(step("a"), concurrency=0), "E_STEP_LIMIT"),
-        (plan(step("a"), timeout_ms=0), "E_STEP_LIMIT"),
-        (plan(step("a"), tier=1), "E_TIER"),
-        (plan(step("a"), workspace_id="WS-2"), "E_PLAN_WORKSPACE"),
-        (plan(step("a", tool="write_fil", args={})), "E_TOOL_UNKNOWN"),
-        (plan(step("a", tool="odоo_read", args={})), "E_NAME"),
-        (plan(step("a"), tools=()), "E_TOOL_OUT_OF_SCOPE"),
-        (plan(step("a"), tools=("write_file",)), "E_TOOL_OUT_OF_SCOPE"),
-        (plan(write(mode="x")), "E_TOOL_ARGS"),
-        (plan(write(content=7)), "E_TOOL_ARGS"),
-        (plan(step("a", tool="write_file", args={"path": "x"})), "E_TOOL_ARGS"),
-        (plan(write("../x")), "E_PATH"),
-        (plan(write("/etc/passwd")), "E_PATH"),
-        (plan(write("a/../../x")), "E_PATH"),
-        (plan(write("")), "E_PATH"),
-        (plan(write("a\0b")), "E_PATH"),
-        (plan(write("~/x")), "E_PATH"),
-        (plan(write(".git/hooks/pre-commit")), "E_PATH"),
-        (plan(write(".GIT/Hooks/pre-commit")), "E_PATH"),
-        (plan(write("./.ordain/plans/x")), "E_PATH"),
-        (plan(write(content="${a.output}")), "W_NOT_YET"),
-        (plan(step("a", tool="write_file", args={"path": "x", "content": float("nan")})), "E_DOC_NUMBER"),
-        (plan(step("a", tool="write_file", args={"path": "x", "content": 2**53})), "E_DOC_NUMBER"),
-        (plan(step("a", tool="write_file", args={"path": "x", "content": "\ud800"})), "E_DOC_CONTROL_CHARACTER"),
-        (plan(step("a", tool="write_file", args={"path": "x", "content": {1, 2}})), "E_TOOL_ARGS"),
-        (plan(step("a", run=" ")), "E_COMMAND_SYNTAX"),
-        (plan(step("a", run="x" * 130_000)), "E_STEP_LIMIT"),
-        (plan(step("a", contract="x" * 130_000)), "E_STEP_LIMIT"),
-        (plan(step("a", contract=" ")), "E_CONTRACT_SYNTAX"),
-        *(
-            (plan(step("a", contract=text)), "E_CONTRACT_VACUOUS")
-            for text in ("true", ":", "exit 0", "pytest || true", "pytest; true", "pytest ||:", "pytest\ntrue\n")
-        ),
-        (plan(step("a", contract="gh pr view | grep -q OPEN")), "W_CONTRACT_SIGPIPE"),
+        (plan(read()), "E_READS_MISSING"),
+        (plan(task(reads=("file:in.txt",)), **THOUGHTS), "E_READS_MISSING"),
+        (plan(write("in.txt", needs=()), read(needs=())), "E_READS_MISSING"),
+        (plan(read(needs=()), write("in.txt")), "E_READS_MISSING"),
+        (plan(write("other.txt"), read()), "E_READS_MISSING"),
+        (plan(replace(step("a"), writes=("other.txt",)), read()), "E_READS_MISSING"),
+        (plan(write("in.txt"), read()), None),
+        (plan(replace(step("a"), writes=("./in.txt",)), read()), None),
+        (plan(step("a"), read()), None),
+        (plan(write("in.txt"), write("b", name="b"), read()), None),
+        (plan(read("there.txt")), None),
+        (plan(step("a", tool="list_files")), None),
+    ],
+    ids=shown,
+)
+def test_what_is_read_is_there_or_made_before(made, code):
+    facts = replace(FACTS, missing_files=frozenset(["in.txt"]))
+    assert codes(made, facts) == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("made", "warned"),
+    [
+        (plan(step("a", contract="pytst -q")), True),
+        (plan(step("a", contract="cat x | pytst")), True),
+        (plan(step("a", contract='test "$(pytst)" = x')), True),
+        (plan(step("a", contract="timeout 5 pytst")), True),
+        (plan(step("a", contract="./made.sh")), False),
+        (plan(write(), step("a", tool="read_file", args={"path": "x"}, contract="./made.sh")), True),
+        (plan(write("made.sh"), step("a", tool="read_file", args={"path": "x"}, contract="./made.sh")), False),
+        (plan(step("a", run="pip install -r requirements.txt", contract="pytst")), False),
+        (plan(step("a", run="ln -s /opt/x bin/pytst"), step("b", contract="pytst")), False),
+        (plan(step("a", contract="pytst"), step("b", run="pip install pytst")), True),
+        (plan(step("a", contract="uv run pytst")), False),
+        (plan(step("a", contract="pytst() { true; }; pytst")), False),
+        (plan(task(text="Install pytst.", needs=()), step("b", contract="pytst"), **THOUGHTS), False),
     ],
 )
-def test_each_wrong_has_its_code(made, code):
-    assert code in codes(made)
+def test_a_contract_needs_programs_that_are_there_or_brought(made, warned):
+    facts = replace(FACTS, missing_programs=frozenset(["pytst", "./made.sh"]))
+    assert ("W_CONTRACT_PROGRAM" in codes(made, facts)) == warned
 
 
 def test_facts_speak_of_commands_and_contracts():
     facts = Facts(
         tools=DEFINITIONS,
         shell_faults={"do a": "line 1: unexpected end", "check (": "line 1: x"},
-        missing_programs={"pytst -q": "pytst"},
+        missing_programs=frozenset(["pytst"]),
     )
     made = plan(step("a", contract="check ("), step("b", contract="pytst -q"))
-    assert codes(made, facts) == ["E_COMMAND_SYNTAX", "E_CONTRACT_SYNTAX", "W_CONTRACT_PROGRAM"]
+    assert [problem.code for problem in lint(made, facts)] == [
+        "E_COMMAND_SYNTAX",
+        "E_CONTRACT_SYNTAX",
+        "W_CONTRACT_PROGRAM",
+    ]
 
 
 def test_all_problems_come_at_once_each_with_its_step():
     made = plan(step("a", tool="nope"), step("b", needs="zz"), step("c", contract="true"))
-    problems = lint(made, FACTS)
-    assert [(problem.code, problem.where.step) for problem in problems] == [
+    assert [(problem.code, problem.where.step) for problem in lint(made, FACTS)] == [
         ("E_STEP_UNKNOWN_NEED", "b"),
         ("E_TOOL_UNKNOWN", "a"),
         ("E_CONTRACT_VACUOUS", "c"),
     ]
 
 
-def test_near_misses_get_a_hint():
-    hints = [problem.hints for problem in lint(plan(step("a", tool="write_fil")), FACTS)]
-    assert hints == [("Did you mean `write_file`?",)]
+@pytest.mark.parametrize(
+    ("made", "hint"),
+    [
+        (plan(step("a", tool="write_fil")), "Did you mean `write_file`?"),
+        (plan(step("a", tool="odo")), "Did you mean `odoo`?"),
+        (plan(task(agent="codr"), **THOUGHTS), "Did you mean `coder`?"),
+        (plan(act("a", RunWorkflow(workflow_id="deplyo"))), "Did you mean `deploy`?"),
+        (plan(step("settings"), write(content="${setings.output}")), "Did you mean `settings`?"),
+        (plan(step("settings"), write(content="${settings.outptu}")), "Did you mean `output`?"),
+        (plan(step("settings"), when('steps["setings"].exit_code == 0')), "Did you mean `settings`?"),
+        (
+            plan(step("undo"), step("b", on_failure=Fallback(steps=("undo",)))),
+            "`undo` is an ordinary step; move it under `## Fallbacks`.",
+        ),
+        (plan(read(needs=()), write("in.txt")), "`w` writes it: add that to `needs`."),
+    ],
+)
+def test_near_misses_get_a_hint(made, hint):
+    found = problems(made, replace(FACTS, missing_files=frozenset(["in.txt"])))
+    assert [problem.hints for problem in found] == [(hint,)]
+
+
+def test_a_secret_is_not_shown_in_its_problem():
+    secret = "ghp_" + "a1b2" * 9
+    (problem,) = problems(plan(write(content=f"token={secret}")))
+    assert "`ghp_…`" in problem.detail
+    assert "a1b2" not in msgspec.json.encode(problem).decode()
 
 
 def test_deep_arguments_are_refused_without_a_recursion_error():
@@ -117,3 +786,59 @@ def test_deep_arguments_are_refused_without_a_recursion_error():
     for _ in range(5000):
         value = [value]
     assert "E_DOC_DEPTH" in codes(plan(step("a", tool="write_file", args={"path": "x", "content": value})))
+
+
+def test_a_plan_that_holds_itself_is_refused():
+    made = plan(step("a"), act("self", NestedPlan(plan=plan(step("b")))))
+    force_setattr(made.steps[1].action, "plan", made)
+    assert "E_PLAN_NESTING" in [problem.code for problem in lint(made, FACTS)]
+
+
+def test_references_are_needs_and_a_circle_of_both_names_the_reference():
+    made = plan(step("a", needs="b"), write(name="b", needs=(), content="${a.output}"))
+    (problem,) = problems(made)
+    assert (problem.code, problem.where.step) == ("E_REF", "b")
+    assert "`a` comes after `b`" in problem.detail
+
+
+def test_a_tool_of_a_plugin_is_checked_like_a_built_in_one():
+    tools = {**DEFINITIONS, "nothing": ToolDefinition(name="nothing", description="", effect=EffectClass.READS)}
+    assert codes(plan(step("a", tool="nothing")), replace(FACTS, tools=tools)) == []
+
+
+HOSTILE = {
+    "one path written by all": plan(*(write(name=f"s{i}", needs=()) for i in range(5000))),
+    "one path in a chain": plan(*(write(name=f"s{i}") for i in range(5000))),
+    "references in a circle": plan(
+        *(write(f"f{i}", name=f"s{i}", needs=(), content=f"${{s{(i + 1) % 5000}.output}}") for i in range(5000))
+    ),
+    "all read what is not there": plan(
+        *(step(f"s{i}", tool="read_file", args={"path": "in.txt"}) for i in range(5000))
+    ),
+    "many unknown tools": plan(*(step(f"s{i}", tool="write_fil") for i in range(5000))),
+    "many unknown needs": plan(*(step(f"step-{i}", needs=f"stop-{i}") for i in range(5000))),
+    "many circles": plan(
+        *(write(f"f{i}", name=f"s{i}", needs=(), content=f"${{s{i ^ 1}.output}}") for i in range(5000))
+    ),
+    "programs that are not there": plan(*(step(f"s{i}", contract=f"nope{i}") for i in range(5000))),
+    "dollars": plan(write(content="${a.output" * 90_000)),
+    "braces": plan(step("a", run="${" * 50_000)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_plans_take_bounded_time(name):
+    made = HOSTILE[name]
+    facts = replace(
+        FACTS,
+        missing_files=frozenset(["in.txt"]),
+        missing_programs=frozenset(f"nope{i}" for i in range(5000)),
+    )
+    started = time.process_time()
+    lint(made, facts)
+    assert time.process_time() - started < 5
+
+
+def test_every_rule_is_told_in_a_sentence():
+    for rule in RULES:
+        assert (rule.__doc__ or "").endswith("."), rule

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordain.adapters.file_tools import DEFINITIONS
-from ordain.core.approval import Channel, Principal
+from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.decision import decided, questions
 from ordain.core.event import (
     AttemptEnded,
@@ -31,6 +31,7 @@ from ordain.core.schedule import (
     Stop,
     Verify,
     Wake,
+    consequence,
     decide,
     doubt,
     ended,
@@ -45,7 +46,8 @@ from tests.scenario import check_evidence
 
 LIMITS = Limits(concurrency=2, step_timeout_ms=1000, contract_timeout_ms=1000, on_failure=Abort(), env=())
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
-OPENED = RunOpened(run_id=RunId("RUN-1"), plan_id=PlanId("plan:0"), lineage="l", workspace_id="w", limits=LIMITS)
+WORKSPACE = WorkspaceIdentity(id="WS-1", path="/w", device=1, inode=1)
+OPENED = RunOpened(run_id=RunId("RUN-1"), plan_id=PlanId("plan:0"), lineage="l", workspace=WORKSPACE, limits=LIMITS)
 POLICIES = st.sampled_from(
     [
         None,
@@ -161,7 +163,8 @@ class Life:
                 attempt = self.state.steps[name].attempts + 1
                 self.record(AttemptStarted(step=name, attempt=attempt, key="k"))
                 if self.luck(True, False) and self.state.step(name).verification:
-                    self.record(ContractSeen(step=name, attempt=attempt, evidence=self.evidence()))
+                    operand = self.luck(None, "before")
+                    self.record(ContractSeen(step=name, attempt=attempt, evidence=self.evidence(), operand=operand))
             case ("ends", name):
                 error = self.luck(None, None, "F_STEP_FAILED")
                 outcome = Outcome(duration_ms=1, exit_code=1 if error else 0, error=error)
@@ -172,9 +175,9 @@ class Life:
             case Verify(step=name):
                 self.record(judged(self.state, name, self.evidence(), self.now))
             case SettleByContract(step=name):
-                self.record(settled(self.state, name, self.evidence()))
-            case End(status=status):
-                self.record(RunFinished(status=status))
+                self.record(settled(self.state, name, self.evidence(), self.luck(None, "before", "after")))
+            case End(status=status, reason=reason):
+                self.record(RunFinished(status=status, reason=reason))
 
     def crash(self):
         self.record(ExecutorStarted(epoch=self.state.epoch + 1, pid=1, boot_id="b"))
@@ -211,7 +214,7 @@ def test_apply_refuses_what_the_table_does_not_allow(made, data):
         DoubtSettled(step=name, attempt=0, to=StepState.PASSED, reason="agent said so"),
         RunFinished(status="completed"),
         AttemptStarted(step=StepId("nobody"), attempt=1, key="k"),
-        RunOpened(run_id=RunId("x"), plan_id=PlanId("y"), lineage="l", workspace_id="w", limits=LIMITS),
+        RunOpened(run_id=RunId("x"), plan_id=PlanId("y"), lineage="l", workspace=WORKSPACE, limits=LIMITS),
         ExecutorStarted(epoch=1, pid=1, boot_id="b"),
     ]
     before = {key: record.state for key, record in life.state.steps.items()}
@@ -250,6 +253,45 @@ def test_the_table_of_doubt(made, seen, settle):
     if seen is not None:
         apply(state, ContractSeen(step=made.id, attempt=1, evidence=Evidence(verdict=seen, duration_ms=1)), Instant(0))
     assert doubt(state, made.id, DEFINITIONS).settle is settle
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "verdict", "to"),
+    [
+        ("x", "x", Verdict.BROKEN, "pending"),
+        ("x", "x", Verdict.HELD, "pending"),
+        ("x", "y", Verdict.HELD, "passed"),
+        ("x", "y", Verdict.BROKEN, "in_doubt"),
+        ("x", "y", Verdict.INCONCLUSIVE, "in_doubt"),
+        ("x", None, Verdict.BROKEN, "in_doubt"),
+        (None, None, Verdict.HELD, "passed"),
+        (None, None, Verdict.BROKEN, "in_doubt"),
+    ],
+)
+def test_how_a_contract_settles_a_doubt(before, now, verdict, to):
+    """A broken contract alone does not say that the effect did not happen; only what it changes can."""
+    made = step("a", tool="edit_file", contract="c")
+    state = replay(
+        plan(made),
+        [
+            (Instant(0), OPENED),
+            (Instant(0), ExecutorStarted(epoch=1, pid=1, boot_id="b")),
+            (Instant(0), AttemptStarted(step=made.id, attempt=1, key="k")),
+        ],
+    )
+    seen = Evidence(verdict=Verdict.BROKEN, duration_ms=1)
+    apply(state, ContractSeen(step=made.id, attempt=1, evidence=seen, operand=before), Instant(0))
+    apply(state, doubt(state, made.id, DEFINITIONS), Instant(0))
+    apply(state, settled(state, made.id, Evidence(verdict=verdict, duration_ms=1), now), Instant(0))
+    assert state.steps[made.id].state.value == to
+
+
+@pytest.mark.parametrize("policy", [Retry(max_attempts=100, initial_delay_ms=1000, backoff_multiplier=1e10)])
+def test_no_backoff_is_longer_than_a_day_or_overflows(policy):
+    made = plan(step("a", on_failure=policy))
+    state = replay(made, [(Instant(0), OPENED)])
+    state.steps[StepId("a")].failures = 98
+    assert consequence(state, StepId("a"), Instant(0)).not_before == 86_400_000
 
 
 def test_a_turn_costs_what_changes_not_what_there_is():

@@ -22,6 +22,15 @@ def test_killed_and_resumed(tmp_path, seed, duration_s):
     kill_and_resume(tmp_path, seed, duration_s)
 
 
+def test_the_harness_really_kills(tmp_path, duration_s):
+    """Over a few seeds most executors must have died, or the sweep shows nothing."""
+    deaths = 0
+    for seed in range(100, 104):
+        (tmp_path / str(seed)).mkdir()
+        deaths += kill_and_resume(tmp_path / str(seed), seed, duration_s * 0.8).deaths
+    assert deaths >= 2
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(1000, 1100))
 def test_sweep(tmp_path, seed, duration_s):

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.failure import Escalate, Retry
-from ordain.core.settings import Settings
+from ordain.core.settings import Agent, Settings, ToolSource
+from ordain.core.tool import EffectClass
 from ordain.documents.configuration import TEMPLATE, read_settings
 
 
@@ -32,12 +33,30 @@ concurrency = 8
 step_timeout = "1h"
 contract_timeout = "5s"
 on_failure = "retry(2), then escalate"
+agent = "coder"
 [policy]
 allow = ["reads", "write_file"]
 ask = ["list_files"]
 deny = ["shell"]
 [contracts]
 env = ["PATH"]
+[agents.coder]
+preset = "codex"
+model = "large"
+env = ["OPENAI_API_KEY"]
+network = true
+[agents.own]
+command = ["my-agent", "--stdin"]
+[agents.code]
+python = "pkg.module:function"
+[agents.me]
+human = true
+[tools.files]
+mcp = ["npx", "-y", "server", "."]
+trust_annotations = true
+effects = { write_file = "checkable" }
+[tools.far]
+mcp = "https://example.org/mcp"
 """
     assert read_settings(text) == (
         Settings(
@@ -51,6 +70,21 @@ env = ["PATH"]
             ask=("list_files",),
             deny=("shell",),
             env=("PATH",),
+            agent="coder",
+            agents={
+                "coder": Agent(preset="codex", model="large", env=("OPENAI_API_KEY",), network=True),
+                "own": Agent(command=("my-agent", "--stdin")),
+                "code": Agent(python="pkg.module:function"),
+                "me": Agent(human=True),
+            },
+            sources={
+                "files": ToolSource(
+                    mcp=("npx", "-y", "server", "."),
+                    trust_annotations=True,
+                    effects={"write_file": EffectClass.CHECKABLE},
+                ),
+                "far": ToolSource(mcp=("https://example.org/mcp",)),
+            },
         ),
         (),
     )
@@ -76,6 +110,33 @@ env = ["PATH"]
         b'[contracts]\nenv = ["BASH_ENV"]',
         b'[contracts]\nenv = ["A=B"]',
         b"run = 5",
+        b'[contracts]\nenv = ["GIT_SSH_COMMAND"]',
+        b'[run]\nagent = "nobody"',
+        b"[run]\nagent = 7",
+        b"agents = 5",
+        b"[agents]\ncoder = 5",
+        b"[agents.coder]",
+        b'[agents.coder]\nmodel = "x"',
+        b'[agents.coder]\npreset = "codex"\nhuman = true',
+        b'[agents.coder]\npreset = "gpt"',
+        b"[agents.coder]\nhuman = false",
+        b'[agents.coder]\ncommand = "my-agent"',
+        b"[agents.coder]\ncommand = []",
+        b'[agents.coder]\npython = "os.system"',
+        b'[agents.coder]\npreset = "pi"\nmodle = "x"',
+        b'[agents.coder]\npreset = "pi"\nenv = ["LD_PRELOAD"]',
+        b'[agents.coder]\npreset = "pi"\nnetwork = "yes"',
+        '[agents."cоder"]\npreset = "pi"'.encode(),
+        b"[tools.files]",
+        b"[tools.files]\nmcp = 5",
+        b'[tools.files]\nmcp = "ftp://x"',
+        b'[tools.files]\nmcp = ["x"]\ntrust_annotations = 1',
+        b'[tools.files]\nmcp = ["x"]\neffects = { a = "harmless" }',
+        b'[tools.files]\nmcp = ["x"]\neffects = ["a"]',
+        b'[tools.files]\nmcp = ["x"]\nsandbox = true',
+        b'[notify]\ncommand = ["x"]',
+        b'[secrets]\nenv = ["x"]',
+        b"[run]\nwriters = 2",
         b'[guard]\nmode = "enforce"',
         b"[approval]\nrequire_signature = true",
         b"a = " + b"[" * 2000,
@@ -90,6 +151,17 @@ def test_all_problems_at_once_with_hints():
     _, problems = read_settings(b"[run]\nconcurency = 2\nstep_timeout = 1\n[polcy]\n")
     assert len(problems) == 3
     assert problems[0].hints == ("Did you mean `concurrency`?",)
+
+
+def test_problems_name_the_agent():
+    text = b'[run]\nagent = "codr"\n[agents.coder]\npreset = "codx"\nmodle = "x"\n'
+    _, problems = read_settings(text)
+    assert [problem.detail for problem in problems] == [
+        "ordain.toml: agents.coder.preset must be one of claude, codex, gemini, opencode, pi.",
+        "ordain.toml has an unknown key agents.coder.modle.",
+        "ordain.toml: run.agent names `codr`, and there is no such agent.",
+    ]
+    assert problems[2].hints == ("Did you mean `coder`?",)
 
 
 @given(st.binary(max_size=200))

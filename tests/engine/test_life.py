@@ -9,7 +9,7 @@ from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.problem import Refused, refuse
 from ordain.ports import Finished
 from tests.build import plan, step
-from tests.scenario import ROBOT, Scenario
+from tests.scenario import KIM, ROBOT, Scenario
 
 
 def codes(refused: pytest.ExceptionInfo[Refused]) -> list[str]:
@@ -252,6 +252,8 @@ def test_stop_again_during_recovery(second):
         settle(life)
         once = [effect for effect in life.world.effects if effect in ("mail", "checked")]
         assert sorted(once) == ["checked", "mail"]
+        assert life.toolbox.files == {"a.txt": "two"}
+        assert life.world.effects.count("edit_file a.txt") == 1
 
 
 def test_an_opaque_step_in_flight_is_in_doubt_and_is_not_run_again_unasked():
@@ -299,7 +301,9 @@ def test_a_crash_while_verifying_just_verifies_again():
 def test_what_the_old_executor_left_running_is_killed_first():
     life = Scenario(step("a")).approve().crash_at(6).run()
     life.resume()
-    assert life.shell.swept[-1].startswith("RUN-")
+    assert life.shell.swept[-1].startswith("WS-")
+    kinds = [type(event).__name__ for _, event in life.history()]
+    assert kinds.count("ExecutorStarted") == 2
 
 
 def test_an_abort_with_another_step_in_doubt_still_ends():
@@ -417,8 +421,6 @@ def test_configuration_counts_only_once_trusted_and_a_change_voids_approvals():
         life.run()
     assert codes(refused) == ["E_PLAN_APPROVAL_MISSING"], "an untrusted file must not allow anything"
     life.approve()
-    from tests.scenario import KIM
-
     asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
     assert life.run().status() == "completed"
     denied = Scenario(step("a")).approve()
@@ -507,6 +509,120 @@ def test_a_plan_from_a_newer_version_is_refused():
     assert codes(refused) == ["E_PLAN_VERSION"]
 
 
-def test_an_abort_message_is_kept_in_the_policy():
-    life = Scenario(step("a", on_failure=Abort(message="no"))).script(a=1).approve().run()
-    assert life.status() == "failed"
+def test_an_abort_says_why():
+    life = Scenario(step("a", on_failure=Abort(message="the tests are red"))).script(a=1).approve().run()
+    assert life.report is not None
+    assert (life.status(), life.report.reason) == ("failed", "the tests are red")
+
+
+def test_an_edit_that_happened_is_not_repeated_because_its_contract_is_broken_for_another_reason():
+    """`new` contains `old`, so a second edit would succeed and do harm; the contract also wants something else."""
+    for at in range(1, 60):
+        life = Scenario(
+            step("write", tool="write_file", args={"path": "v", "content": "x = 1"}),
+            step("edit", tool="edit_file", args={"path": "v", "old": "x = 1", "new": "x = 10"}, contract="never"),
+        )
+        life.shell.script["never"] = 1
+        life.approve().crash_at(at).run()
+        if not life.crashed:
+            break
+        if life.run_id() is not None and life.app.run(life.run_id()).status == "stopped":
+            life.resume()
+        assert life.toolbox.files.get("v") in (None, "x = 1", "x = 10"), f"killed at boundary {at}"
+
+
+def test_a_sibling_that_makes_the_contract_hold_does_not_pass_an_edit_that_never_ran():
+    for at in range(1, 60):
+        life = Scenario(
+            step("write", tool="write_file", args={"path": "v", "content": "1"}),
+            step(
+                "edit",
+                tool="edit_file",
+                args={"path": "v", "old": "1", "new": "2"},
+                needs="write",
+                contract="check other",
+            ),
+            step("other", needs="write", idempotent=True),
+        )
+        life.approve().crash_at(at).run()
+        if not life.crashed:
+            break
+        settle(life)
+        assert life.toolbox.files["v"] == "2", f"killed at boundary {at}: {life.states()}"
+
+
+def test_a_claim_needs_an_approver_whatever_policy_allows():
+    life = Scenario(step("mail", idempotent=True))
+    life.workspace.configuration_text = b'[policy]\nallow = ["opaque"]\n'
+    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    with pytest.raises(Refused) as refused:
+        life.prepare().run()
+    assert codes(refused) == ["E_PLAN_APPROVAL_MISSING"]
+
+
+@pytest.mark.parametrize("after", [None, b"", b'[policy]\nallow = ["opaque"]\n', b"not toml"])
+def test_what_was_trusted_stays_in_force_whatever_becomes_of_the_file(after):
+    life = Scenario(step("a", tool="list_files"))
+    life.workspace.configuration_text = b'[policy]\ndeny = ["reads"]\n'
+    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    life.workspace.configuration_text = after
+    with pytest.raises(Refused) as refused:
+        life.prepare()
+    assert codes(refused) == ["E_POLICY_DENIED"]
+    assert [problem.code for problem in life.app.settings()[2]] == ["W_CONFIG_UNTRUSTED"]
+
+
+def test_a_run_goes_on_only_in_the_directory_it_was_begun_in():
+    life = Scenario(step("a", on_failure=Escalate()), step("b")).script(a=1).approve().run().answer("a", "skip")
+    life.workspace.place = ("/workspace", 1, 2)
+    with pytest.raises(Refused) as refused:
+        life.resume()
+    assert codes(refused) == ["E_PLAN_WORKSPACE"]
+    assert life.world.effects == []
+
+
+def test_preparing_twice_at_once_makes_one_lineage():
+    life = Scenario(step("a"))
+
+    async def both():
+        await asyncio.gather(*(life.app.prepare_plan(life.plan, KIM) for _ in range(8)))
+
+    asyncio.run(both())
+    assert len(life.app.plans()) == 1
+
+
+def test_a_tool_that_breaks_fails_its_step_where_that_does_no_harm():
+    life = Scenario(step("look", tool="list_files"))
+
+    async def broken(tool, args, key):
+        raise RuntimeError("bug")
+
+    life.toolbox.call = broken
+    life.prepare().run()
+    assert life.report is not None
+    assert (life.status(), "the tool broke" in life.report.steps[0].evidence) == ("failed", True)
+
+
+def test_stopping_in_the_last_step_still_ends_the_run():
+    life = Scenario(step("a"))
+
+    async def stopping(command):
+        life.app.stop()
+        return Finished(duration_ms=1, exit_code=0)
+
+    life.script(a=stopping).approve().run()
+    assert life.status() == "completed"
+
+
+def test_a_busy_ledger_is_waited_for():
+    life = Scenario(step("a")).approve()
+    real, busy = life.ledger.append, [True, True, True]
+
+    async def append(now, *appends):
+        if len(appends) == 1 and busy:
+            busy.pop()
+            raise refuse("E_LEDGER_BUSY", "locked")
+        return await real(now, *appends)
+
+    life.ledger.append = append
+    assert life.run().status() == "completed"

@@ -240,7 +240,10 @@ def test_warnings_are_in_the_document(workspace: Workspace):
     short = workspace.approved("small.plan.md")
     workspace.write("small.plan.md", WARNS)
     document = envelope(workspace.ordain("commit", "--json", short).out)
-    assert (document["ok"], [problem["code"] for problem in document["problems"]]) == (True, ["W_DOC_DRIFT"])
+    assert (document["ok"], [one["code"] for one in document["problems"]]) == (
+        True,
+        ["W_DOC_DRIFT", "W_CONFIG_UNTRUSTED"],
+    )
 
 
 def test_words_that_are_not_utf8_come_back_as_json_all_the_same(workspace: Workspace):

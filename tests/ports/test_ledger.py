@@ -12,7 +12,7 @@ import pytest
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
-from ordain.core.approval import Channel, Principal
+from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.event import AttemptStarted, Event, Limits, PlanPrepared, Recorded, RunOpened
 from ordain.core.failure import Abort
 from ordain.core.problem import Refused
@@ -23,6 +23,8 @@ LEDGERS: dict[str, Callable[[Path], Ledger]] = {
     "memory": lambda _: MemoryLedger(),
     "sqlite": lambda folder: SqliteLedger.open(folder / "ledger.db"),
 }
+WORKSPACE = WorkspaceIdentity(id="WS-1", path="/w", device=1, inode=1)
+
 AT = Instant(1_700_000_000_000)
 ANA = Principal(name="ana", channel=Channel.TERMINAL)
 
@@ -52,7 +54,7 @@ def prepared(plan_id: str, plan: bytes = b"{}") -> Event:
 def opened(run_id: str) -> Event:
     limits = Limits(concurrency=1, step_timeout_ms=1, contract_timeout_ms=1, on_failure=Abort(), env=("PATH",))
     return RunOpened(
-        run_id=RunId(run_id), plan_id=PlanId("plan:1"), lineage="lineage/PLAN-1", workspace_id="WS-1", limits=limits
+        run_id=RunId(run_id), plan_id=PlanId("plan:1"), lineage="lineage/PLAN-1", workspace=WORKSPACE, limits=limits
     )
 
 

@@ -122,18 +122,13 @@ class BashShell:
         # Killing an orphan hands its own children to us, so look until nothing new appears; bounded, for a command
         # that forks faster than it is killed is left to the sweep.
         for _ in range(100):
-            strays = [pid for pid in _children_of_us() if pid not in self._own and self._is_ours(pid, mark)]
+            # Only what bears the mark: this process may have children of its own that are none of our business.
+            strays = [pid for pid in _children_of_us() if pid not in self._own and _mark_of(pid) == mark]
             if not strays:
                 break
             for pid in strays:
                 killed += _kill_and_reap(pid)
         return killed
-
-    def _is_ours(self, pid: int, mark: str) -> bool:
-        """Whether a stray child belongs to the command with this mark; one without a mark belongs to the only command
-        that is running."""
-        found = _mark_of(pid)
-        return found == mark or (found is None and len(self._own) == 1)
 
     def sweep(self, mark_prefix: str) -> int:
         killed: set[int] = set()

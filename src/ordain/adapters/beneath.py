@@ -38,6 +38,7 @@ def open_directory(root: int, path: str, *, create: bool = False) -> Iterator[in
             if create:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, 0o777, dir_fd=held)
+                    os.fsync(held)  # the new entry, not only what is in it
             inner = _open(part, held, path)
             os.close(held)
             held = inner

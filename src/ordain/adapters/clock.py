@@ -13,15 +13,32 @@ __all__ = ["RandomIds", "WallClock"]
 
 
 class WallClock:
-    """ports.Clock on the machine's clock."""
+    """ports.Clock on the machine's clock, which within one process never goes back.
+
+    A clock that is set back must not make a retry of one second wait for a day; what has really passed is told by a
+    clock that nobody can set.
+    """
+
+    def __init__(self) -> None:
+        self._wall, self._passed = _wall_ms(), _passed_ms()
 
     def now(self) -> Instant:
-        return Instant(time.time_ns() // 1_000_000)
+        return Instant(max(_wall_ms(), self._wall + _passed_ms() - self._passed))
 
     async def sleep_until(self, instant: Instant) -> None:
-        # In slices, because the wall clock may be set while we sleep.
+        # In slices, because the wall clock may be set forward, and the machine may sleep, while we do.
         while (left := instant - self.now()) > 0:  # noqa: ASYNC110 - it is the clock that is waited for
             await asyncio.sleep(min(left / 1000, 30))
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _passed_ms() -> int:
+    """Time that has passed since some moment, including while the machine slept where the system can tell."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime_ns(clock) // 1_000_000
 
 
 class RandomIds:

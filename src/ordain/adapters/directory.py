@@ -2,89 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import re
-import shlex
 import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Mapping
 from pathlib import Path
 
-from ordain.core.action import RunCommand
+from ordain.adapters.shell_text import ShellText
 from ordain.core.lint.facts import Facts
-from ordain.core.model import Plan, all_steps, contract_of
+from ordain.core.lint.paths import wanted_files
+from ordain.core.lint.script import Script, plain_script, programs
+from ordain.core.lint.survey import Survey
+from ordain.core.model import Plan
 from ordain.core.problem import refuse
+from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
 from ordain.documents.configuration import CONFIGURATION_FILE
 
 __all__ = ["DirectoryWorkspace", "find_workspace", "real_directory"]
 
-_PLAIN = re.compile(r"[A-Za-z0-9_./,:=@%+ -]*")
-_RESERVED = frozenset(
-    [
-        "if",
-        "then",
-        "else",
-        "elif",
-        "fi",
-        "for",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "select",
-        "function",
-        "in",
-        "time",
-        "{",
-        "}",
-        "[[",
-        "]]",
-        "coproc",
-        "!",
-    ]
-)
-_BUILTINS = frozenset(
-    [
-        "[",
-        "test",
-        ":",
-        ".",
-        "source",
-        "true",
-        "false",
-        "echo",
-        "printf",
-        "cd",
-        "pwd",
-        "read",
-        "exit",
-        "export",
-        "set",
-        "unset",
-        "shift",
-        "eval",
-        "exec",
-        "command",
-        "type",
-        "let",
-        "local",
-        "declare",
-        "return",
-        "trap",
-        "wait",
-        "kill",
-        "ulimit",
-        "umask",
-        "getopts",
-        "hash",
-        "builtin",
-        "mapfile",
-        "readarray",
-    ]
-)
+
+DOCUMENT_BYTES_MAX = 16 * 1024 * 1024
 
 
 def find_workspace(start: Path) -> Path:
@@ -113,6 +52,7 @@ class DirectoryWorkspace:
     def __init__(self, path: Path, tier: int) -> None:
         self._path = path
         self._tier = tier
+        self._shell_text = ShellText()
 
     def identity(self) -> tuple[str, int, int]:
         real = os.path.realpath(self._path)
@@ -121,7 +61,7 @@ class DirectoryWorkspace:
 
     def configuration(self) -> bytes | None:
         try:
-            return (self._path / CONFIGURATION_FILE).read_bytes()
+            return _read_regular(self._path / CONFIGURATION_FILE)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -130,69 +70,72 @@ class DirectoryWorkspace:
 
     def document(self, path: str) -> bytes | None:
         try:
-            return (self._path / path).read_bytes()
+            return _read_regular(self._path / path)
         except OSError:
             return None
 
-    def facts(self, plan: Plan, tools: Mapping[str, ToolDefinition], workspace_id: str | None) -> Facts:
-        steps = list(all_steps(plan))
-        contracts = [contract.command for step in steps if (contract := contract_of(step)) is not None]
-        commands = [step.action.command for step in steps if isinstance(step.action, RunCommand)]
-        faults = {text: fault for text in {*contracts, *commands} if (fault := _syntax_fault(text))}
-        missing = {
-            text: program
-            for text in contracts
-            if text not in faults and (program := _first_program(text)) and not _installed(program, self._path)
-        }
+    def facts(
+        self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
+    ) -> Facts:
+        survey = Survey(plan)
+        contracts = {contract.command for _, contract in survey.contracts}
+        scripts, faults, programs = self._texts(contracts, {action.command for _, action in survey.commands})
+        wanted = wanted_files(survey, tools)
         return Facts(
-            tools=tools, shell_faults=faults, missing_programs=missing, tier=self._tier, workspace_id=workspace_id
+            tools=tools,
+            settings=settings,
+            shell_faults=faults,
+            scripts=scripts,
+            expression_faults=self._expression_faults(survey),
+            missing_programs=frozenset(name for name in programs if not self._installed(name)),
+            missing_files=frozenset(path for path in wanted if not self._there(path)),
+            tier=self._tier,
+            workspace_id=workspace_id,
         )
 
+    def _texts(self, contracts: set[str], commands: set[str]) -> tuple[dict[str, Script], dict[str, str], set[str]]:
+        """The texts taken apart, except plain words; what is wrong with them; and the programs that contracts start."""
+        scripts: dict[str, Script] = {}
+        faults: dict[str, str] = {}
+        programs_started: set[str] = set()
+        for text in (*contracts, *(commands - contracts)):
+            script, fault = self._shell_text.read(text)
+            if fault is not None:
+                faults[text] = fault
+            elif script is not None and text in contracts:
+                programs_started.update(programs(script))
+                if plain_script(text) is None:
+                    scripts[text] = script
+        return scripts, faults, programs_started
 
-def _syntax_fault(text: str) -> str | None:
-    """What bash says is wrong with a command, without running it. Plain words need no process to be sure of."""
-    if _PLAIN.fullmatch(text) and not _RESERVED & set(text.split()):
-        return None
-    bash = shutil.which("bash")
-    if bash is None:
-        return None
-    try:
-        done = subprocess.run(
-            [bash, "--noprofile", "--norc", "-n"],
-            input=text.encode("utf-8", "surrogateescape"),
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-            capture_output=True,
-            timeout=10,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "bash took too long to read it"
-    messages = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    if done.returncode == 0 and not messages:
-        return None
-    return re.sub(r"^.*?(line \d+: )", r"\1", messages[0]) if messages else f"exit status {done.returncode}"
+    def _expression_faults(self, survey: Survey) -> dict[tuple[str, frozenset[str]], str]:
+        if not survey.asked:
+            return {}
+        from ordain.adapters.cel import Cel  # few plans have expressions
 
+        expressions = Cel()
+        wanted = {(asked.expression, asked.names) for asked in survey.asked}
+        return {one: fault for one in wanted if (fault := expressions.check(*one)) is not None}
 
-def _first_program(text: str) -> str | None:
-    """The program a command begins with, where that can be told from its first words."""
-    try:
-        words = shlex.split(text, comments=True)
-    except ValueError:
-        return None
-    for word in _past_assignments(words):
-        plain = re.fullmatch(r"[A-Za-z0-9_./+-]+", word)
-        return word if plain and word not in _BUILTINS and word not in _RESERVED else None
-    return None
+    def _there(self, path: str) -> bool:
+        try:
+            return (self._path / path).exists()
+        except (OSError, ValueError):  # not to be looked at, or no name that a file could have
+            return False
 
-
-def _past_assignments(words: list[str]) -> Iterator[str]:
-    for word in words:
-        if word != "!" and not re.match(r"[A-Za-z_][A-Za-z0-9_]*=", word):
-            yield word
+    def _installed(self, program: str) -> bool:
+        try:
+            if "/" in program:
+                return os.access(self._path / program, os.X_OK)
+            return shutil.which(program) is not None
+        except ValueError:  # no name that a file could have
+            return False
 
 
-def _installed(program: str, workspace: Path) -> bool:
-    if "/" in program:
-        # A path in the workspace may be made by an earlier step; only an absolute one can be told now.
-        return not program.startswith("/") or os.access(program, os.X_OK)
-    return shutil.which(program) is not None
+def _read_regular(path: Path) -> bytes:
+    """The content of a regular file of bearable size; a pipe or device in its place must not hold us up."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file.read(DOCUMENT_BYTES_MAX + 1)

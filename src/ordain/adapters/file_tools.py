@@ -1,4 +1,4 @@
-"""The built-in file tools. Everything happens beneath the workspace; writes are atomic and durable.
+"""The built-in file tools. Everything happens beneath the workspace; file writes are atomic and durable.
 
 A write makes a temporary file in the same directory, syncs it, renames it into place and syncs the directory, so a
 crash leaves the old content or the new, never a mixture.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import os
 import secrets
 import stat
@@ -52,7 +53,6 @@ DEFINITIONS = {
             description="Make a directory and its parents; fine if it is there.",
             effect=EffectClass.REPEATABLE,
             parameters=(_PATH,),
-            atomic=True,
         ),
         ToolDefinition(
             name="edit_file",
@@ -93,6 +93,23 @@ class FileTools:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             return await work
+
+    async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
+        return await asyncio.to_thread(self._digest, str(args.get("path", ".")))
+
+    def _digest(self, path: str) -> str | None:
+        """The digest of a file's content, `absent` where there is none, None where it cannot be read."""
+        try:
+            root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                with open_parent(root, path) as (parent, name):
+                    return hashlib.sha256(_read_bytes(parent, name, path)[0]).hexdigest()
+            finally:
+                os.close(root)
+        except FileNotFoundError:
+            return "absent"
+        except (OSError, EscapeError, _ToolFault):
+            return None
 
     def _call(self, tool: str, args: Mapping[str, Any]) -> ToolResult:
         call = self._calls.get(tool)
@@ -150,7 +167,7 @@ def _replace(parent: int, name: str, path: str, content: str, mode: int) -> None
             raise EscapeError(f"{path!r} is a link")
     except FileNotFoundError:
         pass
-    temporary = f".{name[:100]}.{secrets.token_hex(8)}.ordain"
+    temporary = f".ordain-{secrets.token_hex(12)}"
     descriptor = os.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=parent
     )
@@ -175,7 +192,10 @@ def _read(root: int, args: Mapping[str, Any]) -> str:
 def _list(root: int, args: Mapping[str, Any]) -> list[str]:
     with open_directory(root, args.get("path", ".")) as directory:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-        return [entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "") for entry in entries]
+        # A name need not be UTF-8; what is not is shown, not hidden, and cannot break what is stored.
+        names = [os.fsencode(entry.name).decode("utf-8", "backslashreplace") for entry in entries]
+        folders = [entry.is_dir(follow_symlinks=False) for entry in entries]
+        return [name + "/" * folder for name, folder in zip(names, folders, strict=True)]
 
 
 def _write(root: int, args: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
 from ordain.core.problem import refuse
+from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant
 from ordain.ports import Command, Finished, ToolResult
@@ -125,6 +126,9 @@ class ScriptedToolbox:
             case _:
                 return ToolResult(error="F_STEP_FAILED", detail=f"{tool} cannot do that to {path}")
 
+    async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
+        return f"{self.files.get(args.get('path', '.'))!r}"
+
 
 class MemoryWorkspace:
     """ports.Workspace made of values; change them to change the surroundings."""
@@ -145,8 +149,16 @@ class MemoryWorkspace:
     def document(self, path: str) -> bytes | None:
         return self.documents.get(path)
 
-    def facts(self, plan: Plan, tools: Mapping[str, ToolDefinition], workspace_id: str | None) -> Facts:
-        return Facts(tools=tools, shell_faults=self.shell_faults, tier=self.tier, workspace_id=workspace_id)
+    def facts(
+        self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
+    ) -> Facts:
+        return Facts(
+            tools=tools,
+            settings=settings,
+            shell_faults=self.shell_faults,
+            tier=self.tier,
+            workspace_id=workspace_id,
+        )
 
 
 class MemoryWriterLock:

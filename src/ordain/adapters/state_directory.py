@@ -11,12 +11,12 @@ from pathlib import Path
 
 from ordain.core.problem import Refused, refuse
 
-__all__ = ["state_directory", "workspace_directory"]
+__all__ = ["shelf_path", "state_directory", "state_path", "workspace_directory"]
 
 
 def state_directory(env: Mapping[str, str], workspace: Path) -> Path:
     """`$ORDAIN_HOME` or the platform's place for state, made with mode 0700; raises Refused when it is not safe."""
-    chosen = _choose(env)
+    chosen = state_path(env)
     if not chosen.is_absolute():
         raise _refused(chosen, "is not an absolute path")
     real, root = Path(os.path.realpath(chosen)), Path(os.path.realpath(workspace))
@@ -38,14 +38,23 @@ def state_directory(env: Mapping[str, str], workspace: Path) -> Path:
 
 def workspace_directory(state: Path, workspace: Path) -> Path:
     """Where one workspace's ledger and lock live, made if need be."""
-    name = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:32]
-    directory = state / "workspaces" / name
-    for made in (directory.parent, directory):
-        made.mkdir(mode=0o700, exist_ok=True)
+    directory = shelf_path(state, workspace)
+    try:
+        for made in (directory.parent, directory):
+            made.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _refused(directory, f"cannot be made: {os.strerror(error.errno or 0).lower()}") from error
     return directory
 
 
-def _choose(env: Mapping[str, str]) -> Path:
+def shelf_path(state: Path, workspace: Path) -> Path:
+    """Where one workspace's ledger and lock are or would be; makes nothing."""
+    name = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:32]
+    return state / "workspaces" / name
+
+
+def state_path(env: Mapping[str, str]) -> Path:
+    """Where the state directory is or would be; looks at nothing."""
     if env.get("ORDAIN_HOME"):
         return Path(env["ORDAIN_HOME"])
     if env.get("XDG_STATE_HOME"):

@@ -23,7 +23,11 @@ class FileWriterLock:
 
     @contextlib.contextmanager
     def hold(self, holder: str) -> Iterator[None]:
-        descriptor = os.open(self._path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            descriptor = os.open(self._path(), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            reason = os.strerror(error.errno or 0).lower()
+            raise refuse("E_STATE_DIR", f"The lock {self._path()} cannot be opened: {reason}.") from error
         try:
             if not _lock_soon(descriptor):
                 other = _read(descriptor) or "it did not say what"
@@ -33,14 +37,13 @@ class FileWriterLock:
                     "It goes on by itself; try again when it has stopped.",
                     command="ordain status",
                 )
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, holder.encode(), 0)
+            _write(descriptor, holder)
             self._held = True
             try:
                 yield
             finally:
                 self._held = False
-                os.ftruncate(descriptor, 0)
+                _write(descriptor, "")
         finally:
             os.close(descriptor)
 
@@ -72,6 +75,13 @@ def _lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _write(descriptor: int, holder: str) -> None:
+    """Name the holder, for people; a disk that refuses that takes nothing away from the lock."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, holder.encode(), 0)
 
 
 def _read(descriptor: int) -> str:

@@ -26,6 +26,7 @@ class Channel(StrEnum):
     """The way a request came in. Only the terminal is a person's: code and robots can ask, never approve."""
 
     TERMINAL = "terminal"
+    SCRIPT = "script"
     LIBRARY = "library"
     ROBOT = "robot"
 

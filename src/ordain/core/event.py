@@ -140,9 +140,10 @@ class WorkspaceOpened(_Fact, frozen=True, tag="workspace_opened"):
 
 
 class ConfigTrusted(_Fact, frozen=True, tag="config_trusted"):
-    """A person trusted the configuration with this digest."""
+    """A person trusted this configuration. It stays in force, whatever becomes of the file, until another one is."""
 
     digest: str
+    text: str
     by: Principal
 
 
@@ -189,7 +190,8 @@ class RunOpened(_Fact, frozen=True, tag="run_opened"):
     run_id: RunId
     plan_id: PlanId
     lineage: str
-    workspace_id: str
+    workspace: WorkspaceIdentity
+    """The directory the run was approved for; it goes on in no other."""
     limits: Limits
 
 
@@ -210,11 +212,14 @@ class AttemptStarted(_Fact, frozen=True, tag="attempt_started"):
 
 
 class ContractSeen(_Fact, frozen=True, tag="contract_seen"):
-    """A checkable step's contract was run before its effect, so that it can settle doubt later."""
+    """A checkable step's contract was run before its effect, and what it would change was looked at, so that doubt can
+    be settled later."""
 
     step: StepId
     attempt: int
     evidence: Evidence
+    operand: str | None = None
+    """A digest of what the tool is about to change, as it is before the effect."""
 
 
 class AttemptEnded(_Fact, frozen=True, tag="attempt_ended"):
@@ -294,6 +299,7 @@ class RunFinished(_Fact, frozen=True, tag="run_finished"):
     """The end of the run. Steps still open become cancelled."""
 
     status: str
+    reason: str = ""
 
 
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted

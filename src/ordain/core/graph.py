@@ -38,7 +38,11 @@ def cycles(needs: Mapping[str, Iterable[str]]) -> list[list[str]]:
     # the circles and the paths between them; connected parts of it are reported together.
     known = {name: {other for other in wanted if other in needs} for name, wanted in needs.items()}
     rest = _peel(known)
-    rest = _peel({name: {other for other in rest if name in known[other]} for name in rest})
+    needed_by: dict[str, set[str]] = {name: set() for name in rest}
+    for name in rest:
+        for other in known[name] & rest:
+            needed_by[other].add(name)
+    rest = _peel(needed_by)
     groups: list[list[str]] = []
     left = [name for name in known if name in rest]
     seen: set[str] = set()

@@ -135,7 +135,8 @@ def unknown_names(settings: Settings, tools: Mapping[str, ToolDefinition]) -> tu
 def rule(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) -> Ruling:
     """Whether this plan may run unasked, must be approved, or is denied; with a reason for each kind of effect."""
     steps_by_tool: dict[tuple[str, EffectClass], list[StepId]] = {}
-    for effect in planned_effects(plan, tools):
+    effects = planned_effects(plan, tools)
+    for effect in effects:
         steps_by_tool.setdefault((effect.tool, effect.effect), []).append(effect.step)
     asks: list[str] = []
     allows: list[str] = []
@@ -158,4 +159,9 @@ def rule(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) ->
             allows.append(f"{what} is allowed without asking")
         else:
             asks.append(f"{what} is not in the policy's allow list")
+    asks += [
+        f"`{effect.step}` claims that it may be run again after a crash, which only an approver can say"
+        for effect in effects
+        if effect.claimed_repeatable
+    ]
     return Ruling(requires_approval=bool(asks), reasons=tuple(asks or allows), denied=tuple(denied))

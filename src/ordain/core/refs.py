@@ -1,38 +1,231 @@
-"""References to earlier results, `${…}`: where it is a reference, where it is literal, where it is in the wrong place.
+"""References to earlier results, `${…}`: where it is a reference, what it refers to, and where it is only text.
 
-This version does not carry references out; it recognises them, so that none is ever taken for text by mistake. A plan
-keeps its arguments as they were written, `$${` for a literal `${` included; `literal` takes the escape away when the
-call is made.
+This version reads and checks references and does not carry them out. A plan keeps its arguments as they were written,
+`$${` for a literal `${` included; `literal` takes the escape away when the call is made. Anything else with a dollar is
+literal.
 """
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Container, Iterator
+from functools import lru_cache
 from typing import Any
 
-__all__ = ["literal", "misplaced_reference", "references"]
+from ordain.core.value import Value
 
-_SOURCE = r"(?:data|params)[.\[]"
-_IN_ARGS = re.compile(
-    r"\$\$\{|(?P<reference>\$\{[ \t]*(?:"
-    + _SOURCE
-    + r"|(?:item|index)\b|[^\s{}.$]+\.(?:output|exit_code)\b)[^}]{0,64}\}?)"
+__all__ = [
+    "Default",
+    "Index",
+    "Item",
+    "ParamValue",
+    "Reference",
+    "Source",
+    "StepExitCode",
+    "StepOutput",
+    "StoredData",
+    "Unreadable",
+    "is_reference",
+    "literal",
+    "misplaced_reference",
+    "parse",
+    "references",
+    "without_references",
+]
+
+
+# --- What a reference is -------------------------------------------------------------------------------------------
+
+
+class StepOutput(Value, frozen=True):
+    """`${step.output.a[0]}`: the result of a step, or a part of it."""
+
+    step: str
+    path: tuple[str | int, ...] = ()
+
+
+class StepExitCode(Value, frozen=True):
+    """`${step.exit_code}`: the exit status of a command."""
+
+    step: str
+
+
+class StoredData(Value, frozen=True):
+    """`${data.KEY}`: what a `store_data` step stored, or a part of it."""
+
+    key: str
+    path: tuple[str | int, ...] = ()
+
+
+class ParamValue(Value, frozen=True):
+    """`${params.NAME}`: the value given for a parameter of the plan."""
+
+    name: str
+
+
+class Item(Value, frozen=True):
+    """`${item}`: the item a repeated step is at, or a part of it, under the name its `for_each` gives it."""
+
+    name: str = "item"
+    path: tuple[str | int, ...] = ()
+
+
+class Index(Value, frozen=True):
+    """`${index}`: how many items came before."""
+
+
+Source = StepOutput | StepExitCode | StoredData | ParamValue | Item | Index
+
+
+class Default(Value, frozen=True):
+    """`?? "x"`: what stands in when there is nothing to refer to."""
+
+    value: Any
+
+
+class Reference(Value, frozen=True):
+    source: Source
+    default: Default | None = None
+
+
+class Unreadable(Value, frozen=True):
+    """A text that can only have been meant as a reference, and why it is none."""
+
+    fault: str
+
+
+# --- Finding and reading them --------------------------------------------------------------------------------------
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
+_PART = re.compile(rf'\.(?P<key>{_NAME})|\[(?P<index>[0-9]{{1,9}})\]|\[(?P<quoted>"(?:[^"\\]|\\.)*")\]')
+_REST = re.compile(
+    rf'(?P<path>(?:\.{_NAME}|\[(?:[0-9]{{1,9}}|"(?:[^"\\]|\\.)*")\])*)[ \t]*'
+    r'(?:\?\?[ \t]*(?P<default>"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|\[\]|\{\})'
+    r"[ \t]*)?\}"
 )
-_IN_TEXT = re.compile(r"\$\{[ \t]*(?:" + _SOURCE + r"|(?P<step>[A-Za-z0-9_-]+)\.(?:output|exit_code)\b)[^}\n]{0,64}\}?")
+_STEP = re.compile(r"[^\s{}.$\[\]]+\.(?:output|exit_code)\b")
+_IN_TEXT = re.compile(
+    r"(?<!\$)\$\{[ \t]*(?:(?:data|params)[.\[]|(?P<step>[A-Za-z0-9_-]+)\.(?:output|exit_code)\b)[^}\n]{0,64}\}?"
+)
 
 
-def references(value: Any) -> Iterator[str]:
-    """Every reference in the strings of a value of arguments, however deep."""
+@lru_cache(maxsize=64)
+def _start(item: str) -> re.Pattern[str]:
+    """How a reference begins, where an item is called so; `$${` is found as well, to be passed over."""
+    words = "|".join(sorted({"item", "index", re.escape(item)}))
+    return re.compile(
+        rf"\$\$\{{|\$\{{[ \t]*(?P<source>(?:data|params)(?=[.\[])|(?:{words})(?=[ \t]*(?:[.\[}}?]|$))|{_STEP.pattern})"
+    )
+
+
+def references(value: Any, item: str = "item") -> Iterator[str]:
+    """Every reference in the strings of a value, however deep, as it is written; `parse` says what each refers to.
+
+    `item` is what the item is called in the step, if it is repeated.
+    """
     todo = [value]
     while todo:
         match todo.pop():
             case str() as text if "${" in text:
-                yield from (found["reference"] for found in _IN_ARGS.finditer(text) if found["reference"])
+                yield from (text[start:end] for start, end in _spans(text, item))
             case dict() as mapping:
                 todo += mapping.values()
             case list() | tuple() as items:
                 todo += items
+
+
+def _spans(text: str, item: str) -> Iterator[tuple[int, int]]:
+    """Where references stand in a text; one that cannot be read ends where it looks like ending."""
+    at, start = 0, _start(item)
+    while found := start.search(text, at):
+        at = found.end()
+        if found["source"] is not None:
+            whole = _REST.match(text, at)
+            at = whole.end() if whole else _looks_closed(text, at)
+            yield found.start(), at
+
+
+def _looks_closed(text: str, start: int) -> int:
+    end = start
+    while end < min(len(text), start + 64) and text[end] != "\n":
+        end += 1
+        if text[end - 1] == "}":
+            break
+    return end
+
+
+def parse(text: str, item: str = "item") -> Reference | Unreadable:
+    """What a reference found by `references` refers to."""
+    begin = _start(item).match(text)
+    if begin is None or begin["source"] is None:
+        return Unreadable(fault="it is not a reference")
+    rest = _REST.fullmatch(text, begin.end())
+    if rest is None:
+        ending = "it cannot be read" if text.endswith("}") else "it is not closed"
+        return Unreadable(fault=f"{ending}; the form is `${{step.output.key[0]}}`")
+    try:
+        path = tuple(_part(found) for found in _PART.finditer(rest["path"]))
+        default = Default(value=_scalar(rest["default"])) if rest["default"] is not None else None
+    except ValueError:
+        return Unreadable(fault="a text or number in it cannot be read")
+    source = _source(begin["source"], path, item)
+    return source if isinstance(source, Unreadable) else Reference(source=source, default=default)
+
+
+def _source(word: str, path: tuple[str | int, ...], item: str) -> Source | Unreadable:
+    match word:
+        case "data" if isinstance(path[0], str):
+            return StoredData(key=path[0], path=path[1:])
+        case "params" if len(path) == 1 and isinstance(path[0], str):
+            return ParamValue(name=path[0])
+        case "data" | "params":
+            return Unreadable(fault=f"`{word}` is followed by one name, as in `{word}.name`")
+        case "index":
+            return Index() if not path else Unreadable(fault="`index` is a number and has no parts")
+        case "item":
+            return Item(path=path)
+        case _ if word == item:
+            return Item(name=item, path=path)
+    step, _, what = word.rpartition(".")
+    if what == "output":
+        return StepOutput(step=step, path=path)
+    return StepExitCode(step=step) if not path else Unreadable(fault="`exit_code` is a number and has no parts")
+
+
+def _part(found: re.Match[str]) -> str | int:
+    if found["index"] is not None:
+        return int(found["index"])
+    key = json.loads(found["quoted"], strict=False) if found["quoted"] is not None else found["key"]
+    assert isinstance(key, str)
+    return key
+
+
+def _scalar(text: str) -> Any:
+    value = json.loads(text, strict=False)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+def is_reference(value: Any, item: str = "item") -> bool:
+    """Whether a value is one reference and nothing else: it keeps the type of what it refers to."""
+    if not isinstance(value, str) or not value.startswith("${"):
+        return False
+    return next(_spans(value, item), None) == (0, len(value))
+
+
+def without_references(text: str, item: str = "item") -> str:
+    """The text with a plain word in place of every reference, to look at what is known of it beforehand."""
+    parts, at = [], 0
+    for start, end in _spans(text, item):
+        parts += [text[at:start], "x"]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+# --- Where they are only text --------------------------------------------------------------------------------------
 
 
 def literal(value: Any) -> Any:

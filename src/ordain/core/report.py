@@ -108,6 +108,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """completed, failed, executing, waiting (for a person) or stopped (nobody is carrying it out)."""
     steps: tuple[StepReport, ...]
     questions: tuple[Question, ...]
+    reason: str = ""
+    """Why it ended so, where there is more to say than the steps do."""
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +119,7 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
     plan_id: PlanId
     title: str
     status: str
+    requires_approval: bool = True
     last_run: RunId | None = None
     run: RunReport | None = None
     """The newest run, while it has not ended."""
@@ -134,6 +137,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, *, executing: boo
         status=state.status or open_status,
         steps=tuple(_step_report(state, index, now) for index in range(len(state.plan.steps))),
         questions=asked,
+        reason=state.reason,
     )
 
 

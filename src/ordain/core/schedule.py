@@ -68,6 +68,9 @@ __all__ = [
 # --- Effects: what `decide` asks the loop to do --------------------------------------------------------------------
 
 
+DAY_MS = 86_400_000
+
+
 class Start(msgspec.Struct, frozen=True):
     """Begin the next attempt of a step."""
 
@@ -102,6 +105,7 @@ class End(msgspec.Struct, frozen=True):
     """Nothing is left to do: finish the run with this status."""
 
     status: str
+    reason: str = ""
 
 
 Effect = Start | Verify | SettleByContract | Stop | Wake | End
@@ -118,7 +122,7 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
         # What runs is ended; what is being verified is judged to the end, for its effect is there already.
         for step in state.active:
             effects.append(Stop(step) if state.steps[step].state is StepState.RUNNING else Verify(step))
-        return tuple(effects) if effects or state.doubtful else (End("failed"),)
+        return tuple(effects) if effects or state.doubtful else (End("failed", _why_aborted(state)),)
     effects += [Verify(step) for step in state.active if state.steps[step].state is StepState.VERIFYING]
     free = concurrency(state) - len(state.active)
     wake: Instant | None = None
@@ -141,6 +145,14 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
         return ()
     complete = all(record.state in SATISFIES for record in state.steps.values())
     return (End("completed" if complete else "failed"),)
+
+
+def _why_aborted(state: RunState) -> str:
+    """The message of the failure policy that ended the run, where it has one."""
+    assert state.aborted_by is not None
+    policy = state.step(state.aborted_by).on_failure or state.plan.on_failure or state.limits_in_force.on_failure
+    last = policy.then if isinstance(policy, Retry) else policy
+    return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"
 
 
 def concurrency(state: RunState) -> int:
@@ -216,11 +228,12 @@ def _without_retries(plan: Plan, default: FailurePolicy) -> LastPolicy:
 
 
 def _delay_ms(policy: Retry, retries_done: int) -> int:
-    # The exponent is bounded so that a long series cannot overflow a float; the cap is far beyond any deadline.
-    grown = policy.initial_delay_ms * policy.backoff_multiplier ** min(retries_done, 64)
-    delay = grown + policy.increment_ms * retries_done
-    longest = policy.max_delay_ms if policy.max_delay_ms is not None else 86_400_000
-    return int(min(delay, longest, 86_400_000))
+    longest = DAY_MS if policy.max_delay_ms is None else min(policy.max_delay_ms, DAY_MS)
+    try:
+        grown = policy.initial_delay_ms * policy.backoff_multiplier**retries_done
+        return int(min(grown + policy.increment_ms * retries_done, longest))
+    except OverflowError:
+        return longest
 
 
 # --- From what the loop saw to the event that says so ----------------------------------------------------------------
@@ -302,17 +315,22 @@ def doubt(state: RunState, step_id: StepId, tools: Mapping[str, ToolDefinition])
     return DoubtFound(step=step_id, attempt=record.attempts, settle=settle, reason=reason)
 
 
-def settled(state: RunState, step_id: StepId, evidence: Evidence) -> DoubtSettled | DoubtReferred:
-    """The event for a contract that was run to settle a doubt. Only a sound contract gets here (see `doubt`)."""
-    attempt = state.steps[step_id].attempts
-    match evidence.verdict:
-        case Verdict.HELD:
-            reason, to = "recovered by contract: it was broken before the step and holds now", StepState.PASSED
-        case Verdict.BROKEN:
-            reason, to = "its contract is still broken, so it did not happen; it is run again", StepState.PENDING
-        case Verdict.INCONCLUSIVE:
-            reason = "its contract could not be judged"
-            return DoubtReferred(step=step_id, attempt=attempt, reason=reason, evidence=evidence)
-        case _:
-            assert_never(evidence.verdict)
-    return DoubtSettled(step=step_id, attempt=attempt, to=to, reason=reason, evidence=evidence)
+def settled(state: RunState, step_id: StepId, evidence: Evidence, operand: str | None) -> DoubtSettled | DoubtReferred:
+    """The event for a contract that was run to settle a doubt, with what the tool changes as it is now.
+
+    Only a sound contract gets here (see `doubt`). A broken one proves nothing by itself: the effect may have happened
+    and something else be wrong. What tells is whether the thing the tool changes is still as it was.
+    """
+    record = state.steps[step_id]
+    if operand is not None and operand == record.operand_before:
+        reason = "what it changes is as it was before, so it did not happen; it is run again"
+        return DoubtSettled(
+            step=step_id, attempt=record.attempts, to=StepState.PENDING, reason=reason, evidence=evidence
+        )
+    if evidence.verdict is Verdict.HELD:
+        reason = "recovered by contract: it was broken before the step and holds now"
+        return DoubtSettled(
+            step=step_id, attempt=record.attempts, to=StepState.PASSED, reason=reason, evidence=evidence
+        )
+    reason = f"its contract is {evidence.verdict.value}, which does not tell whether it happened"
+    return DoubtReferred(step=step_id, attempt=record.attempts, reason=reason, evidence=evidence)

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from ordain.core.event import Limits
 from ordain.core.failure import Abort, FailurePolicy
+from ordain.core.tool import EffectClass
 
-__all__ = ["Settings", "limits"]
+__all__ = ["AGENT_PRESETS", "Agent", "Settings", "ToolSource", "limits"]
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
+
+
+AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """Who performs tasks under a name: exactly one of a preset, a command, a Python callable or a person."""
+
+    preset: str | None = None
+    command: tuple[str, ...] = ()
+    python: str | None = None
+    human: bool = False
+    model: str | None = None
+    env: tuple[str, ...] = ()
+    """Variables it may see beside those that every command sees."""
+    network: bool | None = None
+
+
+class ToolSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A server of tools: the command that starts it, or the address where it is."""
+
+    mcp: tuple[str, ...]
+    trust_annotations: bool = False
+    effects: Mapping[str, EffectClass] = {}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +57,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ("reads",)
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    agent: str = ""
+    """Who performs tasks that name nobody."""
+    agents: Mapping[str, Agent] = {}
+    """Known to lint; this version carries out no tasks."""
+    sources: Mapping[str, ToolSource] = {}
+    """Known to lint; this version calls no tools of others."""
 
 
 def limits(settings: Settings) -> Limits:

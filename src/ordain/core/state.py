@@ -14,6 +14,7 @@ from typing import assert_never
 
 import msgspec
 
+from ordain.core.approval import WorkspaceIdentity
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
@@ -89,6 +90,8 @@ class StepRecord(msgspec.Struct):
     evidence: Evidence | None = None
     seen_before: Evidence | None = None
     """What the contract showed before this attempt's effect."""
+    operand_before: str | None = None
+    """What the tool was about to change, as a digest."""
     settle: Settlement | None = None
     """For a step in doubt: how to settle it."""
     how: str = ""
@@ -112,11 +115,13 @@ class RunState:
         """Events folded so far: what the next append expects."""
         self.run_id = RunId("")
         self.lineage = ""
-        self.workspace_id = ""
+        self.workspace: WorkspaceIdentity | None = None
         self.limits: Limits | None = None
         self.epoch = 0
         self.status: str | None = None
         """Set once the run has finished: completed or failed."""
+        self.reason = ""
+        """Why it ended so, where there is more to say than the steps do."""
         self.aborted_by: StepId | None = None
         self.active: dict[StepId, None] = {}
         self.doubtful: dict[StepId, None] = {}
@@ -143,6 +148,12 @@ class RunState:
     @property
     def finished(self) -> bool:
         return self.status is not None
+
+    @property
+    def workspace_identity(self) -> WorkspaceIdentity:
+        if self.workspace is None:
+            raise IllegalTransition("the run was never opened")
+        return self.workspace
 
     @property
     def limits_in_force(self) -> Limits:
@@ -194,7 +205,7 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
             if state.size:
                 raise IllegalTransition("a run is opened once, first")
             state.run_id, state.lineage = event.run_id, event.lineage
-            state.workspace_id, state.limits = event.workspace_id, event.limits
+            state.workspace, state.limits = event.workspace, event.limits
         case ExecutorStarted():
             if event.epoch <= state.epoch:
                 raise IllegalTransition(f"epoch {event.epoch} after {state.epoch}")
@@ -220,12 +231,13 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} started before what it needs")
             _move(state, event, RUNNING)
             record.attempts += 1
-            record.not_before, record.outcome, record.evidence, record.seen_before = None, None, None, None
+            record.not_before, record.outcome, record.evidence = None, None, None
+            record.seen_before, record.operand_before = None, None
             record.started_at, record.ended_at, record.how, record.decided_by = at, None, "", None
         case ContractSeen():
             if record.state is not RUNNING or record.seen_before is not None:
                 raise IllegalTransition(f"the contract of {event.step} is looked at once, before its effect")
-            record.seen_before = event.evidence
+            record.seen_before, record.operand_before = event.evidence, event.operand
         case AttemptEnded():
             record.outcome, record.ended_at = event.outcome, at
             if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
@@ -292,4 +304,4 @@ def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
         if record.state not in SETTLED:
             state.move(step_id, CANCELLED)
             record.ended_at = at
-    state.status = event.status
+    state.status, state.reason = event.status, event.reason

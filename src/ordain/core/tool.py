@@ -6,7 +6,7 @@ registry, never from a plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -141,8 +141,11 @@ def definition_of(action: Action, tools: Mapping[str, ToolDefinition]) -> ToolDe
 _KINDS: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "boolean": bool}
 
 
-def argument_faults(tool: ToolDefinition, args: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
-    """Everything wrong with a call's arguments, as (sentence, hints); empty when the call fits."""
+def argument_faults(
+    tool: ToolDefinition, args: Mapping[str, Any], later: Container[str] = ()
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Everything wrong with a call's arguments, as (sentence, hints); empty when the call fits. The type of those named
+    in `later` is not known yet."""
     known = {parameter.name: parameter for parameter in tool.parameters}
     faults: list[tuple[str, tuple[str, ...]]] = []
     for name in args:
@@ -152,6 +155,8 @@ def argument_faults(tool: ToolDefinition, args: Mapping[str, Any]) -> list[tuple
         if parameter.name not in args:
             if parameter.required:
                 faults.append((f"`{tool.name}` needs the argument `{parameter.name}`.", ()))
+            continue
+        if parameter.name in later:
             continue
         value = args[parameter.name]
         wrong = not isinstance(value, _KINDS[parameter.kind]) or (

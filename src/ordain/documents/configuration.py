@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from ordain.core.environment import variable_fault
 from ordain.core.problem import Place, Problem, closest
-from ordain.core.settings import Settings
+from ordain.core.settings import AGENT_PRESETS, Agent, Settings, ToolSource
+from ordain.core.tool import EffectClass
 from ordain.documents.duration import read_duration
 from ordain.documents.failure import read_failure
 
@@ -19,28 +21,13 @@ __all__ = ["CONFIGURATION_FILE", "TEMPLATE", "read_settings"]
 
 CONFIGURATION_FILE = "ordain.toml"
 
-_DANGEROUS_NAMES = (
-    "LD_PRELOAD",
-    "LD_LIBRARY_PATH",
-    "LD_AUDIT",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "BASH_ENV",
-    "ENV",
-    "GIT_SSH_COMMAND",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "IFS",
-    "PROMPT_COMMAND",
-)
-"""Variables that would make a trusted program do something else."""
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64."
 
 _LATER = {
     "plans": {"max_rejections", "max_replans", "max_pending", "documents", "marks"},
     "approval": {"separate", "require_signature", "approvers"},
-    "run": {"agent", "writers", "stalled_after"},
-    "agents": None,
-    "tools": None,
+    "run": {"writers", "stalled_after"},
     "guard": None,
     "notify": None,
     "secrets": None,
@@ -83,11 +70,136 @@ def _names(value: Any) -> tuple[str, ...]:
 def _variables(value: Any) -> tuple[str, ...]:
     names = _names(value)
     for name in names:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise _Wrong(f"names `{name}`, which is not the name of a variable")
-        if name in _DANGEROUS_NAMES or name.startswith(("LD_", "DYLD_", "ORDAIN_")):
-            raise _Wrong(f"names `{name}`, which could make a trusted program do something else")
+        if fault := variable_fault(name):
+            raise _Wrong(f"names `{name}`, which {fault}")
     return names
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise _Wrong("must be a text")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _Wrong("must be true or false")
+    return value
+
+
+def _command(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
+        raise _Wrong('must be a list of words, such as ["my-agent", "--stdin"]')
+    return tuple(value)
+
+
+def _name_or_nothing(value: Any) -> str:
+    if value != "" and not (isinstance(value, str) and _NAME.fullmatch(value)):
+        raise _Wrong("must be a name")
+    return str(value)
+
+
+# --- Agents and tool sources -------------------------------------------------------------------------------------
+
+
+def _preset(value: Any) -> str:
+    if value not in AGENT_PRESETS:
+        raise _Wrong(f"must be one of {', '.join(AGENT_PRESETS)}")
+    return str(value)
+
+
+def _callable(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", value, re.ASCII):
+        raise _Wrong('must be a module and a name in it, such as "package.module:function"')
+    return value
+
+
+def _human(value: Any) -> bool:
+    if value is not True:
+        raise _Wrong("must be true, or left out")
+    return True
+
+
+def _server(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        if not re.fullmatch(r"https?://[^\s]+", value):
+            raise _Wrong("must be a list of words, or an address that begins with https://")
+        return (value,)
+    return _command(value)
+
+
+def _effects(value: Any) -> dict[str, EffectClass]:
+    known = [effect.value for effect in EffectClass]
+    if not isinstance(value, dict) or not all(effect in known for effect in value.values()):
+        raise _Wrong(f"must give each tool one of {', '.join(known)}")
+    return {_name_or_nothing(tool): EffectClass(effect) for tool, effect in value.items()}
+
+
+_Reader = Callable[[Any], Any]
+
+_AGENT_KEYS: dict[str, _Reader] = {
+    "preset": _preset,
+    "command": _command,
+    "python": _callable,
+    "human": _human,
+    "model": _text,
+    "env": _variables,
+    "network": _flag,
+}
+_AGENT_KINDS = ("preset", "command", "python", "human")
+_SOURCE_KEYS: dict[str, _Reader] = {"mcp": _server, "trust_annotations": _flag, "effects": _effects}
+
+
+def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
+    found = {}
+    for name, values in _named_sections("agents", tree, _AGENT_KEYS, problems):
+        given = [kind for kind in _AGENT_KINDS if kind in tree[name]]
+        if len(given) != 1:
+            problems.append(_problem(f"agents.{name} needs exactly one of {', '.join(_AGENT_KINDS)}"))
+        found[name] = Agent(**values)
+    return found
+
+
+def _sources(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolSource]:
+    found = {}
+    for name, values in _named_sections("tools", tree, _SOURCE_KEYS, problems):
+        if "mcp" not in tree[name]:
+            problems.append(_problem(f"tools.{name} needs `mcp`, the command or address of its server"))
+        found[name] = ToolSource(**{"mcp": (), **values})
+    return found
+
+
+def _named_sections(
+    section: str, tree: dict[str, Any], keys: dict[str, _Reader], problems: list[Problem]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name and the values of every [section.NAME] that is one."""
+    for name, content in tree.items():
+        if not _NAME.fullmatch(name):
+            problems.append(_problem(f"has a section [{section}.{name}], which is no name", _NAMES_ARE))
+        elif not isinstance(content, dict):
+            problems.append(_problem(f"{section}.{name} must be a section, written [{section}.{name}]"))
+        else:
+            yield name, _values(f"{section}.{name}", content, keys, problems)
+
+
+def _values(section: str, content: dict[str, Any], keys: dict[str, _Reader], problems: list[Problem]) -> dict[str, Any]:
+    values = {}
+    for key, value in content.items():
+        if key not in keys:
+            problems.append(_problem(f"has an unknown key {section}.{key}", *closest(key, keys)))
+            continue
+        try:
+            values[key] = keys[key](value)
+        except _Wrong as wrong:
+            problems.append(_problem(f"{section}.{key} {wrong}"))
+    return values
+
+
+_NAMED: dict[str, tuple[str, Callable[[dict[str, Any], list[Problem]], dict[str, Any]]]] = {
+    "agents": ("agents", _agents),
+    "tools": ("sources", _sources),
+}
+"""Sections that hold a section for each name → the setting they make and how they are read."""
 
 
 _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
@@ -98,6 +210,7 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
         "step_timeout": ("step_timeout_ms", _duration),
         "contract_timeout": ("contract_timeout_ms", _duration),
         "on_failure": ("on_failure", _policy),
+        "agent": ("agent", _name_or_nothing),
     },
     "policy": {"allow": ("allow", _names), "ask": ("ask", _names), "deny": ("deny", _names)},
     "contracts": {"env": ("env", _variables)},
@@ -121,12 +234,15 @@ def read_settings(data: bytes) -> tuple[Settings, tuple[Problem, ...]]:
         later = _LATER.get(section, set())
         if later is None:
             problems.append(_problem(f"has a section [{section}], which this version does not carry out yet"))
-        elif section not in _KEYS:
+        elif section not in _KEYS and section not in _NAMED:
             problems.append(
-                _problem(f"has an unknown section or key `{section}`", *closest(section, [*_KEYS, *_LATER]))
+                _problem(f"has an unknown section or key `{section}`", *closest(section, [*_KEYS, *_NAMED, *_LATER]))
             )
         elif not isinstance(content, dict):
             problems.append(_problem(f"gives `{section}` a value; it is a section, written [{section}]"))
+        elif section in _NAMED:
+            setting, read_named = _NAMED[section]
+            values[setting] = read_named(content, problems)
         else:
             for key, value in content.items():
                 if key in later:
@@ -139,7 +255,11 @@ def read_settings(data: bytes) -> tuple[Settings, tuple[Problem, ...]]:
                         values[setting] = read(value)
                     except _Wrong as wrong:
                         problems.append(_problem(f"{section}.{key} {wrong}"))
-    return Settings(**values), tuple(problems)
+    settings = Settings(**values)
+    if settings.agent and settings.agent not in settings.agents:
+        hints = closest(settings.agent, settings.agents)
+        problems.append(_problem(f"run.agent names `{settings.agent}`, and there is no such agent", *hints))
+    return settings, tuple(problems)
 
 
 def _problem(what: str, *hints: str) -> Problem:
@@ -166,6 +286,7 @@ TEMPLATE = """\
 # step_timeout = "10m"
 # contract_timeout = "60s"
 # on_failure = "abort"         # or "retry(2), then escalate" …
+# agent = ""                   # for tasks that name none; this version knows agents and carries out no tasks
 
 [policy]                       # deny wins, then ask, then allow; what no list names is asked
 # allow = ["reads"]            # effect classes (reads, repeatable, checkable, opaque) and tools

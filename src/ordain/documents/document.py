@@ -5,14 +5,17 @@ Knows nothing of any notation. Holds the one invariant that callers rely on: a d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 import msgspec
 
 from ordain.core.model import Plan
 from ordain.core.problem import Place, Problem, Severity
 
-__all__ = ["PROBLEMS_MAX", "Document", "ProblemList", "plan_unless_wrong"]
+__all__ = ["PROBLEMS_MAX", "Document", "LazyPlaces", "Notation", "ProblemList", "plan_unless_wrong"]
+
+Notation = Literal["markdown", "yaml", "json"]
 
 PROBLEMS_MAX = 200
 """How many problems one reading keeps; a hostile document could otherwise have a million."""
@@ -21,15 +24,44 @@ PROBLEMS_MAX = 200
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """One document as read.
 
-    `plan` is there unless a problem is an error. `places` says where each step's heading is, by step id, and where
-    the plan's title is, under the empty key. `notes` are the parts beside the plan: heading and text of every other
-    section, and under the empty heading the free paragraphs around the title.
+    `plan` is there unless a problem is an error. `places` says where each step starts, by step id, and where the
+    plan's title is, under the empty key. `notes` are the parts beside the plan: heading and text of every other
+    section, and under the empty heading the free paragraphs around the title. `record` holds what the document says
+    about the plan and its steps without being part of them, never hashed and never believed: owner, status, foreign
+    ids and the like, by step id, and under the empty key those of the plan; those of a plan nested in the step `a`
+    stand under `a/` and its steps' under `a/b`.
     """
 
     plan: Plan | None = None
     problems: tuple[Problem, ...] = ()
     places: Mapping[str, Place] = {}
     notes: tuple[tuple[str, str], ...] = ()
+    notation: Notation = "markdown"
+    record: Mapping[str, Mapping[str, Any]] = {}
+
+
+class LazyPlaces(Mapping[str, Place]):
+    """Places that are looked up when they are asked for, by readers for which finding a place is work."""
+
+    def __init__(self, find: Callable[[str], Place], keys: Iterable[str], file: str | None = None) -> None:
+        self._find = find
+        self._keys = dict.fromkeys(keys)
+        self._file = file
+
+    def in_file(self, file: str) -> LazyPlaces:
+        """The same places, which know the name of their file."""
+        return LazyPlaces(self._find, self._keys, file)
+
+    def __getitem__(self, key: str) -> Place:
+        if key not in self._keys:
+            raise KeyError(key)
+        return msgspec.structs.replace(self._find(key), file=self._file)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 class ProblemList:
@@ -39,7 +71,7 @@ class ProblemList:
         self._found: list[Problem] = []
         self._default = Place()
 
-    def about(self, step: str, line: int) -> ProblemList:
+    def about(self, step: str | None, line: int | None) -> ProblemList:
         """The same list for problems of one step: they carry its id, and its line where they have none."""
         same = ProblemList()
         same._found = self._found

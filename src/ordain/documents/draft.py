@@ -7,35 +7,53 @@ step may name any other, so every step has its id here before any step is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from ordain.core.action import RunCommand, Task
 from ordain.core.value import StepId
 from ordain.documents.document import ProblemList
 from ordain.documents.field_line import STEP_FIELDS, Field, FieldNames
-from ordain.documents.fields import belongs_to_no_field, one_line
+from ordain.documents.fields import belongs_to_no_field, one_line, title_line
 from ordain.documents.outline import numbered, title_text
-from ordain.documents.scan import Block, Heading, blank, trimmed
+from ordain.documents.scan import Block, Heading, blank, hides_text, scan, trimmed
 from ordain.documents.slug import id_fault, slug
 
-__all__ = ["STEPS_MAX", "Draft", "code_span", "drafts_of_headings", "drafts_of_list", "is_step_heading"]
+__all__ = [
+    "STEPS_MAX",
+    "Draft",
+    "code_span",
+    "drafts_of_fallbacks",
+    "drafts_of_headings",
+    "drafts_of_list",
+    "is_step_heading",
+    "refuse_equal_ids",
+    "title_of_heading",
+]
 
 STEPS_MAX = 20_000
 
 _STEP_HEADING = re.compile(r"([1-9][0-9]{0,8})\.(?:[ \t]+(.*))?", re.DOTALL)
+_FALLBACK_HEADING = re.compile(r"([^ \t.]+)\.(?:[ \t]+(.*))?", re.DOTALL)
+_SCOPED = re.compile(
+    r"(?P<task>.*\S)[ \t]*\((?P<tool>[A-Za-z0-9_.-]+):[ \t]*(?P<operation>[A-Za-z0-9_.-]+(?:[ \t]+[A-Za-z0-9_.-]+)*)\)"
+)
 _BACKTICKS = re.compile("`+")
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A step before it is read: its place, title and id, and either its fields or the command of its list item."""
+class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A step before it is read: its place, title and id, and either its fields or the action of its list item.
+
+    A fallback step has the number 0, for no other step comes before it.
+    """
 
     number: int
     line: int
     title: str
     id: StepId
     fields: Mapping[str, Field] = {}
-    command: str | None = None
+    action: RunCommand | Task | None = None
 
 
 def is_step_heading(block: Block) -> bool:
@@ -43,8 +61,19 @@ def is_step_heading(block: Block) -> bool:
     return isinstance(block, Heading) and block.level == 3 and _STEP_HEADING.fullmatch(block.text) is not None
 
 
+def title_of_heading(line: str) -> str | None:
+    """The title that a heading line of a plan or a step gives, or None where it would be refused."""
+    heading = scan([line])[0]
+    if not isinstance(heading, Heading) or "\n" in line or hides_text(heading.text):
+        return None
+    found = _FALLBACK_HEADING.fullmatch(heading.text) if heading.level == 3 else None
+    return title_text((found[2] or "") if found else heading.text, 1, ProblemList())
+
+
 def code_span(text: str) -> str | None:
     """The content of a text that is exactly one code span, or None."""
+    if not text.startswith("`"):
+        return None
     marks = "`" * (len(text) - len(text.lstrip("`")))
     content = text[len(marks) : -len(marks)] if marks else ""
     if not content or not text.endswith(marks) or content[-1] == "`" or marks in _BACKTICKS.findall(content):
@@ -59,29 +88,61 @@ def code_span(text: str) -> str | None:
 
 def drafts_of_headings(blocks: Sequence[Block], names: FieldNames, problems: ProblemList) -> list[Draft]:
     """The steps of `### N. Title` headings and what stands below each; one more than allowed at most."""
-    headings = [(at, block) for at, block in enumerate(blocks) if isinstance(block, Heading) and block.level == 3]
-    before = trimmed(blocks[: headings[0][0] if headings else len(blocks)])
-    if before:
-        hint = "A step starts with `### 1. Title`; text for readers goes before `## Steps`."
-        problems.add("E_DOC_SYNTAX", "This text belongs to no step.", hint, line=before[0].line)
     drafts: list[Draft] = []
-    ends = [*(at for at, _ in headings[1:]), len(blocks)]
     expected = 1
-    for (start, heading), end in zip(headings[: STEPS_MAX + 1], ends, strict=False):
+    for heading, body in _parts(blocks, problems):
         found = _STEP_HEADING.fullmatch(heading.text)
         given = int(found[1]) if found else expected
-        title = title_text(found[2] or "", heading.line, problems) if found else heading.text
-        if not found or given != expected or not title:
+        fields = names.split(body, STEP_FIELDS, problems)
+        title = title_text((found[2] or "") if found else heading.text, heading.line, problems)
+        if not found or given != expected or not (title or _has(fields, "title")):
             _wrong_heading(heading, expected, title, found is not None, problems)
         expected = given + 1
-        drafts.append(_draft(len(drafts) + 1, heading.line, title, blocks[start + 1 : end], names, problems))
-    _refuse_equal_ids(drafts, problems)
+        drafts.append(_draft(len(drafts) + 1, heading.line, title, None, fields, problems))
     return drafts
 
 
+def drafts_of_fallbacks(blocks: Sequence[Block], names: FieldNames, problems: ProblemList) -> list[Draft]:
+    """The steps of `### id. Title` headings and what stands below each; one more than allowed at most."""
+    drafts: list[Draft] = []
+    for heading, body in _parts(blocks, problems):
+        found = _FALLBACK_HEADING.fullmatch(heading.text)
+        fault = id_fault(found[1]) if found else None
+        fields = names.split(body, STEP_FIELDS, problems)
+        title = title_text((found[2] or "") if found else heading.text, heading.line, problems)
+        if not found or not (title or _has(fields, "title")):
+            detail = f"The heading `### {_shown(heading.text)}` is not that of a fallback step."
+            problems.add("E_MD_HEADING", detail, "Write `### id. Title`.", line=heading.line)
+        if fault:
+            problems.add(*fault, "A fallback step's heading is `### id. Title`.", line=heading.line)
+        step = StepId(found[1]) if found and not fault else slug(title, len(drafts) + 1)
+        drafts.append(_draft(0, heading.line, title, step, fields, problems))
+    return drafts
+
+
+def _parts(blocks: Sequence[Block], problems: ProblemList) -> Iterator[tuple[Heading, Sequence[Block]]]:
+    """The level-3 headings and what stands below each; what stands before the first belongs nowhere."""
+    headings = [at for at, block in enumerate(blocks) if type(block) is Heading and block.level == 3]
+    before = trimmed(blocks[: headings[0] if headings else len(blocks)])
+    if before:
+        hint = "A step starts with a heading, `### 1. Title`; text for readers goes into a section of its own."
+        problems.add("E_DOC_SYNTAX", "This text belongs to no step.", hint, line=before[0].line)
+    for start, end in zip(headings[: STEPS_MAX + 1], [*headings[1:], len(blocks)], strict=False):
+        heading = blocks[start]
+        assert isinstance(heading, Heading)
+        yield heading, blocks[start + 1 : end]
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _has(fields: Sequence[Field], name: str) -> bool:
+    return any(field.name == name for field in fields)
+
+
 def _wrong_heading(heading: Heading, expected: int, title: str, is_step: bool, problems: ProblemList) -> None:
-    shown = heading.text if len(heading.text) <= 60 else heading.text[:57] + "…"
-    detail = f"The heading `### {shown}` is not that of step {expected}."
+    detail = f"The heading `### {_shown(heading.text)}` is not that of step {expected}."
     hints = [f"Write `### {expected}. {title[:60] or 'Title'}`; steps are numbered 1, 2, 3 … in order."]
     if not is_step:
         hints.append("Each step has its own heading; a heading inside a step's text has four `#` or more.")
@@ -89,21 +150,32 @@ def _wrong_heading(heading: Heading, expected: int, title: str, is_step: bool, p
 
 
 def _draft(
-    number: int, line: int, title: str, blocks: Sequence[Block], names: FieldNames, problems: ProblemList
+    number: int, line: int, title: str, step: StepId | None, split: Sequence[Field], problems: ProblemList
 ) -> Draft:
-    """One step with its fields told apart and its id known."""
-    split = names.split(blocks, STEP_FIELDS, problems)
-    step = _id(next((field for field in split if field.name == "id"), None), number, title, problems)
-    problems = problems.about(step, line)
+    """One step with its fields told apart and its id known; `step` is the id of a fallback, which its heading says."""
     fields: dict[str, Field] = {}
+    strays: list[Block] = []
+    again: list[Field] = []
     for field in split:
-        stray = trimmed(field.body) if not field.name else ()
-        if stray:
-            belongs_to_no_field(stray, problems)
-        if field.name and field.name in fields:
-            problems.add("E_DOC_DUPLICATE", f"`{field.name}` is given twice.", line=field.line)
-        elif field.name:
+        if not field.name:
+            strays += trimmed(field.body)[:1]
+        elif field.name in fields:
+            again.append(field)
+        else:
             fields[field.name] = field
+    if "title" in fields:
+        title = title_line(fields["title"], problems)
+    if step is None:
+        step = _id(fields.get("id"), number, title, problems)
+    elif "id" in fields:
+        detail = f"The step's id is given twice: its heading says `{step}`."
+        problems.add("E_DOC_DUPLICATE", detail, line=fields["id"].line)
+    if strays or again:
+        problems = problems.about(step, line)
+        for block in strays:
+            belongs_to_no_field([block], problems)
+        for field in again:
+            problems.add("E_DOC_DUPLICATE", f"`{field.name}` is given twice.", line=field.line)
     return Draft(number=number, line=line, title=title, id=step, fields=fields)
 
 
@@ -120,7 +192,7 @@ def _id(field: Field | None, number: int, title: str, problems: ProblemList) -> 
 
 
 def drafts_of_list(blocks: Sequence[Block], problems: ProblemList) -> list[Draft]:
-    """The steps of a numbered list, one command in a code span each; one more than allowed at most."""
+    """The steps of a numbered list, each a command in a code span or a task; one more than allowed at most."""
     drafts: list[Draft] = []
     expected = 1
     in_stray = False
@@ -141,21 +213,26 @@ def drafts_of_list(blocks: Sequence[Block], problems: ProblemList) -> list[Draft
         drafts.append(_item(len(drafts) + 1, block.line, item[1], problems))
         if len(drafts) > STEPS_MAX:
             break
-    _refuse_equal_ids(drafts, problems)
     return drafts
 
 
 def _item(number: int, line: int, text: str, problems: ProblemList) -> Draft:
     text = title_text(text, line, problems)
     command = code_span(text)
-    step = slug(text if command is None else command, number)
-    problems = problems.about(step, line)
-    if command is None:
-        detail = "This item is prose, a task for an agent; this version does not carry out agent tasks."
-        problems.add("E_NOT_YET", detail, f"Write a command as one code span: {number}. `command`")
-    elif not command.strip():
-        problems.add("E_FIELD_VALUE", "The command is empty.")
-    return Draft(number=number, line=line, title=command or text, id=step, command=command or "")
+    action: RunCommand | Task
+    if command is not None:
+        text, action = command, RunCommand(command=command)
+    else:
+        scoped = _SCOPED.fullmatch(text) if text.endswith(")") else None
+        if scoped:
+            text = scoped["task"]
+            action = Task(task=text, tools=(f"{scoped['tool']}:{' '.join(scoped['operation'].split())}",))
+        else:
+            action = Task(task=text)
+    step = slug(text, number)
+    if not text.strip():
+        problems.about(step, line).add("E_FIELD_VALUE", "The item says nothing to do.")
+    return Draft(number=number, line=line, title=text, id=step, action=action)
 
 
 def _refuse_in_list(block: Block, problems: ProblemList) -> None:
@@ -170,13 +247,14 @@ def _refuse_in_list(block: Block, problems: ProblemList) -> None:
     problems.add("E_DOC_SYNTAX", "This is neither an item of the list nor a section.", *hints, line=block.line)
 
 
-def _refuse_equal_ids(drafts: Sequence[Draft], problems: ProblemList) -> None:
+def refuse_equal_ids(drafts: Sequence[Draft], problems: ProblemList) -> None:
+    """Two steps can not have one id, whether it was given or made from a title."""
     lines: dict[StepId, int] = {}
     for draft in drafts:
         if draft.id in lines:
             detail = f"The id `{draft.id}` is already that of the step on line {lines[draft.id]}."
             hint = "Give this step an id of its own: `**id:** another-word`."
-            if draft.command is not None:
+            if draft.action is not None:
                 hint = "Write the steps as `### 1. Title` under `## Steps`, where each can have an `**id:**`."
             line = draft.fields["id"].line if "id" in draft.fields else draft.line
             problems.about(draft.id, line).add("E_STEP_ID", detail, hint)

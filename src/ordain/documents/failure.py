@@ -1,7 +1,8 @@
 """The `on_fail` grammar: one line of words to a failure policy and back.
 
-`write_failure` is the inverse of `read_failure` for every policy a plan can hold. The documented delay forms are
-special cases of one: `retry(N, FIRST xFACTOR +INCREMENT max LONGEST)`, each part optional.
+`write_failure` is the inverse of `read_failure` for every policy that words can say; a skip with `warn` and numbers
+out of bounds can only be written as values. The documented delay forms are special cases of one:
+`retry(N, FIRST xFACTOR +INCREMENT max LONGEST)`, each part optional.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from ordain.core.failure import (
     Skip,
 )
 from ordain.core.problem import Problem, closest
+from ordain.core.value import StepId
 from ordain.documents.duration import DAY_MS, read_duration, write_duration
+from ordain.documents.slug import id_fault
 from ordain.documents.text import string_fault
 
 __all__ = ["RETRIES_MAX", "read_failure", "write_failure"]
@@ -33,13 +36,14 @@ __all__ = ["RETRIES_MAX", "read_failure", "write_failure"]
 RETRIES_MAX = 100
 FACTOR_MAX = 100
 
-_LAST: dict[str, type[Abort | Skip | Continue | Escalate]] = {
+_BARE: dict[str, type[Abort | Skip | Continue | Escalate | Replan | Recover]] = {
     "abort": Abort,
     "skip": Skip,
     "continue": Continue,
     "escalate": Escalate,
+    "replan": Replan,
+    "recover": Recover,
 }
-_NOT_YET = ("ask", "replan", "recover", "fallback")
 _TERM = re.compile(
     r"""[ \t]* (?P<word>[A-Za-z_]+) [ \t]* (?P<call>\( (?P<inside> (?: "(?:[^"\\]|\\.)*+" | [^()"] )*+ ) \))? [ \t]*""",
     re.VERBOSE,
@@ -58,7 +62,7 @@ _RETRY = re.compile(
     re.VERBOSE,
 )
 _FORMS = (
-    "Write `abort`, `skip`, `continue` or `escalate`, or `retry(2), then escalate`.",
+    "Write `abort`, `skip`, `continue`, `escalate`, `fallback(id)`, or `retry(2), then escalate`.",
     "Delays: `retry(3, 1s)`, `retry(3, 1s +1s)`, `retry(3, 1s x2 max 30s)`.",
 )
 
@@ -126,30 +130,50 @@ def _write_delay(retry: Retry) -> str:
 
 def _term(found: re.Match[str]) -> FailurePolicy | Problem:
     word, inside = found["word"], found["inside"]
-    if word == "retry":
-        return _read_retry(inside)
-    if word in _NOT_YET:
-        detail = f"`{word}` on failure is part of the format, but this version does not carry it out."
-        return _wrong("E_NOT_YET", detail, "Use `escalate` to have a person decide.")
-    if word not in _LAST:
-        hints = closest(word, [*_LAST, "retry"]) or _FORMS
+    match word:
+        case "retry":
+            return _read_retry(inside)
+        case "fallback":
+            return _read_fallback(inside or "")
+        case "ask":
+            summary = _read_text(inside or "")
+            if summary is None:
+                return _wrong("E_FIELD_VALUE", "The summary of `ask` is one text in quotes.", 'Write `ask("why")`.')
+            return summary if isinstance(summary, Problem) else AskApproval(summary=summary)
+        case "abort" if inside is not None:
+            message = _read_text(inside)
+            if message is None:
+                return _wrong("E_FIELD_VALUE", "The message of `abort` is one text in quotes.", 'Write `abort("why")`.')
+            return message if isinstance(message, Problem) else Abort(message=message)
+    if word not in _BARE:
+        hints = closest(word, [*_BARE, "retry", "ask", "fallback"]) or _FORMS
         return _wrong("E_FIELD_VALUE", f"`{_shown(word)}` is nothing to do on failure.", *hints)
-    if word == "abort" and inside is not None:
-        return _read_abort(inside)
     if inside is not None:
         return _wrong("E_FIELD_VALUE", f"`{word}` takes nothing in brackets.", f"Write `{word}`.")
-    return _LAST[word]()
+    return _BARE[word]()
 
 
-def _read_abort(inside: str) -> Abort | Problem:
+def _read_text(inside: str) -> str | Problem | None:
+    """A text in quotes, as JSON spells it; None where it is something else."""
     try:
-        message = json.loads(inside)
+        text = json.loads(inside) if inside.lstrip().startswith('"') else None
     except ValueError:
-        message = None
-    if not isinstance(message, str):
-        return _wrong("E_FIELD_VALUE", "The message of `abort` is one text in quotes.", 'Write `abort("why")`.')
-    fault = string_fault(message)
-    return _wrong(fault[0], fault[1]) if fault else Abort(message=message)
+        return None
+    if text is None:
+        return None
+    fault = string_fault(text)
+    return _wrong(*fault) if fault else text
+
+
+def _read_fallback(inside: str) -> Fallback | Problem:
+    steps = [word.strip() for word in inside.split(",")]
+    for step in steps:
+        if not step:
+            return _wrong("E_FIELD_VALUE", "`fallback` names no step here.", "Write `fallback(undo)`.")
+        fault = id_fault(step)
+        if fault:
+            return _wrong(*fault)
+    return Fallback(steps=tuple(StepId(step) for step in steps))
 
 
 def _read_retry(inside: str | None) -> Retry | Problem:

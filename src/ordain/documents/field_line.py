@@ -17,27 +17,34 @@ from ordain.documents.scan import Block, Text
 __all__ = ["PLAN_FIELDS", "STEP_FIELDS", "Field", "FieldLine", "FieldNames", "Vocabulary"]
 
 
-class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
-    """The field names that mean something in one place; an alias is another name of a field."""
+class Vocabulary:
+    """The field names that mean something in one place; an alias is another name of a field.
 
-    names: frozenset[str]
-    aliases: dict[str, str] = {}
+    `heads` has what stands before `:**` on a line in the usual spellings, so that most lines need no second look.
+    """
 
+    def __init__(self, names: str, aliases: dict[str, str] | None = None, *, capital: bool = False) -> None:
+        self.names = frozenset(names.split())
+        self.aliases = aliases or {}
+        self._capital = capital
+        every = {**{name: name for name in self.names}, **self.aliases}
+        self.heads = {f"**{written}": name for written, name in every.items()}
+        self.heads |= {f"**{self.shown(name)}": name for name in self.names}
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+    def shown(self, name: str) -> str:
+        """The name as a writer spells it: `on_fail` in a step, `On failure` in a plan."""
+        return name.replace("_", " ").capitalize() if self._capital else name
 
 
 PLAN_FIELDS = Vocabulary(
-    names=_words("task context budget priority on_failure preconditions agent model timeout concurrency tier params")
+    "title task context budget priority on_failure preconditions agent model timeout concurrency tier params",
+    capital=True,
 )
 STEP_FIELDS = Vocabulary(
-    names=_words(
-        "id agent task instructions criteria reads writes tools tool operation args run env action needs when for_each "
-        "preconditions contract verify proof protect on_fail timeout approval budget model network worktree pool "
-        "idempotent"
-    ),
-    aliases={"target": "agent", "subscriptions": "reads", "depends_on": "needs", "on_failure": "on_fail"},
+    "title id agent task instructions criteria reads writes tools tool operation args run env action needs when "
+    "for_each preconditions contract verify proof protect on_fail timeout approval budget model network worktree pool "
+    "idempotent",
+    {"target": "agent", "subscriptions": "reads", "depends_on": "needs", "on_failure": "on_fail"},
 )
 
 _BOLD = re.compile(r" {0,3}\*\*(?P<name>[^*:]{1,40})(?P<end>:\*\*|\*\*:)[ \t]*(?P<value>.*)", re.DOTALL)
@@ -46,7 +53,7 @@ _LOOKUPS_MAX = 500
 """Looking for the nearest name is slow; a hostile document could ask for it a million times."""
 
 
-class Field(msgspec.Struct, frozen=True, kw_only=True):
+class Field(msgspec.Struct, frozen=True, gc=False):
     """A field as written: its name in the format's spelling, what follows on its line, and the blocks below.
 
     The name is empty for text that belongs to no field.
@@ -74,26 +81,36 @@ class FieldNames:
 
     def split(self, blocks: Sequence[Block], vocabulary: Vocabulary, problems: ProblemList) -> list[Field]:
         """Fields with all that stands below each, up to the next; text before the first comes as a nameless one."""
-        starts: list[tuple[int, FieldLine]] = [(-1, FieldLine(""))]
+        fields: list[Field] = []
+        heads = vocabulary.heads
+        name, line, inline, start = "", blocks[0].line if blocks else 0, "", 0
         for at, block in enumerate(blocks):
-            found = self.line(block, vocabulary, problems)
-            if found is not None:
-                starts.append((at, found))
-        ends = [at for at, _ in starts[1:]] + [len(blocks)]
-        return [
-            Field(
-                name=found.name,
-                line=blocks[max(at, 0)].line if blocks else 0,
-                inline=found.value,
-                body=blocks[at + 1 : end],
-            )
-            for (at, found), end in zip(starts, ends, strict=True)
-        ]
+            if type(block) is not Text or "**" not in block.text:
+                continue
+            head, mark, value = block.text.partition(":**")
+            known = heads.get(head) if mark else None
+            if known is None:
+                found = self._odd_line(block, vocabulary, problems)
+                if found is None:
+                    continue
+                known, value = found.name, found.value
+            if name or start < at:
+                fields.append(Field(name, line, inline, blocks[start:at] if start < at else ()))
+            name, line, inline, start = known, block.line, value.strip(), at + 1
+        if name or start < len(blocks):
+            fields.append(Field(name, line, inline, blocks[start:]))
+        return fields
 
     def line(self, block: Block, vocabulary: Vocabulary, problems: ProblemList) -> FieldLine | None:
         """The field that starts on this line, or None for text; a near miss is text with a warning."""
         if not isinstance(block, Text) or "**" not in block.text:
             return None
+        head, mark, value = block.text.partition(":**")
+        name = vocabulary.heads.get(head) if mark else None
+        return FieldLine(name, value.strip()) if name else self._odd_line(block, vocabulary, problems)
+
+    def _odd_line(self, block: Text, vocabulary: Vocabulary, problems: ProblemList) -> FieldLine | None:
+        """The same for a line that is not in the usual spelling."""
         if _STATUS.fullmatch(block.text):
             return FieldLine("")
         found = _BOLD.fullmatch(block.text)

@@ -7,29 +7,71 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from ordain.core.failure import FailurePolicy
+from ordain.core.model import Budget
 from ordain.core.problem import Problem
+from ordain.documents.budget import read_budget
 from ordain.documents.document import ProblemList
 from ordain.documents.duration import DAY_MS, read_duration
 from ordain.documents.failure import read_failure
+from ordain.documents.fenced import fenced_value, shaped
 from ordain.documents.field_line import Field
 from ordain.documents.scan import Block, Fence, Text, trimmed
 from ordain.documents.text import string_fault
 
 __all__ = [
     "belongs_to_no_field",
+    "budget_value",
     "failure_value",
+    "list_value",
     "number_value",
     "one_line",
+    "one_of",
+    "only_fence",
     "prose",
+    "text_line",
     "timeout_value",
+    "title_line",
+    "truth_value",
 ]
+
+_LIST_ITEM = re.compile(r" {0,3}[-*][ \t]+(.*)", re.DOTALL)
+_GOES_ON = re.compile(r"(?:[ ]{2,}|\t)[ \t]*(\S.*)", re.DOTALL)
+
+
+def belongs_to_no_field(blocks: Sequence[Block], problems: ProblemList) -> None:
+    """Say that this text would be lost."""
+    problems.add(
+        "E_DOC_SYNTAX",
+        "This text belongs to no field.",
+        "Put text for readers into a section of its own, such as `## Notes`; a value of several lines into a fence.",
+        line=blocks[0].line,
+    )
+
+
+def only_fence(field: Field, problems: ProblemList) -> Fence | None:
+    """The fence below the name of a field that has nothing beside it; text after the fence would be lost."""
+    if field.inline or not field.body:
+        return None
+    body = trimmed(field.body)
+    if not body or type(body[0]) is not Fence:
+        return None
+    if len(body) > 1:
+        belongs_to_no_field(trimmed(body[1:]), problems)
+    return body[0]
+
+
+# --- Text --------------------------------------------------------------------------------------------------------
 
 
 def one_line(field: Field, problems: ProblemList) -> str | None:
     """The value of a field that is one line, beside its name or below it."""
-    value, rest = field.inline, trimmed(field.body)
+    value = field.inline
+    if not field.body and value:
+        return value
+    rest = trimmed(field.body)
     if not value and rest and isinstance(rest[0], Text):
         value, rest = rest[0].text.strip(), trimmed(rest[1:])
     if rest and not value:
@@ -44,32 +86,60 @@ def one_line(field: Field, problems: ProblemList) -> str | None:
     return value
 
 
-def belongs_to_no_field(blocks: Sequence[Block], problems: ProblemList) -> None:
-    """Say that this text would be lost."""
-    problems.add(
-        "E_DOC_SYNTAX",
-        "This text belongs to no field.",
-        "Put text for readers into a section of its own, such as `## Notes`; a value of several lines into a fence.",
-        line=blocks[0].line,
-    )
+def text_line(field: Field, problems: ProblemList) -> str | None:
+    """One line of text, or exactly the content of a `text` fence."""
+    fence = only_fence(field, problems)
+    value = fence.content if fence and fence.language == "text" else one_line(field, problems)
+    return _sound(field, value, problems)
+
+
+def title_line(field: Field, problems: ProblemList) -> str:
+    """A title that its heading can not show as it is: one line of text, kept exactly."""
+    title = text_line(field, problems)
+    if title is not None and ("\n" in title or not title.strip()):
+        wrong = "has more than one line" if title.strip() else "is empty"
+        problems.add("E_FIELD_VALUE", f"The title {wrong}.", "Write one line of text.", line=field.line)
+    return title or ""
 
 
 def prose(field: Field, lines: Sequence[str], problems: ProblemList) -> str | None:
     """The value of a field of free text: paragraphs, or exactly the content of one `text` fence."""
     body = trimmed(field.body)
     if not field.inline and len(body) == 1 and isinstance(body[0], Fence) and body[0].language == "text":
-        value = body[0].content
-    else:
-        below = "\n".join(lines[body[0].line - 1 : body[-1].end]) if body else ""
-        value = f"{field.inline}\n{below}".strip()
-    if not value.strip():
+        return _sound(field, body[0].content, problems)
+    below = "\n".join(lines[body[0].line - 1 : body[-1].end]) if body else ""
+    value = f"{field.inline}\n{below}".strip()
+    if not value:
         problems.add("E_FIELD_VALUE", f"`{field.name}` has no value.", line=field.line)
         return None
-    fault = string_fault(value)
+    return _sound(field, value, problems)
+
+
+def _sound(field: Field, value: str | None, problems: ProblemList) -> str | None:
+    fault = string_fault(value) if value is not None else None
     if fault:
-        problems.add(fault[0], fault[1], line=field.line)
+        problems.add(*fault, line=field.line)
         return None
     return value
+
+
+# --- Words and numbers -------------------------------------------------------------------------------------------
+
+
+def one_of(field: Field, words: Sequence[str], problems: ProblemList) -> str | None:
+    """A value that is one of a few words."""
+    text = one_line(field, problems)
+    if text is None or text in words:
+        return text
+    hint = f"Write {' or '.join(f'`{word}`' for word in words)}."
+    problems.add("E_FIELD_VALUE", f"`{field.name}` is `{text[:60]}`.", hint, line=field.line)
+    return None
+
+
+def truth_value(field: Field, problems: ProblemList) -> bool | None:
+    """`true` or `false`."""
+    word = one_of(field, ("true", "false"), problems)
+    return None if word is None else word == "true"
 
 
 def timeout_value(field: Field, problems: ProblemList) -> int | None:
@@ -89,18 +159,6 @@ def timeout_value(field: Field, problems: ProblemList) -> int | None:
     return timeout_ms
 
 
-def failure_value(field: Field, problems: ProblemList) -> FailurePolicy | None:
-    """The policy of an `on_fail` or `On failure` field."""
-    text = one_line(field, problems)
-    if text is None:
-        return None
-    policy = read_failure(text)
-    if isinstance(policy, Problem):
-        problems.add(policy.code, policy.detail, *policy.hints, line=field.line)
-        return None
-    return policy
-
-
 def number_value(field: Field, low: int, high: int, code: str, problems: ProblemList) -> int | None:
     """A whole number of a plan field; `code` is the problem of one outside its limits."""
     text = one_line(field, problems)
@@ -114,3 +172,76 @@ def number_value(field: Field, low: int, high: int, code: str, problems: Problem
         problems.add(code, f"`{field.name}` is {text}; {low} to {high} are allowed.", line=field.line)
         return None
     return int(text)
+
+
+# --- Values with a grammar of their own, or as a fence -------------------------------------------------------------
+
+
+def failure_value(field: Field, problems: ProblemList) -> FailurePolicy | None:
+    """The policy of an `on_fail` or `On failure` field: words, or a fence with a policy as JSON has it."""
+    fence = only_fence(field, problems)
+    if fence is not None:
+        policy: FailurePolicy | None = shaped(field.name, fence, FailurePolicy, problems)
+        return policy
+    text = one_line(field, problems)
+    return None if text is None else _unless_wrong(read_failure(text), field, problems)
+
+
+def budget_value(field: Field, problems: ProblemList) -> Budget | None:
+    """A budget: words, or a fence with a budget as JSON has it. One that sets no limit is none."""
+    fence = only_fence(field, problems)
+    if fence is not None:
+        budget: Budget | None = shaped(field.name, fence, Budget, problems)
+        return None if budget == Budget() else budget
+    text = one_line(field, problems)
+    return None if text is None else _unless_wrong(read_budget(text), field, problems)
+
+
+def _unless_wrong(read: Any, field: Field, problems: ProblemList) -> Any:
+    if isinstance(read, Problem):
+        problems.add(read.code, read.detail, *read.hints, line=field.line)
+        return None
+    return read
+
+
+def list_value(field: Field, problems: ProblemList, *, commas: bool = True) -> tuple[str, ...] | None:
+    """A list of texts: list items below the name, texts with commas between them beside it, or a fence with a list.
+
+    Without `commas` what stands beside the name is one text. A line that is indented below an item goes on with it.
+    """
+    fence = only_fence(field, problems)
+    if fence is not None:
+        return _fenced_list(field, fence, problems)
+    found: list[str] = []
+    if field.inline:
+        found = [word.strip() for word in field.inline.split(",")] if commas else [field.inline]
+    for block in trimmed(field.body):
+        text = block.text if type(block) is Text else ""
+        item, more = _LIST_ITEM.fullmatch(text), _GOES_ON.fullmatch(text)
+        if field.inline or type(block) is not Text:
+            belongs_to_no_field([block], problems)
+            return None
+        if item:
+            found.append(item[1].strip())
+        elif more and found:
+            found[-1] += "\n" + more[1].rstrip()
+        elif not block.blank:
+            belongs_to_no_field([block], problems)
+            return None
+    if not found or not all(found):
+        hint = "Write list items below the name: `- one`."
+        detail = f"`{field.name}` has an empty place." if found else f"`{field.name}` names nothing."
+        problems.add("E_FIELD_VALUE", detail, hint, line=field.line)
+        return None
+    return tuple(found)
+
+
+def _fenced_list(field: Field, fence: Fence, problems: ProblemList) -> tuple[str, ...] | None:
+    read = fenced_value(field.name, fence, problems)
+    if read is None:
+        return None
+    if not isinstance(read.value, list) or not all(isinstance(item, str) for item in read.value):
+        hint = "Write `- text` lines, and quote what could be a number."
+        problems.add("E_PLAN_TYPE", f"`{field.name}` is not a list of texts.", hint, line=fence.line)
+        return None
+    return tuple(read.value)

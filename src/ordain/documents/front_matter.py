@@ -1,7 +1,7 @@
 """The YAML between the `---` lines at the top of a Markdown document: the plan's keys, checked one by one.
 
-Knows nothing of the text below it. Keys for readers (`owner`, `status`, tags, metadata) are accepted and stay
-outside the plan; every unknown key is refused, because a misspelt one would silently change what is approved.
+Knows nothing of the text below it. Keys for readers (`owner`, `status`, tags, metadata) are kept beside the plan;
+every unknown key is refused, because a misspelt one would silently change what is approved.
 """
 
 from __future__ import annotations
@@ -11,29 +11,33 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.model import PLAN_VERSION
+from ordain.core.model import PLAN_VERSION, Parameter
 from ordain.core.problem import closest
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
-from ordain.documents.slug import tool_name_fault
+from ordain.documents.shape import shape
+from ordain.documents.slug import name_fault, scope_fault
+from ordain.documents.value import ReadValue
 from ordain.documents.yaml_value import read_yaml
 
-__all__ = ["TIER_MAX", "FrontMatter", "read_front_matter"]
+__all__ = ["FOR_READERS", "TIER_MAX", "FrontMatter", "read_front_matter"]
 
 TIER_MAX = 2
 
-_FOR_READERS = ("owner", "status", "tags", "metadata")
-_NOT_YET = ("protect", "agent", "params")
+FOR_READERS = ("owner", "status", "tags", "metadata")
+"""Keys of the front matter that are kept beside the plan."""
 
 
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
-    """What the front matter says, absent where it says nothing; `end` counts the lines it takes."""
+    """What the front matter says.
+
+    `values` are fields of the plan, `record` is what stands beside it and its steps, as in a document, `lines` has the
+    line of every key, and `end` counts the lines that the front matter takes.
+    """
 
     end: int = 0
-    plan_version: int = PLAN_VERSION
-    workspace_id: str | None = None
-    tools: tuple[str, ...] | None = None
-    tier: int | None = None
-    tier_line: int | None = None
+    values: Mapping[str, Any] = {}
+    record: Mapping[str, Mapping[str, Any]] = {}
+    lines: Mapping[str, int] = {}
 
 
 def read_front_matter(lines: Sequence[str], problems: ProblemList) -> FrontMatter | None:
@@ -45,96 +49,149 @@ def read_front_matter(lines: Sequence[str], problems: ProblemList) -> FrontMatte
         hint = "Close it with a line `---`, or delete the first line."
         problems.add("E_DOC_SYNTAX", "The front matter that starts here has no end.", hint, line=1)
         return None
-    read = read_yaml("\n".join(lines[1:end]), first_line=2)
+    read = read_yaml("".join(f"{line}\n" for line in lines[1:end]), first_line=2)
     problems.extend(read.problems)
     if read.problems or read.value is None:
         return FrontMatter(end=end + 1)
     if not isinstance(read.value, dict):
         problems.add("E_DOC_SYNTAX", "The front matter is not a mapping.", "Write `key: value` lines.", line=2)
         return FrontMatter(end=end + 1)
-    return _checked(read.value, read.key_lines, end + 1, problems)
+    return _checked(read, end + 1, problems)
 
 
-def _checked(values: dict[str, Any], key_lines: Mapping[str, int], end: int, problems: ProblemList) -> FrontMatter:
-    found: dict[str, Any] = {}
-    for key, value in values.items():
+class _Key:
+    """One key being checked: its value, and where to say what is wrong with it."""
+
+    def __init__(self, name: str, read: ReadValue, problems: ProblemList) -> None:
+        self.name = name
+        self.value = read.value[name]
+        self.locate = read.locate
+        self.problems = problems
+
+    def wrong(self, code: str, detail: str, *hints: str) -> None:
+        line, _ = self.locate((self.name,))
+        self.problems.add(code, detail, *hints, line=line)
+
+
+def _checked(read: ReadValue, end: int, problems: ProblemList) -> FrontMatter:
+    values: dict[str, Any] = {}
+    record: dict[str, dict[str, Any]] = {}
+    for name, value in read.value.items():
         if len(problems) >= PROBLEMS_MAX:
             break
-        line = key_lines.get(key)
-
-        def wrong(code: str, detail: str, *hints: str, line: int | None = line) -> None:
-            problems.add(code, detail, *hints, line=line)
-
-        if key in _NOT_YET:
-            wrong("E_NOT_YET", f"`{key}` is part of the format, but this version does not carry it out.")
-        elif key in _CHECKS:
+        key = _Key(name, read, problems)
+        if name in FOR_READERS:
+            if value is not None:
+                record.setdefault("", {})[name] = value
+        elif name == "record":
+            for owner, said in _records(key).items():
+                record.setdefault(owner, {}).update(said)
+        elif name in _CHECKS:
             # `null` reads as absent.
-            checked = None if value is None else _CHECKS[key](value, wrong)
+            checked = None if value is None else _CHECKS[name](key)
             if checked is not None:
-                found[key] = checked
-        elif key not in _FOR_READERS:
-            hints = closest(key, [*_CHECKS, *_FOR_READERS, *_NOT_YET])
-            wrong("E_PLAN_UNKNOWN_FIELD", f"The front matter has no key `{key[:64]}`.", *hints)
-    found.pop("type", None)
-    return FrontMatter(end=end, tier_line=key_lines.get("tier") if "tier" in found else None, **found)
+                values[name] = checked
+        else:
+            key.wrong("E_PLAN_UNKNOWN_FIELD", f"The front matter has no key `{name[:64]}`.", *_near(name))
+    return FrontMatter(end=end, values=values, record=record, lines=read.key_lines)
 
 
-_Wrong = Callable[..., None]
+def _records(key: _Key) -> dict[str, dict[str, Any]]:
+    """What other notations say beside the plan and its steps, and Markdown has no place of its own for."""
+    if not isinstance(key.value, dict) or not all(isinstance(said, dict) for said in key.value.values()):
+        key.wrong("E_PLAN_TYPE", "`record` is not a mapping from step ids to mappings.")
+        return {}
+    return key.value
 
 
-def _type(value: Any, wrong: _Wrong) -> None:
-    if value != "plan":
-        wrong("E_PLAN_TYPE", "The `type` of the document is not `plan`.", "Write `type: plan`.")
+def _near(name: str) -> tuple[str, ...]:
+    return closest(name[:64], [*_CHECKS, *FOR_READERS])
 
 
-def _plan_version(value: Any, wrong: _Wrong) -> int | None:
-    if not _whole(value):
-        wrong("E_PLAN_TYPE", "`plan_version` is not a whole number.", f"Write `plan_version: {PLAN_VERSION}`.")
+def _type(key: _Key) -> None:
+    if key.value != "plan":
+        key.wrong("E_PLAN_TYPE", "The `type` of the document is not `plan`.", "Write `type: plan`.")
+
+
+def _plan_version(key: _Key) -> int | None:
+    if not _whole(key.value):
+        key.wrong("E_PLAN_TYPE", "`plan_version` is not a whole number.", f"Write `plan_version: {PLAN_VERSION}`.")
         return None
-    if not 1 <= value <= PLAN_VERSION:
-        wrong("E_PLAN_VERSION", f"Plan version {value} is not known here; this version reads {PLAN_VERSION}.")
+    if not 1 <= key.value <= PLAN_VERSION:
+        detail = f"Plan version {key.value} is not known here; this version reads {PLAN_VERSION}."
+        key.wrong("E_PLAN_VERSION", detail)
         return None
-    return int(value)
+    return int(key.value)
 
 
-def _workspace_id(value: Any, wrong: _Wrong) -> str | None:
-    if isinstance(value, str) and value.strip():
-        return value
-    wrong("E_PLAN_TYPE", "`workspace_id` is not text.")
+def _workspace_id(key: _Key) -> str | None:
+    if isinstance(key.value, str):
+        return key.value
+    key.wrong("E_PLAN_TYPE", "`workspace_id` is not text.")
     return None
 
 
-def _tools(value: Any, wrong: _Wrong) -> tuple[str, ...] | None:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        wrong("E_PLAN_TYPE", "`tools` is not a list of names.", "Write `tools: [read_file, shell]`.")
+def _agent(key: _Key) -> str | None:
+    if not isinstance(key.value, str):
+        key.wrong("E_PLAN_TYPE", "`agent` is not a name.")
         return None
-    for name in value:
-        fault = tool_name_fault(name)
+    fault = name_fault("agent", key.value)
+    if fault:
+        key.wrong(*fault)
+    return key.value
+
+
+def _texts(key: _Key, hint: str) -> tuple[str, ...] | None:
+    if not isinstance(key.value, list) or not all(isinstance(item, str) for item in key.value):
+        key.wrong("E_PLAN_TYPE", f"`{key.name}` is not a list of texts.", hint)
+        return None
+    return tuple(key.value)
+
+
+def _tools(key: _Key) -> tuple[str, ...] | None:
+    names = _texts(key, "Write `tools: [read_file, shell]`.")
+    for name in names or ():
+        fault = scope_fault(name)
         if fault:
-            wrong(*fault)
-    if len(set(value)) < len(value):
-        wrong("E_DOC_DUPLICATE", "A tool stands twice in `tools`.")
-    return tuple(value)
+            key.wrong(*fault)
+    if names and len(set(names)) < len(names):
+        key.wrong("E_DOC_DUPLICATE", "A tool stands twice in `tools`.")
+    return names
 
 
-def _tier(value: Any, wrong: _Wrong) -> int | None:
-    if not _whole(value):
-        wrong("E_PLAN_TYPE", "`tier` is not a whole number.", "Write `tier: 0`, `tier: 1` or `tier: 2`.")
+def _protect(key: _Key) -> tuple[str, ...] | None:
+    return _texts(key, 'Write `protect: ["tests/**"]`.')
+
+
+def _tier(key: _Key) -> int | None:
+    if not _whole(key.value):
+        key.wrong("E_PLAN_TYPE", "`tier` is not a whole number.", "Write `tier: 0`, `tier: 1` or `tier: 2`.")
         return None
-    if not 0 <= value <= TIER_MAX:
-        wrong("E_FIELD_VALUE", f"`tier` is {value}; 0 to {TIER_MAX} are allowed.")
+    if not 0 <= key.value <= TIER_MAX:
+        key.wrong("E_FIELD_VALUE", f"`tier` is {key.value}; 0 to {TIER_MAX} are allowed.")
         return None
-    return int(value)
+    return int(key.value)
+
+
+def _params(key: _Key) -> dict[str, Parameter] | None:
+    path = (key.name,)
+    read: dict[str, Parameter] | None = shape(
+        key.value, dict[str, Parameter], locate=key.locate, problems=key.problems, path=path
+    )
+    return read
 
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-_CHECKS: dict[str, Callable[[Any, _Wrong], Any]] = {
+_CHECKS: dict[str, Callable[[_Key], Any]] = {
     "type": _type,
     "plan_version": _plan_version,
     "workspace_id": _workspace_id,
     "tools": _tools,
+    "protect": _protect,
+    "agent": _agent,
     "tier": _tier,
+    "params": _params,
 }

@@ -1,20 +1,25 @@
 """Strict JSON text to a value: every refusal with its place, and no recursion for hostile nesting.
 
 Knows nothing of plans. The standard library's reader would take duplicate keys, NaN and lone surrogates, and could
-not say where they are.
+not say where they are. msgspec's is used for speed, and whatever it is not surely right about is read carefully.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
+from collections.abc import Iterator
 from enum import Enum, auto
+from itertools import chain
 from typing import Any, NoReturn
 
+import msgspec
+
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
-from ordain.documents.text import string_fault
-from ordain.documents.value import DEPTH_MAX, ReadValue, exact_number
+from ordain.documents.text import STRING_BYTES_MAX, string_fault
+from ordain.documents.value import DEPTH_MAX, INTEGER_MAX, Locate, Mark, Path, ReadValue, exact_number, whole_numbers
 
 __all__ = ["read_json"]
 
@@ -29,6 +34,9 @@ _TOKEN = re.compile(
 )
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _WORDS = {"null": None, "true": True, "false": False}
+_RAW_DOUBT = re.compile("[\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_ESCAPE_DOUBT = re.compile(r"\\(?:[bfr]|u(?:00[01789]|20|[dD][89a-fA-F]))")
+_BORDER = re.compile(r'[^\\]"')
 _NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
 
 
@@ -57,27 +65,117 @@ class _Stop(Exception):
     """What follows can not be understood any more; the problem is already noted."""
 
 
-def read_json(text: str, *, first_line: int = 1) -> ReadValue:
+def read_json(text: str, *, first_line: int = 1, depth_max: int = DEPTH_MAX) -> ReadValue:
     """The value of a JSON text that starts on `first_line` of its document, or all that is wrong with it."""
-    reader = _Reader(text, first_line)
+    try:
+        value, depth = _quickly(text, depth_max)
+    except (ValueError, RecursionError):
+        return _carefully(text, first_line, depth_max)
+    return ReadValue(value=value, depth=depth, locate=_Lazily(text, first_line, depth_max))
+
+
+def _carefully(text: str, first_line: int, depth_max: int) -> ReadValue:
+    reader = _Reader(text, first_line, depth_max)
     with contextlib.suppress(_Stop):
         reader.read()
     if reader.problems:
         return ReadValue(problems=reader.problems.in_order())
-    return ReadValue(value=reader.value, key_lines=reader.key_lines)
+    return ReadValue(value=reader.value, depth=reader.depth, locate=reader.root.find)
+
+
+class _Lazily:
+    """Finds places by a second reading, made when the first place is asked for: a good document needs none."""
+
+    def __init__(self, text: str, first_line: int, depth_max: int) -> None:
+        self._again = functools.partial(_carefully, text, first_line, depth_max)
+
+    @functools.cached_property
+    def _locate(self) -> Locate:
+        return self._again().locate
+
+    def __call__(self, path: Path) -> tuple[int | None, int | None]:
+        return self._locate(path)
+
+
+# --- The quick way -------------------------------------------------------------------------------------------------
+
+
+def _quickly(text: str, depth_max: int) -> tuple[Any, int]:
+    """The value by msgspec's reader, and its depth; ValueError wherever the careful one might have a word to say."""
+    if not (text.isascii() and "\x7f" not in text) and _RAW_DOUBT.search(text):
+        raise ValueError
+    value = msgspec.json.decode(text)
+    depth, has_whole = _check(value, depth_max)
+    # The last of two equal keys wins there; then a colon is lost, which an escape sequence could make up for.
+    if "\\u003a" in text or "\\u003A" in text or text.count(":") != msgspec.json.encode(value).count(b":"):
+        raise ValueError
+    if _strings_in_doubt(text) and any(map(string_fault, _strings(value))):
+        raise ValueError
+    return whole_numbers(value) if has_whole else value, depth
+
+
+def _check(value: Any, depth_max: int) -> tuple[int, bool]:
+    """The depth of a value, and whether it holds a whole number that was not written as an integer; ValueError where
+    it is too deep, or where a number may not be what was written."""
+    has_whole = False
+    level: list[Any] = [[value]]
+    for depth in range(depth_max + 1):
+        items = chain.from_iterable(container.values() if type(container) is dict else container for container in level)
+        others = [item for item in items if type(item) is not str]
+        level = [item for item in others if type(item) is dict or type(item) is list]
+        for item in others:
+            if type(item) is int and not -INTEGER_MAX <= item <= INTEGER_MAX:
+                raise ValueError
+            if type(item) is float and item.is_integer():
+                has_whole = True
+                if not 0 < abs(item) <= INTEGER_MAX:
+                    raise ValueError
+        if not level:
+            return depth, has_whole
+    raise ValueError
+
+
+def _strings_in_doubt(text: str) -> bool:
+    """Whether an escape sequence may stand for a forbidden character, or a string may be too long."""
+    if "\\" in text and _ESCAPE_DOUBT.search(text):
+        return True
+    # A border of a string in every window of this length: then none can be longer than two windows.
+    window = STRING_BYTES_MAX // 8
+    full = range(0, len(text) - window + 1, window)
+    return any(not _BORDER.search(text, at, at + window) for at in full)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    todo = [value]
+    while todo:
+        match todo.pop():
+            case str() as text:
+                yield text
+            case dict() as mapping:
+                yield from mapping
+                todo += mapping.values()
+            case list() as items:
+                todo += items
+
+
+# --- The careful way -----------------------------------------------------------------------------------------------
 
 
 class _Reader:
     """One pass over the tokens with a stack of open containers."""
 
-    def __init__(self, text: str, first_line: int) -> None:
+    def __init__(self, text: str, first_line: int, depth_max: int) -> None:
         self.text = text
+        self.depth_max = depth_max
         self._line = first_line
+        self._line_start = 0
         self._counted = 0
         self.problems = ProblemList()
         self.value: Any = None
-        self.key_lines: dict[str, int] = {}
+        self.depth = 0
+        self.root = Mark(first_line, 1)
         self._open: list[list[Any] | dict[str, Any]] = []
+        self._marks: list[Mark] = []
         self._keys: list[str] = []
         self._expect = _Expect.VALUE
 
@@ -111,27 +209,41 @@ class _Reader:
             case ((_Expect.KEY | _Expect.KEY_OR_END), _) if kind == "string":
                 self._key(token, at)
             case ((_Expect.VALUE | _Expect.VALUE_OR_END), _) if kind != "mark":
+                self._mark(at)
                 self._put(self._scalar(kind, token, at))
             case _:
                 self._unexpected(token, at)
 
     def _enter(self, token: str, at: int) -> None:
-        if len(self._open) == DEPTH_MAX:
-            self._add("E_DOC_DEPTH", f"More than {DEPTH_MAX} lists and mappings stand inside one another.", at)
+        if len(self._open) == self.depth_max:
+            self._add("E_DOC_DEPTH", f"More than {self.depth_max} lists and mappings stand inside one another.", at)
             raise _Stop
+        self._marks.append(self._mark(at))
         self._open.append([] if token == "[" else {})
+        self.depth = max(self.depth, len(self._open))
         self._expect = _Expect.VALUE_OR_END if token == "[" else _Expect.KEY_OR_END
 
     def _leave(self) -> None:
+        self._marks.pop()
         self._put(self._open.pop())
+
+    def _mark(self, at: int) -> Mark:
+        """The mark of the value that starts here: that of its key in a mapping, its own elsewhere."""
+        if self._open and isinstance(self._open[-1], dict):
+            return self._marks[-1].inside[self._keys[-1]]
+        mark = Mark(*self._place(at))
+        if self._open:
+            self._marks[-1].inside[len(self._open[-1])] = mark
+        else:
+            self.root = mark
+        return mark
 
     def _key(self, token: str, at: int) -> None:
         key = self._string(token, at)
         mapping = self._open[-1]
         if key in mapping:
             self._add("E_DOC_DUPLICATE", f"The key {json.dumps(key)} stands twice in one mapping.", at)
-        elif len(self._open) == 1:
-            self.key_lines[key] = self._line_of(at)
+        self._marks[-1].inside[key] = Mark(*self._place(at))
         self._keys.append(key)
         self._expect = _Expect.COLON
 
@@ -193,13 +305,16 @@ class _Reader:
         raise _Stop
 
     def _add(self, code: str, detail: str, at: int, *hints: str) -> None:
-        column = at - self.text.rfind("\n", 0, at)
-        self.problems.add(code, detail, *hints, line=self._line_of(at), column=column)
+        line, column = self._place(at)
+        self.problems.add(code, detail, *hints, line=line, column=column)
         if len(self.problems) >= PROBLEMS_MAX:
             raise _Stop
 
-    def _line_of(self, at: int) -> int:
-        """The line of a place that is never before the last one asked for; newlines are counted once."""
-        self._line += self.text.count("\n", self._counted, at)
+    def _place(self, at: int) -> tuple[int, int]:
+        """Line and column of a place that is never before the last one asked for; newlines are counted once."""
+        newlines = self.text.count("\n", self._counted, at)
+        if newlines:
+            self._line += newlines
+            self._line_start = self.text.rfind("\n", self._counted, at) + 1
         self._counted = at
-        return self._line
+        return self._line, at - self._line_start + 1

@@ -6,18 +6,36 @@ problem or a note, never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ordain.core.model import Plan
+from ordain.core.model import PLAN_VERSION, Parameter, Plan
 from ordain.core.problem import Place, closest
-from ordain.core.refs import misplaced_reference
 from ordain.documents.document import Document, ProblemList, plan_unless_wrong
-from ordain.documents.draft import STEPS_MAX, Draft, drafts_of_headings, drafts_of_list, is_step_heading
+from ordain.documents.draft import (
+    STEPS_MAX,
+    Draft,
+    drafts_of_fallbacks,
+    drafts_of_headings,
+    drafts_of_list,
+    is_step_heading,
+    refuse_equal_ids,
+)
+from ordain.documents.fenced import shaped
 from ordain.documents.field_line import PLAN_FIELDS, Field, FieldNames
-from ordain.documents.fields import failure_value, number_value, prose, timeout_value
+from ordain.documents.fields import (
+    budget_value,
+    failure_value,
+    number_value,
+    one_line,
+    only_fence,
+    prose,
+    text_line,
+    timeout_value,
+    title_line,
+)
 from ordain.documents.front_matter import TIER_MAX, FrontMatter, read_front_matter
-from ordain.documents.markdown_step import read_steps
+from ordain.documents.markdown_step import preconditions_value, read_steps
 from ordain.documents.outline import (
     Outline,
     Section,
@@ -28,13 +46,16 @@ from ordain.documents.outline import (
     refuse_hiding,
     title_text,
 )
-from ordain.documents.scan import Block, Fence, Heading, Text, blank, scan, trimmed
+from ordain.documents.scan import Block, Fence, Heading, Text, blank, may_hide, scan, trimmed
+from ordain.documents.slug import name_fault
+from ordain.documents.step_action import sound_prose
 
 __all__ = ["read_markdown"]
 
 CONCURRENCY_MAX = 64
 
-_NOT_YET = frozenset(("task", "budget", "preconditions", "agent", "model", "params"))
+_PROSE = ("task", "context")
+"""Plan fields that may hold several paragraphs."""
 
 
 def read_markdown(text: str) -> Document:
@@ -45,7 +66,9 @@ def read_markdown(text: str) -> Document:
     if front is None:
         return Document(problems=problems.in_order())
     outline = outline_of(scan(lines, front.end), problems)
-    return _Reader(lines, front, outline, problems).read()
+    reader = _Reader(lines, front, outline, problems)
+    reader.may_hide = may_hide("\n".join(lines[front.end :]) if front.end else text)
+    return reader.read()
 
 
 class _Reader:
@@ -57,7 +80,9 @@ class _Reader:
         self.outline = outline
         self.problems = problems
         self.names = FieldNames()
+        self.may_hide = True
         self.notes: list[tuple[str, str]] = []
+        self.record = {owner: dict(said) for owner, said in front.record.items()}
 
     def read(self) -> Document:
         title = self._title()
@@ -69,32 +94,34 @@ class _Reader:
                 top, items = top[:start], top[start:]
         refuse_hiding([*self.outline.before, *top], self.problems)
         fields = self._plan_fields(top)
-        drafts = self._sections(steps_sections)
+        drafts, fallbacks = self._sections(steps_sections)
         if items is not None:
-            refuse_hidden(items, self.problems)
+            self._refuse_hidden(items)
             drafts = drafts_of_list(items, self.problems)
-        if len(drafts) > STEPS_MAX:
+        if max(len(drafts), len(fallbacks)) > STEPS_MAX:
             detail = f"The plan has more than {STEPS_MAX:,} steps."
             self.problems.add("E_PLAN_TOO_MANY_STEPS", detail, "Split it into several plans.")
             return Document(problems=self.problems.in_order(), notes=tuple(self.notes))
-        values = self._plan_values(fields, {draft.id for draft in drafts})
-        steps = read_steps(drafts, self.problems)
+        refuse_equal_ids([*drafts, *fallbacks], self.problems)
+        values = {"plan_version": PLAN_VERSION, **self.front.values, "title": title}
+        values |= self._plan_values(fields, {draft.id for draft in (*drafts, *fallbacks)})
+        if self.outline.title and not values["title"] and "title" not in fields:
+            line = self.outline.title.line
+            self.problems.add("E_DOC_SYNTAX", "The title is empty.", "Say what is to be done.", line=line)
+        steps, fallback_steps = read_steps(drafts, fallbacks, self.lines, self.problems)
         problems = self.problems.in_order()
-        plan = Plan(
-            plan_version=self.front.plan_version,
-            title=title,
-            steps=steps,
-            tools=self.front.tools,
-            workspace_id=self.front.workspace_id,
-            **values,
-        )
+        plan = Plan(steps=steps, fallbacks=fallback_steps, **values)
         places: dict[str, Place] = {
-            draft.id: Place(line=draft.line, column=1, step=draft.id) for draft in reversed(drafts)
+            draft.id: Place(line=draft.line, column=1, step=draft.id) for draft in reversed((*drafts, *fallbacks))
         }
         if self.outline.title:
             places[""] = Place(line=self.outline.title.line, column=1)
         return Document(
-            plan=plan_unless_wrong(plan, problems), problems=problems, places=places, notes=tuple(self.notes)
+            plan=plan_unless_wrong(plan, problems),
+            problems=problems,
+            places=places,
+            notes=tuple(self.notes),
+            record=self.record,
         )
 
     def _title(self) -> str:
@@ -107,10 +134,11 @@ class _Reader:
             self.problems.add("E_DOC_SYNTAX", "Something stands before the title.", hint, line=before[0].line)
         self._note("", before)
         refuse_hidden([heading], self.problems)
-        title = title_text(heading.text, heading.line, self.problems)
-        if not title:
-            self.problems.add("E_DOC_SYNTAX", "The title is empty.", "Say what is to be done.", line=heading.line)
-        return title
+        return title_text(heading.text, heading.line, self.problems)
+
+    def _refuse_hidden(self, blocks: Sequence[Block]) -> None:
+        if self.may_hide:
+            refuse_hidden(blocks, self.problems)
 
     def _note(self, heading: str, blocks: Sequence[Block]) -> None:
         kept = trimmed(blocks)
@@ -135,7 +163,7 @@ class _Reader:
             end = at + 1
             if found.name:
                 end = self._end_of_value(blocks, at + 1, found.name, found.value)
-                field = Field(name=found.name, line=block.line, inline=found.value, body=blocks[at + 1 : end])
+                field = Field(found.name, block.line, found.value, blocks[at + 1 : end])
                 if found.name in fields:
                     self.problems.add("E_DOC_DUPLICATE", f"`{found.name}` is given twice.", line=block.line)
                 fields.setdefault(found.name, field)
@@ -146,10 +174,10 @@ class _Reader:
     def _end_of_value(self, blocks: Sequence[Block], at: int, name: str, inline: str) -> int:
         """Where a plan field's value ends.
 
-        Beside its name it is a paragraph; below its name it is a fence or a paragraph, and for `Context` all
-        paragraphs up to the next field.
+        Beside its name it is a paragraph; below its name it is a fence or a paragraph, and for `Task` and `Context`
+        all paragraphs up to the next field.
         """
-        several = name == "context" and not inline
+        several = name in _PROSE and not inline
         while not inline and at < len(blocks) and blank(blocks[at]):
             at += 1
         if not inline and at < len(blocks) and isinstance(blocks[at], Fence):
@@ -165,29 +193,39 @@ class _Reader:
             at += 1
         return at
 
-    def _plan_values(self, fields: dict[str, Field], steps: set[Any]) -> dict[str, Any]:
+    def _plan_values(self, fields: Mapping[str, Field], steps: set[Any]) -> dict[str, Any]:
         problems = self.problems
-        for name in sorted(fields.keys() & _NOT_YET):
-            detail = f"The plan field `{name}` is part of the format, but this version does not carry it out."
-            problems.add("E_NOT_YET", detail, line=fields[name].line)
-        values: dict[str, Any] = {"tier": self.front.tier}
-        if "context" in fields:
-            values["context"] = prose(fields["context"], self.lines, problems)
-            reference = misplaced_reference(values["context"] or "", steps)
-            if reference:
-                detail = f"`{reference}` is a reference, and `Context` takes none."
-                problems.add("E_REF_PLACE", detail, line=fields["context"].line)
-        if "on_failure" in fields:
-            values["on_failure"] = failure_value(fields["on_failure"], problems)
-        if "timeout" in fields:
-            values["timeout_ms"] = timeout_value(fields["timeout"], problems)
-        if "concurrency" in fields:
-            values["concurrency"] = number_value(fields["concurrency"], 1, CONCURRENCY_MAX, "E_STEP_LIMIT", problems)
-        if "tier" in fields:
-            values["tier"] = number_value(fields["tier"], 0, TIER_MAX, "E_FIELD_VALUE", problems)
-            if self.front.tier_line is not None:
-                detail = f"`tier` is given here and in the front matter (line {self.front.tier_line})."
-                problems.add("E_DOC_DUPLICATE", detail, line=fields["tier"].line)
+        values: dict[str, Any] = {}
+        for name, field in fields.items():
+            if name in self.front.values:
+                detail = f"`{name}` is given here and in the front matter (line {self.front.lines.get(name)})."
+                problems.add("E_DOC_DUPLICATE", detail, line=field.line)
+            match name:
+                case "task" | "context":
+                    values[name] = prose(field, self.lines, problems)
+                    sound_prose(name.capitalize(), values[name], field.line, steps, problems)
+                case "title":
+                    values[name] = title_line(field, problems)
+                case "model":
+                    values[name] = text_line(field, problems)
+                case "agent":
+                    values[name] = _agent(field, problems)
+                case "on_failure":
+                    values[name] = failure_value(field, problems)
+                case "budget":
+                    values[name] = budget_value(field, problems)
+                case "preconditions":
+                    values[name] = preconditions_value(field, problems)
+                case "params":
+                    values[name] = _params(field, problems)
+                case "timeout":
+                    values["timeout_ms"] = timeout_value(field, problems)
+                case "concurrency":
+                    values[name] = number_value(field, 1, CONCURRENCY_MAX, "E_STEP_LIMIT", problems)
+                case "tier":
+                    values[name] = number_value(field, 0, TIER_MAX, "E_FIELD_VALUE", problems)
+                case "priority":
+                    self.record.setdefault("", {})[name] = text_line(field, problems)
         return values
 
     def _refuse_step_heading(self, block: Block) -> None:
@@ -197,30 +235,34 @@ class _Reader:
 
     # --- Sections and steps ---
 
-    def _sections(self, steps_sections: Sequence[Section]) -> list[Draft]:
-        """The steps under `## Steps`; other sections become notes."""
+    def _sections(self, steps_sections: Sequence[Section]) -> tuple[list[Draft], list[Draft]]:
+        """The steps under `## Steps` and under `## Fallbacks`; other sections become notes."""
         drafts: list[Draft] = []
-        steps_ahead = len(steps_sections)
+        fallbacks: list[Draft] = []
+        seen: set[str] = set()
+        ahead = sum(section.heading.text in ("Steps", "Fallbacks") for section in self.outline.sections)
         for section in self.outline.sections:
             heading = section.heading
-            if heading.text == "Steps":
-                steps_ahead -= 1
-                if section is not steps_sections[0]:
-                    self.problems.add("E_DOC_DUPLICATE", "A second `## Steps` stands here.", line=heading.line)
-                    continue
-                drafts = self._steps(section)
-            elif heading.text == "Fallbacks":
-                detail = "`## Fallbacks` is part of the format, but this version does not carry it out."
-                self.problems.add("E_NOT_YET", detail, line=heading.line)
+            if heading.text in ("Steps", "Fallbacks"):
+                ahead -= 1
+                if heading.text in seen:
+                    detail = f"A second `## {heading.text}` stands here."
+                    self.problems.add("E_DOC_DUPLICATE", detail, line=heading.line)
+                elif heading.text == "Steps":
+                    drafts = self._steps(section)
+                else:
+                    self._refuse_hidden(section.blocks)
+                    fallbacks = drafts_of_fallbacks(section.blocks, self.names, self.problems)
+                seen.add(heading.text)
             else:
                 self._refuse_other_spelling(heading)
-                if steps_ahead:
+                if ahead:
                     refuse_hiding(section.blocks, self.problems)
                 self._note(heading.text, section.blocks)
         if not steps_sections and item_start(self.outline.top) is None:
             hints = self._near_steps() or ("Write a numbered list of commands, or `### 1. Title` under `## Steps`.",)
             self.problems.add("E_PLAN_NO_STEPS", "The document has no steps.", *hints)
-        return drafts
+        return drafts, fallbacks
 
     def _refuse_other_spelling(self, heading: Heading) -> None:
         proper = {"steps": "Steps", "fallbacks": "Fallbacks"}.get(heading.text.casefold())
@@ -233,7 +275,7 @@ class _Reader:
         return next((hints for text in headings if (hints := closest(text, ["Steps"]))), ())
 
     def _steps(self, section: Section) -> list[Draft]:
-        refuse_hidden(section.blocks, self.problems)
+        self._refuse_hidden(section.blocks)
         first = next((block for block in section.blocks if not blank(block)), None)
         if first is None:
             detail = "`## Steps` holds no steps."
@@ -247,3 +289,21 @@ class _Reader:
 def _is_comment(text: str) -> bool:
     bare = text.strip()
     return bare.startswith("<!--") and bare.endswith("-->")
+
+
+def _agent(field: Field, problems: ProblemList) -> str | None:
+    agent = one_line(field, problems)
+    fault = name_fault("agent", agent) if agent else None
+    if fault:
+        problems.add(*fault, line=field.line)
+    return agent
+
+
+def _params(field: Field, problems: ProblemList) -> dict[str, Parameter]:
+    fence = only_fence(field, problems)
+    if fence is None:
+        hint = "Use a ```yaml fence: `name: {type: string}`."
+        problems.add("E_FIELD_VALUE", "`params` is not written in a fence.", hint, line=field.line)
+        return {}
+    read: dict[str, Parameter] | None = shaped("params", fence, dict[str, Parameter], problems)
+    return read or {}

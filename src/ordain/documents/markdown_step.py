@@ -5,183 +5,292 @@ Knows what the fields of a step mean together; knows nothing of headings, lists 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from ordain.core.action import RunCommand
-from ordain.core.condition import Contract, Verification
-from ordain.core.model import Action, Step
+from ordain.core.condition import Contract, Precondition, Strategy, Verification
+from ordain.core.model import Action, ForEach, Step
 from ordain.core.problem import closest
 from ordain.core.value import StepId
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
 from ordain.documents.draft import Draft
+from ordain.documents.fenced import fenced_value, shaped
 from ordain.documents.field_line import Field
-from ordain.documents.fields import belongs_to_no_field, failure_value, one_line, timeout_value
+from ordain.documents.fields import (
+    belongs_to_no_field,
+    budget_value,
+    failure_value,
+    list_value,
+    one_line,
+    one_of,
+    only_fence,
+    text_line,
+    timeout_value,
+    truth_value,
+)
 from ordain.documents.scan import Block, Fence, Text, blank, trimmed
+from ordain.documents.shape import shape
 from ordain.documents.slug import id_fault
-from ordain.documents.step_action import fenced_command, line_command, read_action, sound_command
+from ordain.documents.step_action import fenced_command, line_command, read_action, sound_command, sound_prose
+from ordain.documents.text import string_fault
+from ordain.documents.yaml_value import read_yaml
 
-__all__ = ["read_steps"]
+__all__ = ["preconditions_value", "read_steps"]
 
-_CARRIED_OUT = frozenset(("id", "tool", "args", "run", "needs", "contract", "on_fail", "timeout", "idempotent"))
 _EXIT_CODE = re.compile(r"exit_code[ \t]*==[ \t]*([0-9]{1,3})")
 _EXIT_CODE_MAX = 255
+_STDOUT = re.compile(r'stdout[ \t]*=~[ \t]*(".*")', re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _LIST_ITEM = re.compile(r" {0,3}[-*][ \t]+(.*)", re.DOTALL)
 
 
-def read_steps(drafts: Sequence[Draft], problems: ProblemList) -> tuple[Step, ...]:
-    """The steps of these drafts, in order; a step that can not be read is left out and its problems are noted."""
-    ids = [draft.id for draft in drafts]
-    known = frozenset(ids)
-    steps = (_StepReader(draft, ids, known, problems.about(draft.id, draft.line)).read() for draft in drafts)
-    return tuple(step for step in steps if step is not None)
+def read_steps(
+    drafts: Sequence[Draft], fallbacks: Sequence[Draft], lines: Sequence[str], problems: ProblemList
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The steps and the fallback steps of these drafts, in order.
+
+    A step that can not be read is left out, and its problems are noted.
+    """
+    reader = _StepReader(drafts, fallbacks, lines)
+
+    def read(some: Sequence[Draft]) -> tuple[Step, ...]:
+        steps = (reader.read(draft, problems.about(draft.id, draft.line)) for draft in some)
+        return tuple(step for step in steps if step is not None)
+
+    return read(drafts), read(fallbacks)
+
+
+def preconditions_value(field: Field, problems: ProblemList) -> tuple[Precondition, ...]:
+    """A fence with a list of preconditions."""
+    fence = only_fence(field, problems)
+    if fence is None:
+        _wants_fence(field, "Use a ```yaml fence with a list: `- {type: lock_available, lock_name: deploy}`.", problems)
+        return ()
+    read: tuple[Precondition, ...] | None = shaped(field.name, fence, tuple[Precondition, ...], problems)
+    return read or ()
+
+
+def _wants_fence(field: Field, hint: str, problems: ProblemList) -> None:
+    problems.add("E_FIELD_VALUE", f"`{field.name}` is not written in a fence.", hint, line=field.line)
 
 
 class _StepReader:
-    """Reads the fields of one draft; `ids` are those of all steps, in order."""
+    """Reads the fields of drafts; the ids of all steps are known before the first is read."""
 
-    def __init__(self, draft: Draft, ids: Sequence[StepId], known: frozenset[StepId], problems: ProblemList) -> None:
-        self.draft = draft
-        self.ids = ids
-        self.known = known
-        self.problems = problems
+    def __init__(self, drafts: Sequence[Draft], fallbacks: Sequence[Draft], lines: Sequence[str]) -> None:
+        self.ids = [draft.id for draft in drafts]
+        self.known = frozenset((*self.ids, *(draft.id for draft in fallbacks)))
+        self.lines = lines
 
-    def read(self) -> Step | None:
-        fields, problems = self.draft.fields, self.problems
-        for name in sorted(fields.keys() - _CARRIED_OUT):
-            detail = f"The field `{name}` is part of the format, but this version does not carry it out."
-            problems.add("E_NOT_YET", detail, line=fields[name].line)
-        action = self._action()
-        needs = self._needs(fields.get("needs"))
-        contract = self._contract(fields["contract"]) if "contract" in fields else None
-        on_failure = failure_value(fields["on_fail"], problems) if "on_fail" in fields else None
-        timeout_ms = timeout_value(fields["timeout"], problems) if "timeout" in fields else None
-        idempotent = self._idempotent(fields["idempotent"]) if "idempotent" in fields else None
+    def read(self, draft: Draft, problems: ProblemList) -> Step | None:
+        fields = draft.fields
+        action: Action | None = draft.action
+        if action is None:
+            action = read_action(fields, self.known, self.lines, problems)
+        elif not self._sound_item(action, draft.line, problems):
+            action = None
+        values: dict[str, Any] = {}
+        for name, field in fields.items():
+            if name in _READS:
+                key, read = _READS[name]
+                values[key] = read(field, problems)
+        if "contract" in fields:
+            values["verification"] = self._contract(fields["contract"], problems)
+        if "verify" in fields:
+            if "contract" in fields:
+                detail = "`contract` and `verify` both say how the step is seen to be done."
+                problems.add("E_DOC_DUPLICATE", detail, "Keep one of them.", line=fields["verify"].line)
+            values["verification"] = _verify(fields["verify"], problems)
+        needs = self._needs(draft, problems)
         if action is None:
             return None
-        return Step(
-            id=self.draft.id,
-            description=self.draft.title,
-            action=action,
-            needs=needs,
-            verification=Verification(strategy=contract) if contract else None,
-            on_failure=on_failure,
-            timeout_ms=timeout_ms,
-            idempotent=idempotent,
-        )
+        return Step(id=draft.id, description=draft.title, action=action, needs=needs, **values)
 
-    def _action(self) -> Action | None:
-        command = self.draft.command
-        if command is None:
-            return read_action(self.draft.fields, self.known, self.problems)
-        return RunCommand(command=command) if self._sound(command, self.draft.line) else None
-
-    def _sound(self, command: str, line: int) -> bool:
-        return sound_command(command, line, self.known, self.problems)
+    def _sound_item(self, action: Action, line: int, problems: ProblemList) -> bool:
+        """Whether the action of a list item may stand in a plan as it is."""
+        if isinstance(action, RunCommand):
+            return sound_command(action.command, line, self.known, problems)
+        sound_prose("task", getattr(action, "task", None), line, self.known, problems)
+        return True
 
     # --- What it waits for ---
 
-    def _needs(self, field: Field | None) -> tuple[StepId, ...]:
+    def _needs(self, draft: Draft, problems: ProblemList) -> tuple[StepId, ...]:
+        field = draft.fields.get("needs")
         if field is None:
-            return () if self.draft.number == 1 else (self.ids[self.draft.number - 2],)
-        words = self._words(field)
+            return (self.ids[draft.number - 2],) if draft.number > 1 else ()
+        named = set(map(str.strip, field.inline.split(",")))
+        if named <= self.known and not trimmed(field.body):
+            return cast(tuple[StepId, ...], tuple(sorted(named)))
+        words = _words(field, problems)
         if [word for word, _ in words] == ["none"]:
             return ()
         needs: set[StepId] = set()
         for word, line in words:
-            need = self._need(word, line)
+            if word in self.known:
+                needs.add(StepId(word))
+                continue
+            need = self._need(word, line, problems)
             if need is not None:
                 needs.add(need)
-            elif len(self.problems) >= PROBLEMS_MAX:
+            elif len(problems) >= PROBLEMS_MAX:
                 break
         return tuple(sorted(needs))
 
-    def _words(self, field: Field) -> list[tuple[str, int]]:
-        """The words of `needs` with their lines: separated by commas, or one to a list item."""
-        found = [(word.strip(), field.line) for word in field.inline.split(",")] if field.inline else []
-        for block in trimmed(field.body):
-            if blank(block):
-                continue
-            item = _LIST_ITEM.fullmatch(block.text) if isinstance(block, Text) else None
-            if field.inline or not isinstance(block, Text) or (found and not item):
-                belongs_to_no_field([block], self.problems)
-                return found
-            found += [(word.strip(), block.line) for word in (item[1] if item else block.text).split(",")]
-        if not found:
-            hint = "Write ids, or `none` for a step that waits for nothing."
-            self.problems.add("E_FIELD_VALUE", "`needs` names nothing.", hint, line=field.line)
-        return found
-
-    def _need(self, word: str, line: int) -> StepId | None:
+    def _need(self, word: str, line: int, problems: ProblemList) -> StepId | None:
         if _NUMBER.fullmatch(word):
             if 1 <= int(word) <= len(self.ids):
                 return self.ids[int(word) - 1]
             detail = f"`needs` names step {word}; the plan has {len(self.ids)}."
-            self.problems.add("E_STEP_UNKNOWN_NEED", detail, line=line)
+            problems.add("E_STEP_UNKNOWN_NEED", detail, line=line)
             return None
         if word in ("", "none"):
             detail = "`none` stands among other needs." if word else "`needs` has an empty place."
             hint = "Write ids with commas between them, or `none` alone."
-            self.problems.add("E_FIELD_VALUE", detail, hint, line=line)
+            problems.add("E_FIELD_VALUE", detail, hint, line=line)
             return None
         fault = id_fault(word)
         if fault:
-            self.problems.add(*fault, *closest(word[:64], self.ids[:200]), line=line)
+            problems.add(*fault, *closest(word[:64], self.ids[:200]), line=line)
             return None
         return StepId(word)
 
     # --- How it is seen to be done ---
 
-    def _contract(self, field: Field) -> Contract | None:
-        line, command, body = field.line, field.inline, trimmed(field.body)
+    def _contract(self, field: Field, problems: ProblemList) -> Verification | None:
+        line, command, body = field.line, field.inline, trimmed(field.body) if field.body else ()
         checked: str | None = None
         if not command and body and isinstance(body[0], Fence):
             line = body[0].line
-            checked = fenced_command("contract", body[0], self.problems)
+            checked = fenced_command("contract", body[0], problems)
             body = body[1:]
         else:
             if not command and body and isinstance(body[0], Text):
                 line, command, body = body[0].line, body[0].text.strip(), body[1:]
-            if not command or command.startswith(("exit_code ", "exit_code=")):
+            if not command or command.startswith(("exit_code ", "exit_code=", "stdout ", "stdout=")):
                 hint = "Write a command that checks the result."
-                self.problems.add("E_CONTRACT_SYNTAX", "The contract has no command.", hint, line=field.line)
+                problems.add("E_CONTRACT_SYNTAX", "The contract has no command.", hint, line=field.line)
             else:
-                checked = line_command("contract", command, line, self.problems)
-        exit_code = self._exit_code(body)
-        if checked is None or exit_code is None or not self._sound(checked, line):
+                checked = line_command("contract", command, line, problems)
+        expected = _expected(body, problems) if body else {}
+        if checked is None or expected is None or not sound_command(checked, line, self.known, problems):
             return None
-        return Contract(command=checked, exit_code=exit_code)
+        return Verification(strategy=Contract(command=checked, **expected))
 
-    def _exit_code(self, body: Sequence[Block]) -> int | None:
-        """The exit status that a contract expects, from the lines after its command; 0 where they say nothing."""
-        given: int | None = None
-        for block in body:
-            if blank(block):
-                continue
-            text = block.text.strip() if isinstance(block, Text) else ""
-            found = _EXIT_CODE.fullmatch(text)
-            if found and int(found[1]) <= _EXIT_CODE_MAX:
-                if given is not None:
-                    self.problems.add("E_DOC_DUPLICATE", "`exit_code` is given twice.", line=block.line)
-                given = int(found[1])
-            elif text.startswith("exit_code"):
-                hint = "Write `exit_code == 0`, with a number from 0 to 255."
-                self.problems.add("E_FIELD_VALUE", f"`{text[:60]}` is not understood.", hint, line=block.line)
-                return None
-            elif text.startswith("stdout"):
-                detail = "Checking `stdout` is part of the format, but this version does not carry it out."
-                self.problems.add("E_NOT_YET", detail, "Pipe the command into `grep`.", line=block.line)
-            else:
-                belongs_to_no_field([block], self.problems)
-                return None
-        return given or 0
 
-    def _idempotent(self, field: Field) -> bool | None:
-        text = one_line(field, self.problems)
-        if text in ("true", "false"):
-            return text == "true"
-        if text is not None:
-            detail = f"`idempotent` is `{text[:60]}`."
-            self.problems.add("E_FIELD_VALUE", detail, "Write `true` or `false`.", line=field.line)
+def _words(field: Field, problems: ProblemList) -> list[tuple[str, int]]:
+    """The words of `needs` with their lines: separated by commas, or one to a list item."""
+    found = [(word.strip(), field.line) for word in field.inline.split(",")] if field.inline else []
+    for block in trimmed(field.body):
+        if blank(block):
+            continue
+        item = _LIST_ITEM.fullmatch(block.text) if isinstance(block, Text) else None
+        if field.inline or not isinstance(block, Text) or (found and not item):
+            belongs_to_no_field([block], problems)
+            return found
+        found += [(word.strip(), block.line) for word in (item[1] if item else block.text).split(",")]
+    if not found:
+        hint = "Write ids, or `none` for a step that waits for nothing."
+        problems.add("E_FIELD_VALUE", "`needs` names nothing.", hint, line=field.line)
+    return found
+
+
+def _expected(body: Sequence[Block], problems: ProblemList) -> dict[str, Any] | None:
+    """What a contract expects, from the lines after its command: `exit_code` and `stdout`."""
+    expected: dict[str, Any] = {}
+    for block in body:
+        if blank(block):
+            continue
+        text = block.text.strip() if isinstance(block, Text) else ""
+        value: int | str | None
+        if text.startswith("exit_code"):
+            name, value, hint = "exit_code", _exit_code(text), "Write `exit_code == 0`, with a number from 0 to 255."
+        elif text.startswith("stdout"):
+            name, value, hint = "stdout", _pattern(text), 'Write `stdout =~ "pattern"`, as JSON spells a text.'
+        else:
+            belongs_to_no_field([block], problems)
+            return None
+        if value is None:
+            problems.add("E_FIELD_VALUE", f"`{text[:60]}` is not understood.", hint, line=block.line)
+            return None
+        if name in expected:
+            problems.add("E_DOC_DUPLICATE", f"`{name}` is given twice.", line=block.line)
+        fault = string_fault(value) if isinstance(value, str) else None
+        if fault:
+            problems.add(*fault, line=block.line)
+        expected[name] = value
+    return expected
+
+
+def _exit_code(text: str) -> int | None:
+    found = _EXIT_CODE.fullmatch(text)
+    return int(found[1]) if found and int(found[1]) <= _EXIT_CODE_MAX else None
+
+
+def _pattern(text: str) -> str | None:
+    found = _STDOUT.fullmatch(text)
+    try:
+        pattern = json.loads(found[1]) if found else None
+    except ValueError:
         return None
+    return pattern if isinstance(pattern, str) else None
+
+
+def _verify(field: Field, problems: ProblemList) -> Verification | None:
+    """A fence with a verification, or with nothing but its strategy."""
+    fence = only_fence(field, problems)
+    if fence is None:
+        _wants_fence(field, "Use a ```yaml fence: `type: pattern_match`; a command stands in `contract`.", problems)
+        return None
+    read = fenced_value("verify", fence, problems)
+    if read is None:
+        return None
+    if isinstance(read.value, dict) and "type" in read.value:
+        strategy = shape(read.value, Strategy, locate=read.locate, problems=problems)
+        return None if strategy is None else Verification(strategy=strategy)
+    verification: Verification | None = shape(read.value, Verification, locate=read.locate, problems=problems)
+    return verification
+
+
+def _for_each(field: Field, problems: ProblemList) -> ForEach | None:
+    """What to repeat the step for: a fence with a mapping, or the mapping in braces on one line."""
+    fence = only_fence(field, problems)
+    if fence is not None:
+        in_fence: ForEach | None = shaped("for_each", fence, ForEach, problems)
+        return in_fence
+    text = one_line(field, problems)
+    if text is None:
+        return None
+    if not text.startswith("{"):
+        hint = 'Write `{in: "${list.output}", max: 50}`.'
+        problems.add("E_FIELD_VALUE", "`for_each` is not a mapping in braces.", hint, line=field.line)
+        return None
+    read = read_yaml(text, first_line=field.line)
+    problems.extend(read.problems)
+    if read.problems:
+        return None
+    value: ForEach | None = shape(read.value, ForEach, locate=read.locate, problems=problems)
+    return value
+
+
+_READS: dict[str, tuple[str, Callable[[Field, ProblemList], Any]]] = {
+    "when": ("when", text_line),
+    "for_each": ("for_each", _for_each),
+    "preconditions": ("preconditions", preconditions_value),
+    "proof": ("proof", lambda field, problems: one_of(field, ("red-then-green",), problems)),
+    "protect": ("protect", lambda field, problems: list_value(field, problems) or ()),
+    "writes": ("writes", lambda field, problems: list_value(field, problems) or ()),
+    "on_fail": ("on_failure", failure_value),
+    "timeout": ("timeout_ms", timeout_value),
+    "idempotent": ("idempotent", truth_value),
+    "approval": ("approval", lambda field, problems: one_of(field, ("ask",), problems)),
+    "budget": ("budget", budget_value),
+    "model": ("model", text_line),
+    "network": ("network", truth_value),
+    "worktree": ("worktree", truth_value),
+    "pool": ("pool", text_line),
+}
+"""The fields that stand for themselves: the step's own name for each, and who reads it."""

@@ -14,11 +14,22 @@ import msgspec
 
 from ordain.documents.document import ProblemList
 from ordain.documents.scan import Block, Fence, Heading, Text, hides_text, opens_comment, trimmed, underlines
-from ordain.documents.text import string_fault
+from ordain.documents.text import STRING_BYTES_MAX, string_fault
 
-__all__ = ["Outline", "Section", "item_start", "numbered", "outline_of", "refuse_hidden", "refuse_hiding", "title_text"]
+__all__ = [
+    "Outline",
+    "Section",
+    "escaped_title",
+    "item_start",
+    "numbered",
+    "outline_of",
+    "refuse_hidden",
+    "refuse_hiding",
+    "title_text",
+]
 
 _ITEM = re.compile(r" {0,3}([0-9]{1,9})\.(?:[ \t]+(.*))?", re.DOTALL)
+_MARK_STARTS = ("\\", "✅", "[")
 _MARK = re.compile(r"(?P<kept>\\*)(?P<mark>✅\ufe0f?|\[[ xX]\](?=[ \t]|$))[ \t]*")
 
 
@@ -43,17 +54,16 @@ class Outline(msgspec.Struct, frozen=True, kw_only=True):
 
 def outline_of(blocks: Sequence[Block], problems: ProblemList) -> Outline:
     """The outline of these blocks; a missing title, a second one and an open fence are problems."""
-    title_at = next((at for at, block in enumerate(blocks) if _level(block) == 1), None)
+    high = [at for at, block in enumerate(blocks) if type(block) is Heading and block.level <= 2]
+    title_at = next((at for at in high if _level(blocks[at]) == 1), None)
     _refuse_open_fences(blocks, problems)
-    starts = [
-        at for at, block in enumerate(blocks) if _level(block) == 2 and at > (-1 if title_at is None else title_at)
-    ]
+    starts = [at for at in high if _level(blocks[at]) == 2 and at > (-1 if title_at is None else title_at)]
     if title_at is None:
         problems.add("E_DOC_SYNTAX", "The document has no title.", "Start with `# What is to be done`.", line=1)
-    for block in blocks[(title_at or 0) + 1 :]:
-        if _level(block) == 1:
+    for at in high:
+        if at != title_at and _level(blocks[at]) == 1:
             hint = "Use `##` for sections; a plan has one title."
-            problems.add("E_MD_HEADING", "A second title stands here.", hint, line=block.line)
+            problems.add("E_MD_HEADING", "A second title stands here.", hint, line=blocks[at].line)
     top_at = 0 if title_at is None else title_at + 1
     sections = []
     for start, end in pairwise([*starts, len(blocks)]):
@@ -71,13 +81,19 @@ def outline_of(blocks: Sequence[Block], problems: ProblemList) -> Outline:
 
 def title_text(text: str, line: int, problems: ProblemList) -> str:
     """A title without its mark of progress; a backslash before a mark keeps it."""
-    found = _MARK.match(text)
+    found = _MARK.match(text) if text[:1] in _MARK_STARTS else None
     if found:
         text = text[1:] if found["kept"] else text[found.end() :]
-    fault = string_fault(text)
+    # The document's own text has no forbidden characters; only its length is to be looked at.
+    fault = string_fault(text) if len(text) > STRING_BYTES_MAX // 4 else None
     if fault:
         problems.add(*fault, line=line)
     return text.strip()
+
+
+def escaped_title(title: str) -> str:
+    """A title as a heading has it: a backslash keeps what would be taken for a mark of progress."""
+    return f"\\{title}" if _MARK.match(title) else title
 
 
 def item_start(blocks: Sequence[Block]) -> int | None:

@@ -1,33 +1,73 @@
 """From the bytes of a document to a plan or problems: the one door into this package.
 
-Pure: whoever calls has read the file. Never raises for anything that a document can hold.
+Pure: whoever calls has read the file. The notation is told by the document's shape, never by the name of its file.
+Never raises for anything that a document can hold.
 """
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
+from ordain.core.model import Plan
 from ordain.core.problem import Place
-from ordain.documents.document import Document, ProblemList
+from ordain.documents.document import Document, LazyPlaces, Notation
+from ordain.documents.json_value import read_json
 from ordain.documents.markdown import read_markdown
+from ordain.documents.shape import RECORD_FIELDS
 from ordain.documents.text import decode
+from ordain.documents.tree import TREE_DEPTH_MAX, read_tree
+from ordain.documents.yaml_value import read_yaml, yaml_comments
 
-__all__ = ["read"]
+__all__ = ["notation_of", "read"]
+
+_JSON = re.compile(r'\s*(?:\{|\[\s*(?:[\[\]{"]|\Z))')
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
+_IGNORED = re.compile(r"(?:[ \t]*(?:#.*)?\n|---[ \t]*\n)*")
+_KEY = re.compile(r"""(["']?)([A-Za-z_]+)\1[ \t]*:(?=[ \t\n]|\Z)""")
+_STEPS = re.compile(r"""^(["']?)steps\1[ \t]*:[ \t]*(?:[\[#].*)?$""", re.MULTILINE)
+_PLAN_KEYS = frozenset((*Plan.__struct_fields__, *RECORD_FIELDS))
 
 
 def read(data: bytes, file: str | None = None) -> Document:
     """The document in these bytes; `file` is the name that its problems and places carry."""
     text = decode(data)
-    if not isinstance(text, str):
-        document = Document(problems=text)
-    elif text.lstrip().startswith("{"):
-        problems = ProblemList()
-        hint = "Start with `# Title`, then a numbered list of commands or `## Steps`."
-        problems.add("E_DOC_NOTATION", "This looks like JSON; this version reads Markdown documents.", hint, line=1)
-        document = Document(problems=problems.in_order())
-    else:
-        document = read_markdown(text)
+    document = Document(problems=text) if not isinstance(text, str) else _READERS[notation_of(text)](text)
     return document if file is None else _named(document, file)
+
+
+def notation_of(text: str) -> Notation:
+    """The notation in which a document is written.
+
+    A YAML document starts, comments aside, with a key of a plan. One that starts with a comment looks like the title
+    of a Markdown document, and one that starts with `---` like front matter; those need `steps:` as well.
+    """
+    if _JSON.match(text):
+        return "json"
+    ignored = _IGNORED.match(text)
+    start = ignored.end() if ignored else 0
+    key = _KEY.match(text, start)
+    if key is None or _FRONT_MATTER.match(text):
+        return "markdown"
+    if _STEPS.search(text, start) or (key[2] in _PLAN_KEYS and not text[:start].strip()):
+        return "yaml"
+    return "markdown"
+
+
+def _json(text: str) -> Document:
+    return read_tree(read_json(text, depth_max=TREE_DEPTH_MAX), "json")
+
+
+def _yaml(text: str) -> Document:
+    document = read_tree(read_yaml(text, depth_max=TREE_DEPTH_MAX), "yaml")
+    comments = yaml_comments(text) if document.plan is not None else ()
+    if not comments:
+        return document
+    return msgspec.structs.replace(document, notes=(("", "\n".join(comments)), *document.notes))
+
+
+_READERS = {"json": _json, "yaml": _yaml, "markdown": read_markdown}
 
 
 def _named(document: Document, file: str) -> Document:
@@ -35,5 +75,9 @@ def _named(document: Document, file: str) -> Document:
         msgspec.structs.replace(problem, where=msgspec.structs.replace(problem.where or Place(), file=file))
         for problem in document.problems
     )
-    places = {key: msgspec.structs.replace(place, file=file) for key, place in document.places.items()}
-    return msgspec.structs.replace(document, problems=problems, places=places)
+    places = document.places
+    if isinstance(places, LazyPlaces):
+        named = places.in_file(file)
+        return msgspec.structs.replace(document, problems=problems, places=named)
+    placed = {key: msgspec.structs.replace(place, file=file) for key, place in places.items()}
+    return msgspec.structs.replace(document, problems=problems, places=placed)

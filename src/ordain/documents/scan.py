@@ -12,7 +12,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-__all__ = ["Block", "Fence", "Heading", "Text", "blank", "hides_text", "opens_comment", "scan", "trimmed", "underlines"]
+__all__ = [
+    "Block",
+    "Fence",
+    "Heading",
+    "Text",
+    "blank",
+    "hides_text",
+    "may_hide",
+    "opens_comment",
+    "scan",
+    "trimmed",
+    "underlines",
+]
 
 
 class Heading(msgspec.Struct, frozen=True, gc=False):
@@ -60,6 +72,7 @@ Block = Heading | Fence | Text
 _FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})(.*)", re.DOTALL)
 _HEADING = re.compile(r" {0,3}(#{1,6})(?![^ \t])(.*)", re.DOTALL)
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
+_UNDERLINES = re.compile(r"^ {0,3}(?:=+|-+)[ \t]*$", re.MULTILINE)
 _HIDING_HTML = re.compile(
     r" {0,3}<(?:\?|![A-Za-z]|!\[CDATA\[|(?:script|pre|style|textarea)(?:[ \t>]|$))", re.IGNORECASE
 )
@@ -68,19 +81,21 @@ _HIDING_HTML = re.compile(
 def scan(lines: Sequence[str], start: int = 0) -> list[Block]:
     """The blocks from line index `start` on; line numbers count from one over all of `lines`."""
     blocks: list[Block] = []
-    at = start
-    while at < len(lines):
+    append = blocks.append
+    at, count = start, len(lines)
+    while at < count:
         line = lines[at]
-        first = line.lstrip(" ")[:1]
+        at += 1
+        first = line[:1]
+        if first == " ":
+            first = line.lstrip(" ")[:1]
         block: Block | None = None
         if first == "#":
-            block = _heading(line, at)
-        elif first in ("`", "~"):
-            block = _fence(lines, at)
-        if block is None:
-            block = Text(at + 1, at + 1, line)
-        blocks.append(block)
-        at = block.end
+            block = _heading(line, at - 1)
+        elif first == "`" or first == "~":
+            block = _fence(lines, at - 1)
+            at = block.end if block else at
+        append(block or Text(at, at, line))
     return blocks
 
 
@@ -102,6 +117,11 @@ def trimmed(blocks: Sequence[Block]) -> Sequence[Block]:
 def underlines(line: str) -> bool:
     """Whether the line would make the paragraph above it a heading."""
     return _UNDERLINE.fullmatch(line) is not None
+
+
+def may_hide(text: str) -> bool:
+    """Whether some line of a text may hide others or make a heading of another; most texts are done with by this."""
+    return "<" in text or _UNDERLINES.search(text) is not None
 
 
 def hides_text(line: str) -> bool:

@@ -1,4 +1,4 @@
-"""Names of steps and tools: which words are ids, and what a step without an id is called.
+"""Names of steps, tools and agents: which words are names, and what a step without an id is called.
 
 The rule keeps ids apart from step numbers and from `none`, so that one word in `needs` has one meaning.
 """
@@ -9,17 +9,21 @@ import re
 
 from ordain.core.value import StepId
 
-__all__ = ["ID_LENGTH_MAX", "id_fault", "slug", "tool_name_fault"]
+__all__ = ["ID_LENGTH_MAX", "id_fault", "name_fault", "scope_fault", "slug", "tool_name_fault"]
 
 ID_LENGTH_MAX = 64
+_SOUND_ID = re.compile(r"(?!-?[0-9]+\Z|none\Z)[A-Za-z0-9_-]{1,64}")
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 _NUMBER = re.compile(r"-?[0-9]+")
-_TOOL = re.compile(r"[A-Za-z0-9_.:-]+")
+_NAME = re.compile(r"[A-Za-z0-9_.:-]+")
+_SCOPE = re.compile(r"[A-Za-z0-9_.:-]+(?::[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*)?")
 _OTHERS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def id_fault(text: str) -> tuple[str, str] | None:
     """Code and detail of what keeps a word from being a step id, or None."""
+    if _SOUND_ID.fullmatch(text):
+        return None
     shown = ascii(text[:ID_LENGTH_MAX])
     if not text.isascii():
         return "E_NAME", f"The step id {shown} holds characters that are not ASCII."
@@ -29,16 +33,24 @@ def id_fault(text: str) -> tuple[str, str] | None:
         return "E_STEP_ID", f"The step id {shown}... has {len(text)} characters; {ID_LENGTH_MAX} are allowed."
     if _NUMBER.fullmatch(text):
         return "E_STEP_ID", f"The step id {shown} is a number, which would be taken for a step's place in the list."
-    if text == "none":
-        return "E_STEP_ID", "`none` means no dependency and can not be a step id."
-    return None
+    return "E_STEP_ID", "`none` means no dependency and can not be a step id."
+
+
+def name_fault(kind: str, text: str) -> tuple[str, str] | None:
+    """Code and detail of what keeps a word from being the name of a tool, an agent and so on, or None."""
+    if _NAME.fullmatch(text):
+        return None
+    return "E_NAME", f"The {kind} name {text[:ID_LENGTH_MAX]!a} holds more than ASCII letters, digits and `_ . : -`."
 
 
 def tool_name_fault(text: str) -> tuple[str, str] | None:
     """Code and detail of what keeps a word from being a tool's name, or None."""
-    if _TOOL.fullmatch(text):
-        return None
-    return "E_NAME", f"The tool name {text[:ID_LENGTH_MAX]!a} holds more than ASCII letters, digits and `_ . : -`."
+    return name_fault("tool", text)
+
+
+def scope_fault(text: str) -> tuple[str, str] | None:
+    """The same for a word in `tools`: a tool, or `tool:operation`, where an operation may be several words."""
+    return None if _SCOPE.fullmatch(text) else tool_name_fault(text)
 
 
 def slug(title: str, number: int) -> StepId:

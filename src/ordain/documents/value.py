@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from ordain.core.problem import Problem
 
-__all__ = ["DEPTH_MAX", "INTEGER_MAX", "ReadValue", "exact_number"]
+__all__ = [
+    "DEPTH_MAX",
+    "INTEGER_MAX",
+    "Locate",
+    "Mark",
+    "Path",
+    "ReadValue",
+    "exact_number",
+    "nowhere",
+    "whole_numbers",
+]
+
+Path = tuple[str | int, ...]
+"""The way into a tree: keys of mappings and indexes of lists."""
+Locate = Callable[[Path], tuple[int | None, int | None]]
+"""Line and column of what a path leads to: of the key in a mapping, of the item in a list; of the nearest thing
+around it where the document has no such place."""
 
 DEPTH_MAX = 16
 """How many lists and mappings may stand inside one another."""
@@ -27,12 +43,46 @@ _EXPONENT_FORM_FROM = 1e21
 """From here on the canonical form writes a float with an exponent, so that it reads back as a float."""
 
 
+def nowhere(path: Path) -> tuple[int | None, int | None]:
+    """Where no place is known."""
+    return None, None
+
+
 class ReadValue(msgspec.Struct, frozen=True, kw_only=True):
-    """A value as read; it means nothing while there are problems. `key_lines`: the line of every top-level key."""
+    """A value as read; it means nothing while there are problems. `depth` is how many lists and mappings stand inside
+    one another, `locate` tells where its parts stand."""
 
     value: Any = None
     problems: tuple[Problem, ...] = ()
-    key_lines: Mapping[str, int] = {}
+    depth: int = 0
+    locate: Locate = nowhere
+
+    @property
+    def key_lines(self) -> Mapping[str, int]:
+        """The line of every top-level key."""
+        keys = self.value if isinstance(self.value, dict) else {}
+        return {key: line for key in keys if (line := self.locate((key,))[0]) is not None}
+
+
+class Mark:
+    """Where a value stands, its key's or its own start, and where the values inside it do."""
+
+    __slots__ = ("column", "inside", "line")
+
+    def __init__(self, line: int, column: int) -> None:
+        self.line = line
+        self.column = column
+        self.inside: dict[str | int, Mark] = {}
+
+    def find(self, path: Path) -> tuple[int | None, int | None]:
+        """The place of what a path leads to, or of the innermost value on the way that has one."""
+        mark = self
+        for key in path:
+            inner = mark.inside.get(key)
+            if inner is None:
+                break
+            mark = inner
+        return mark.line, mark.column
 
 
 def exact_number(spelling: str) -> int | float | None:
@@ -52,3 +102,16 @@ def exact_number(spelling: str) -> int | float | None:
     if abs(value) <= INTEGER_MAX:
         return int(value)
     return value if abs(value) >= _EXPONENT_FORM_FROM else None
+
+
+def whole_numbers(value: Any) -> Any:
+    """The value with integers for all floats that are whole, as `exact_number` has them."""
+    match value:
+        case dict():
+            return {key: whole_numbers(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [whole_numbers(inner) for inner in value]
+        case float() if value.is_integer() and abs(value) <= INTEGER_MAX:
+            return int(value)
+        case _:
+            return value

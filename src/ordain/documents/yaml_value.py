@@ -14,9 +14,9 @@ import yaml
 from ordain.core.canonical import canonical_bytes
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
 from ordain.documents.text import string_fault
-from ordain.documents.value import DEPTH_MAX, ReadValue, exact_number
+from ordain.documents.value import DEPTH_MAX, Mark, ReadValue, exact_number
 
-__all__ = ["read_yaml"]
+__all__ = ["read_yaml", "reads_as_text", "yaml_comments"]
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -33,12 +33,13 @@ _AMBIGUOUS = re.compile(
     """,
     re.VERBOSE,
 )
+_COMMENT = re.compile(r"(?:^|(?<=[\s,\[\]{}'\"]))#[ \t]?(.*)", re.MULTILINE)
 _LINE_SEPARATOR = re.compile("[\u2028\u2029]")
 
 
-def read_yaml(text: str, *, first_line: int = 1) -> ReadValue:
+def read_yaml(text: str, *, first_line: int = 1, depth_max: int = DEPTH_MAX) -> ReadValue:
     """The value of a YAML text that starts on `first_line` of its document, or all that is wrong with it."""
-    reader = _Reader(first_line)
+    reader = _Reader(first_line, depth_max)
     separator = _LINE_SEPARATOR.search(text)
     if separator:
         # PyYAML ends a line here and an editor does not: a reader would see another structure.
@@ -49,27 +50,60 @@ def read_yaml(text: str, *, first_line: int = 1) -> ReadValue:
         reader.read(text)
     if reader.problems:
         return ReadValue(problems=reader.problems.in_order())
-    return ReadValue(value=reader.value, key_lines=reader.key_lines)
+    return ReadValue(value=reader.value, depth=reader.depth, locate=reader.root.find)
+
+
+def reads_as_text(plain: str) -> bool:
+    """Whether this spelling, written plain, is text and nothing else to every reader."""
+    return not (
+        plain in _WORDS or plain == "" or any(form.fullmatch(plain) for form in (_NO_NUMBER, _JSON_NUMBER, _AMBIGUOUS))
+    )
+
+
+def yaml_comments(text: str) -> tuple[str, ...]:
+    """The comments of a YAML text that can be read, in order and without their marks: what a value does not hold."""
+    found: list[str] = []
+    end = 0
+    if _COMMENT.search(text):
+        for token in yaml.scan(text, Loader=_Loader):
+            # Between two tokens stand white space and comments only.
+            found += (comment[1] for comment in _COMMENT.finditer(text[end : token.start_mark.index]))
+            end = max(end, token.end_mark.index)
+            if isinstance(token, yaml.ScalarToken) and token.style in ("|", ">"):
+                header = text[token.start_mark.index : end].partition("\n")[0]
+                found += (comment[1] for comment in _COMMENT.finditer(header))
+    return tuple(found)
 
 
 class _Mapping:
     """A mapping being read: `key` is None while the next node is a key, or after a key that was refused."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: Mark) -> None:
         self.value: dict[str, Any] = {}
+        self.mark = mark
         self.key: str | None = None
         self.wants_key = True
+
+
+class _Sequence:
+    """A list being read."""
+
+    def __init__(self, mark: Mark) -> None:
+        self.value: list[Any] = []
+        self.mark = mark
 
 
 class _Reader:
     """One pass over the events with a stack of open containers."""
 
-    def __init__(self, first_line: int) -> None:
+    def __init__(self, first_line: int, depth_max: int) -> None:
         self.first_line = first_line
+        self.depth_max = depth_max
         self.problems = ProblemList()
         self.value: Any = None
-        self.key_lines: dict[str, int] = {}
-        self._open: list[_Mapping | list[Any]] = []
+        self.depth = 0
+        self.root = Mark(first_line, 1)
+        self._open: list[_Mapping | _Sequence] = []
         self._documents = 0
 
     def read(self, text: str) -> None:
@@ -78,7 +112,7 @@ class _Reader:
                 if not self._take(event):
                     return
         except yaml.MarkedYAMLError as error:
-            self._syntax(error)
+            self._syntax(error, text)
         except (yaml.YAMLError, ValueError, OverflowError):
             self.problems.add("E_DOC_SYNTAX", "This YAML holds a character that YAML forbids.", line=self.first_line)
 
@@ -95,15 +129,15 @@ class _Reader:
                 self._put_scalar(event)
             case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
                 self._refuse_decoration(event)
-                if len(self._open) == DEPTH_MAX:
-                    self._add(
-                        "E_DOC_DEPTH", f"More than {DEPTH_MAX} lists and mappings stand inside one another.", event
-                    )
+                if len(self._open) == self.depth_max:
+                    detail = f"More than {self.depth_max} lists and mappings stand inside one another."
+                    self._add("E_DOC_DEPTH", detail, event)
                     return False
-                self._open.append([] if isinstance(event, yaml.SequenceStartEvent) else _Mapping())
+                mark = self._mark(event)
+                self._open.append(_Sequence(mark) if isinstance(event, yaml.SequenceStartEvent) else _Mapping(mark))
+                self.depth = max(self.depth, len(self._open))
             case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
-                done = self._open.pop()
-                self._put(done.value if isinstance(done, _Mapping) else done, event)
+                self._put(self._open.pop().value, event)
         return len(self.problems) < PROBLEMS_MAX
 
     def _start_document(self, event: yaml.DocumentStartEvent) -> bool:
@@ -130,6 +164,7 @@ class _Reader:
         wants_key = bool(self._open) and isinstance(self._open[-1], _Mapping) and self._open[-1].wants_key
         before = len(self.problems)
         value = self._scalar(event)
+        self._mark(event)
         if wants_key and not isinstance(value, str) and len(self.problems) == before:
             self._add("E_DOC_SYNTAX", f"The key `{event.value}` is not text.", event, f'Write "{event.value}".')
         self._put(value, event)
@@ -139,8 +174,8 @@ class _Reader:
             self.value = value
             return
         container = self._open[-1]
-        if isinstance(container, list):
-            container.append(value)
+        if isinstance(container, _Sequence):
+            container.value.append(value)
         elif container.wants_key:
             container.wants_key = False
             container.key = value if isinstance(value, str) else None
@@ -155,8 +190,20 @@ class _Reader:
             self._add("E_DOC_SYNTAX", "A list or mapping stands where a key should be.", event)
         elif isinstance(key, str) and key in container.value:
             self._add("E_DOC_DUPLICATE", f"The key `{key}` stands twice in one mapping.", event)
-        elif isinstance(key, str) and len(self._open) == 1:
-            self.key_lines[key] = self._position(event)[0]
+        elif isinstance(key, str):
+            container.mark.inside[key] = Mark(*self._position(event))
+
+    def _mark(self, event: yaml.Event) -> Mark:
+        """The mark of the node that starts here: that of its key in a mapping, its own elsewhere."""
+        container = self._open[-1] if self._open else None
+        if isinstance(container, _Mapping):
+            return container.mark.inside.get(container.key or "", container.mark)
+        mark = Mark(*self._position(event))
+        if container is None:
+            self.root = mark
+        else:
+            container.mark.inside[len(container.value)] = mark
+        return mark
 
     def _scalar(self, event: yaml.ScalarEvent) -> Any:
         spelling: str = event.value
@@ -194,14 +241,17 @@ class _Reader:
             return None
         return spelling
 
-    def _syntax(self, error: yaml.MarkedYAMLError) -> None:
+    def _syntax(self, error: yaml.MarkedYAMLError, text: str) -> None:
         mark = error.problem_mark or error.context_mark
-        line = self.first_line + (mark.line if mark else 0)
-        column = mark.column + 1 if mark else None
+        line, column = (mark.line, mark.column + 1) if mark else (0, 1)
+        last = text.count("\n")
+        if line > last:
+            # libyaml counts a line break after the last character.
+            line, column = last, len(text) - text.rfind("\n")
         reason = error.problem or error.context or "it ends too early"
         # libyaml refuses an escaped half of a surrogate pair itself; everywhere else that is a forbidden character.
         code = "E_DOC_CONTROL_CHARACTER" if "invalid Unicode character escape" in reason else "E_DOC_SYNTAX"
-        self.problems.add(code, f"This is not YAML: {reason}.", line=line, column=column)
+        self.problems.add(code, f"This is not YAML: {reason}.", line=self.first_line + line, column=column)
 
     def _add(self, code: str, detail: str, event: yaml.Event, *hints: str) -> None:
         line, column = self._position(event)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from ordain.core.action import CallTool, RunCommand
 from ordain.core.canonical import short_id
-from ordain.core.event import StepState
+from ordain.core.event import Limits, StepState
 from ordain.core.model import Step, contract_of
 from ordain.core.problem import Problem, Severity
 from ordain.core.refs import literal
@@ -142,11 +142,19 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     ):
         if value is not None:
             yield f"  {label + ':':<12} {visible(value)}"
+    if detail == "verbose":
+        yield from _limit_lines(review.limits)
     yield ""
     yield from _effect_lines(review, style)
     if review.notices:
         yield ""
         yield from (f"  {line}" for line in problem_lines(review.notices, style))
+
+
+def _limit_lines(limits: Limits) -> Iterator[str]:
+    """The settings that hold where the plan is silent."""
+    yield f"  By default:  {limits.concurrency} steps at once, {write_duration(limits.step_timeout_ms)} a step,"
+    yield f"               {write_duration(limits.contract_timeout_ms)} a contract, environment {' '.join(limits.env)}"
 
 
 def _step_lines(
@@ -169,6 +177,11 @@ def _step_lines(
         yield from _labelled("Contract", contract.command)
         if contract.exit_code:
             yield f"       Wants:      exit status {contract.exit_code}"
+    if step.verification is not None:
+        if contract is None:
+            yield f"       Verified:   by {step.verification.strategy.__struct_config__.tag}"
+        if step.verification.description is not None:
+            yield from _labelled("Meaning", step.verification.description)
         if step.verification.timeout_ms is not None:
             yield f"       Within:     {write_duration(step.verification.timeout_ms)}"
     if step.on_failure is not None:
@@ -244,6 +257,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
     yield f"{style.bold('Run:')} {report.run_id}  {visible(report.title)}"
     yield f"  Plan:   {report.plan_id}"
     yield f"  Status: {_run_status(report, style)}"
+    if report.reason:
+        yield f"  Why:    {visible(report.reason)}"
     yield ""
     width = max((len(step.id) for step in report.steps), default=0)
     for step in report.steps:
@@ -333,5 +348,5 @@ def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Ite
 
 def next_command(line: PlanLine) -> str | None:
     """What can be done next with a plan that is not running."""
-    verbs = {"proposed": "approve", "approved": "commit"}
+    verbs = {"proposed": "approve" if line.requires_approval else "commit", "approved": "commit"}
     return f"ordain {verbs[line.status]} {short_id(line.plan_id)}" if line.status in verbs else None

@@ -10,7 +10,7 @@ import msgspec
 
 from ordain.core.problem import Problem
 
-__all__ = ["ENVELOPE_VERSION", "envelope", "problem_value"]
+__all__ = ["ENVELOPE_VERSION", "envelope", "problem_value", "to_json"]
 
 ENVELOPE_VERSION = 1
 
@@ -49,7 +49,12 @@ def envelope(
         "elapsed_ms": elapsed_ms,
         "version": ENVELOPE_VERSION,
     }
-    try:
-        return msgspec.json.encode(document)
-    except UnicodeEncodeError:  # a word of the command line that is not UTF-8 came back in a message
-        return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
+    return to_json(document)
+
+
+def to_json(value: Any) -> bytes:
+    """JSON on one line, in plain ASCII: what a terminal would act on (control, C1, bidirectional characters) is escaped
+    here too, for people look at JSON on terminals."""
+    plain = json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False)
+    whole = plain.encode("utf-8", "replace").decode()  # half a character has no place in JSON
+    return json.dumps(json.loads(whole), separators=(",", ":")).replace("\x7f", "\\u007f").encode()

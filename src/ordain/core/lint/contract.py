@@ -1,113 +1,200 @@
-"""Rules about commands and contracts."""
+"""Rules about commands and contracts: bash can read them, and a contract says something that may be false."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from ordain.core.action import RunCommand
+from ordain.core.action import CallTool, RunCommand, Task
+from ordain.core.condition import Contract
 from ordain.core.lint.facts import Facts
-from ordain.core.model import Plan, all_steps, contract_of
+from ordain.core.lint.paths import folded
+from ordain.core.lint.script import (
+    Negated,
+    Script,
+    constant_status,
+    existence_only,
+    ignores_failures,
+    programs,
+    stops_reading,
+    top_level,
+)
+from ordain.core.lint.survey import Survey
+from ordain.core.model import Step
 from ordain.core.problem import Place, Problem
 
 __all__ = [
     "command_syntax",
+    "contract_existence",
     "contract_missing_program",
+    "contract_negated",
+    "contract_pipe",
     "contract_sigpipe",
+    "contract_status",
     "contract_syntax",
     "contract_vacuous",
-    "text_length",
 ]
 
-COMMAND_BYTES_MAX = 120_000
-"""Linux takes a single argument of up to 128 KiB."""
 
-_ALWAYS_TRUE = re.compile(r"(?:^|\|\||;|\n)\s*(?:true|:|exit\s+0|/bin/true)\s*;?\s*$")
-_GREP_QUIET = re.compile(r"\|\s*(?:[ef]?grep)\s+(?:-\w*q\w*|--quiet|--silent)")
-
-
-def _contracts(plan: Plan) -> Iterator[tuple[str, str, int]]:
-    for step in all_steps(plan):
-        contract = contract_of(step)
-        if contract is not None:
-            yield step.id, contract.command, contract.exit_code
+def _compound(survey: Survey, facts: Facts) -> Iterator[tuple[Step, Contract, Script]]:
+    """The contracts that are more than plain words, taken apart; one that nobody could take apart is left out."""
+    if facts.scripts:
+        for step, contract in survey.contracts:
+            script = facts.scripts.get(contract.command)
+            if script is not None:
+                yield step, contract, script
 
 
-def command_syntax(plan: Plan, facts: Facts) -> Iterator[Problem]:
+def _all(survey: Survey, facts: Facts) -> Iterator[tuple[Step, Contract, Script]]:
+    yield from survey.plain_contracts
+    yield from _compound(survey, facts)
+
+
+def command_syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A command that bash cannot parse would fail only when its turn comes."""
-    for step in all_steps(plan):
-        if isinstance(step.action, RunCommand):
-            text = step.action.command
-            if not text.strip():
-                yield Problem(
-                    code="E_COMMAND_SYNTAX", detail=f"The command of `{step.id}` is empty.", where=Place(step=step.id)
-                )
-            elif text in facts.shell_faults:
-                yield Problem(
-                    code="E_COMMAND_SYNTAX",
-                    detail=f"bash cannot read the command of `{step.id}`: {facts.shell_faults[text]}.",
-                    where=Place(step=step.id),
-                )
-
-
-def contract_syntax(plan: Plan, facts: Facts) -> Iterator[Problem]:
-    """A contract must say something, in words that bash can parse."""
-    for step, text, _ in _contracts(plan):
-        if not text.strip():
+    for step, action in survey.commands:
+        if not action.command or action.command.isspace():
             yield Problem(
-                code="E_CONTRACT_SYNTAX", detail=f"The contract of `{step}` is empty.", where=Place(step=step)
+                code="E_COMMAND_SYNTAX", detail=f"The command of `{step.id}` is empty.", where=Place(step=step.id)
             )
-        elif text in facts.shell_faults:
+        elif action.command in facts.shell_faults:
+            yield Problem(
+                code="E_COMMAND_SYNTAX",
+                detail=f"bash cannot read the command of `{step.id}`: {facts.shell_faults[action.command]}.",
+                where=Place(step=step.id),
+            )
+
+
+def contract_syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A contract must say something, in words that bash can parse."""
+    for step, contract in survey.contracts:
+        if not contract.command or contract.command.isspace():
+            yield Problem(
+                code="E_CONTRACT_SYNTAX", detail=f"The contract of `{step.id}` is empty.", where=Place(step=step.id)
+            )
+        elif contract.command in facts.shell_faults:
             yield Problem(
                 code="E_CONTRACT_SYNTAX",
-                detail=f"bash cannot read the contract of `{step}`: {facts.shell_faults[text]}.",
-                where=Place(step=step),
+                detail=f"bash cannot read the contract of `{step.id}`: {facts.shell_faults[contract.command]}.",
+                where=Place(step=step.id),
             )
 
 
-def text_length(plan: Plan, facts: Facts) -> Iterator[Problem]:
-    """The operating system takes a command only up to a length."""
-    texts = [(step.id, step.action.command) for step in all_steps(plan) if isinstance(step.action, RunCommand)]
-    for step, text in [*texts, *((step, text) for step, text, _ in _contracts(plan))]:
-        if len(text.encode("utf-8", "surrogatepass")) > COMMAND_BYTES_MAX:
+def contract_status(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A process ends with a status from 0 to 255."""
+    for step, contract in survey.contracts:
+        if not 0 <= contract.exit_code <= 255:
             yield Problem(
-                code="E_STEP_LIMIT",
-                detail=f"A command of `{step}` is longer than {COMMAND_BYTES_MAX} bytes.",
-                where=Place(step=step),
-                hints=("Put it into a script file and run that.",),
+                code="E_FIELD_VALUE",
+                detail=f"The contract of `{step.id}` wants the exit status {contract.exit_code}.",
+                where=Place(step=step.id),
+                hints=("Exit statuses are whole numbers from 0 to 255.",),
             )
 
 
-def contract_vacuous(plan: Plan, facts: Facts) -> Iterator[Problem]:
+def contract_vacuous(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A contract that holds whatever happens proves nothing."""
-    for step, text, exit_code in _contracts(plan):
-        if exit_code == 0 and _ALWAYS_TRUE.search(text):
+    for step, contract, script in _all(survey, facts):
+        if contract.stdout is None and constant_status(script) == contract.exit_code:
             yield Problem(
                 code="E_CONTRACT_VACUOUS",
-                detail=f"The contract of `{step}` holds whatever happens: it ends in a command that always succeeds.",
-                where=Place(step=step),
+                detail=f"The contract of `{step.id}` holds whatever happens: its exit status is always the same.",
+                where=Place(step=step.id),
                 hints=("Let it end with the check itself, such as `test -s report.txt` or `pytest -q`.",),
             )
 
 
-def contract_sigpipe(plan: Plan, facts: Facts) -> Iterator[Problem]:
-    """Under pipefail, `… | grep -q` may kill its writer and look broken."""
-    for step, text, _ in _contracts(plan):
-        if _GREP_QUIET.search(text):
+def contract_negated(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """`! command` holds also when the command could not do its work."""
+    for step, _, script in _compound(survey, facts):
+        if any(isinstance(statement, Negated) for statement in top_level(script)):
+            yield Problem(
+                code="W_CONTRACT_NEGATED",
+                detail=f"The contract of `{step.id}` holds when a command fails, for whatever reason.",
+                where=Place(step=step.id),
+                hints=("Write it without `!` and add `exit_code == 1`: grep says 1 for absent, 2 for an error.",),
+            )
+
+
+def contract_pipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Contracts stop at the first failure, also inside a pipe, unless they switch that off."""
+    for step, _, script in _compound(survey, facts):
+        words = ignores_failures(script)
+        if words is not None:
+            yield Problem(
+                code="W_CONTRACT_PIPE",
+                detail=f"The contract of `{step.id}` says `{words}`, so that failures inside it do not count.",
+                where=Place(step=step.id),
+                hints=(f"Leave `{words}` out; where one command may fail, write `command || test $? -eq 1`.",),
+            )
+
+
+def contract_existence(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """That a file is there says nothing of what is in it."""
+    for step, contract, script in _all(survey, facts):
+        shown = existence_only(script) if contract.stdout is None else None
+        if shown is not None:
+            yield Problem(
+                code="W_CONTRACT_EXISTENCE",
+                detail=f"The contract of `{step.id}` asks only whether something is there: `{shown}`.",
+                where=Place(step=step.id),
+                hints=("Ask what is in it: `test -s FILE` for not empty, `grep PATTERN FILE >/dev/null`, `cmp A B`.",),
+            )
+
+
+def contract_sigpipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Under pipefail, a reader that ends early may kill its writer and look broken."""
+    for step, _, script in _compound(survey, facts):
+        shown = stops_reading(script)
+        if shown is not None:
             yield Problem(
                 code="W_CONTRACT_SIGPIPE",
-                detail=f"In the contract of `{step}`, `grep -q` may end before the command that feeds it.",
-                where=Place(step=step),
-                hints=("Write `| grep PATTERN >/dev/null`, which reads to the end.",),
+                detail=f"In the contract of `{step.id}`, `{shown}` may end before the command that feeds it.",
+                where=Place(step=step.id),
+                hints=("Write `| grep PATTERN >/dev/null`, or `| sed -n 1p`, which read to the end.",),
             )
 
 
-def contract_missing_program(plan: Plan, facts: Facts) -> Iterator[Problem]:
-    """A contract that cannot be started can never hold."""
-    for step, text, _ in _contracts(plan):
-        if text in facts.missing_programs:
-            yield Problem(
-                code="W_CONTRACT_PROGRAM",
-                detail=f"The contract of `{step}` uses `{facts.missing_programs[text]}`, which is not installed.",
-                where=Place(step=step),
-            )
+# --- Programs that are not there -----------------------------------------------------------------------------------
+
+_INSTALLS = frozenset(["install", "add", "sync", "ci", "i", "get", "setup", "bootstrap"])
+_PROGRAMS_MAX = 100
+"""After so many programs that are not there, the reader has heard enough."""
+
+
+def contract_missing_program(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A contract that cannot be started can never hold, unless a step before brings the program."""
+    if not facts.missing_programs:
+        return
+    bringing: dict[tuple[int, str], int] = {}
+    for step, _, script in _all(survey, facts):
+        for program in facts.missing_programs.intersection(programs(script)):
+            scope = survey.scope_of(step)
+            key = id(scope), program
+            if key not in bringing:
+                if len(bringing) == _PROGRAMS_MAX:
+                    return
+                bringing[key] = scope.order.mask(name for name, other in scope.steps.items() if _brings(other, program))
+            if not _brings(step, program) and not scope.order.after_any(bringing[key], step.id):
+                yield Problem(
+                    code="W_CONTRACT_PROGRAM",
+                    detail=f"The contract of `{step.id}` uses `{program}`, which is not installed.",
+                    where=Place(step=step.id),
+                    hints=("Install it, or add the step that does.",),
+                )
+
+
+def _brings(step: Step, program: str) -> bool:
+    """Whether a step may install or make a program."""
+    name = program.rpartition("/")[2]
+    if any(folded(path).rpartition("/")[2] == name.lower() for path in step.writes):
+        return True
+    match step.action:
+        case RunCommand(command=text):
+            # A path in the workspace may be what any command builds; a bare name must be named or installed.
+            return "/" in program or name in text or not _INSTALLS.isdisjoint(text.split())
+        case CallTool(args=args):
+            return folded(str(args.get("path", ""))).rpartition("/")[2] == name.lower()
+        case Task(task=text):
+            return "/" in program or name in text or "install" in text.lower()
+        case _:
+            return True

@@ -6,19 +6,31 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ordain.core.lint.script import Script
+from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
 
 __all__ = ["Facts"]
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """The surroundings of a plan. What a mapping does not mention was not looked at."""
+    """The surroundings of a plan. What is not mentioned was not looked at."""
 
     tools: Mapping[str, ToolDefinition] = {}
+    settings: Settings = Settings()
+    """The settings in force: who the agents are, and where tools come from."""
+    workflows: frozenset[str] = frozenset()
+    """The names of the workflows there are."""
     shell_faults: Mapping[str, str] = {}
     """Command text → what bash says is wrong with its syntax."""
-    missing_programs: Mapping[str, str] = {}
-    """Contract text → the program it begins with, when that is not installed."""
+    scripts: Mapping[str, Script] = {}
+    """Command text → the same taken apart; plain words need no entry."""
+    expression_faults: Mapping[tuple[str, frozenset[str]], str] = {}
+    """Expression and the variables it can name → what is wrong with it."""
+    missing_programs: frozenset[str] = frozenset()
+    """Programs that contracts start and that are not here."""
+    missing_files: frozenset[str] = frozenset()
+    """Paths that steps read and that are not here."""
     tier: int = 0
     """The strongest trust tier that can be had here."""
     workspace_id: str | None = None

@@ -7,11 +7,13 @@ is approved may be ignored when it runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from ordain.core.action import CallTool, RunCommand
 from ordain.core.condition import Contract, NoCheck
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.lint.facts import Facts
+from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan, Step
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import references
@@ -24,11 +26,14 @@ _STEP_FIELDS = (
     "when", "for_each", "preconditions", "proof", "protect", "writes", "approval", "budget", "model", "network",
     "worktree", "pool",
 )  # fmt: skip
+_step_values = attrgetter(*_STEP_FIELDS)
+_NOTHING = (None, None, (), None, (), (), None, None, None, None, None, None)
+"""The values of a step that uses none of these fields."""
 
 
-def not_yet(plan: Plan, facts: Facts) -> Iterator[Problem]:
+def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A warning for each part of the plan that this version does not carry out."""
-    for step, what in _parts(plan):
+    for step, what in _parts(survey.plan):
         yield Problem(
             code="W_NOT_YET",
             detail=f"This version does not carry out {what}; it will refuse to prepare the plan.",
@@ -54,37 +59,40 @@ def _parts(plan: Plan) -> Iterator[tuple[str | None, str]]:
             yield None, f"the plan's `{name}`"
     yield from ((None, what) for what in _policy_parts(plan.on_failure))
     for step in plan.steps:
-        yield from ((step.id, what) for what in _step_parts(step))
+        for what in _step_parts(step):
+            yield step.id, what
 
 
 def _step_parts(step: Step) -> Iterator[str]:
-    for name in _STEP_FIELDS:
-        value = getattr(step, name)
-        if value is not None and value != ():
-            yield f"`{name}`"
-    match step.action:
-        case RunCommand(env=env):
-            if env:
-                yield "`env`"
-        case CallTool(operation=operation, args=args):
-            if operation is not None:
-                yield "`operation`"
-            if next(references(args), None) is not None:
-                yield "references to earlier results"
-        case _:
-            yield f"the action `{action_kind(step.action)}`"
+    if _step_values(step) != _NOTHING:
+        for name in _STEP_FIELDS:
+            if getattr(step, name) not in (None, ()):
+                yield f"`{name}`"
+    action = step.action
+    if isinstance(action, RunCommand):
+        if action.env:
+            yield "`env`"
+    elif isinstance(action, CallTool):
+        if action.operation is not None:
+            yield "`operation`"
+        if next(references(action.args), None) is not None:
+            yield "references to earlier results"
+    else:
+        yield f"the action `{action_kind(action)}`"
     if step.verification is not None:
-        match step.verification.strategy:
-            case Contract(stdout=None) | NoCheck():
-                pass
-            case Contract():
+        strategy = step.verification.strategy
+        if isinstance(strategy, Contract):
+            if strategy.stdout is not None:
                 yield "`stdout` patterns"
-            case other:
-                yield f"the verification `{other.__struct_config__.tag}`"
-    yield from _policy_parts(step.on_failure)
+        elif not isinstance(strategy, NoCheck):
+            yield f"the verification `{strategy.__struct_config__.tag}`"
+    if step.on_failure is not None:
+        yield from _policy_parts(step.on_failure)
 
 
 def _policy_parts(policy: FailurePolicy | None) -> Iterator[str]:
     last = policy.then if isinstance(policy, Retry) else policy
+    if isinstance(last, Skip) and last.warn is not None:
+        yield "`warn` of the failure policy `skip`"
     if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate):
         yield f"the failure policy `{last.__struct_config__.tag}`"

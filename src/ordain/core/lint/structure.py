@@ -1,4 +1,4 @@
-"""Rules about the shape of a plan: version, steps, ids, order, limits."""
+"""Rules about the shape of a plan: version, steps, ids, order, nesting, names, parameters."""
 
 from __future__ import annotations
 
@@ -6,39 +6,60 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from ordain.core.failure import Retry
+from ordain.core.action import AcquireLock, ReleaseLock
+from ordain.core.condition import LockAvailable, LockHeld
+from ordain.core.failure import Fallback
 from ordain.core.graph import cycles
 from ordain.core.lint.facts import Facts
-from ordain.core.model import PLAN_VERSION, Plan
-from ordain.core.problem import Place, Problem, closest
-from ordain.core.settings import DAY_MS
+from ordain.core.lint.survey import NESTING_MAX, STEPS_MAX, Survey, last_policy
+from ordain.core.model import PLAN_VERSION
+from ordain.core.problem import Place, Problem
 
-__all__ = ["limits", "needs_known", "no_cycles", "number_of_steps", "step_ids", "tier", "version", "workspace"]
+__all__ = [
+    "fallbacks_end",
+    "fallbacks_known",
+    "names",
+    "needs_known",
+    "nesting",
+    "no_cycles",
+    "number_of_steps",
+    "params",
+    "repeated",
+    "step_ids",
+    "tier",
+    "version",
+    "workspace",
+]
 
-STEPS_MAX = 20_000
 STEPS_LARGE = 200
-ATTEMPTS_MAX = 101
-CONCURRENCY_MAX = 64
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(r"[!-~]{1,256}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_TAKEN = frozenset(["index", "data", "params", "steps", "true", "false", "null", "in"])
 
 
-def version(plan: Plan, facts: Facts) -> Iterator[Problem]:
+def version(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A plan of a newer version may mean what we do not understand."""
-    if plan.plan_version != PLAN_VERSION:
-        yield Problem(
-            code="E_PLAN_VERSION",
-            detail=f"The plan is of version {plan.plan_version}; this program reads version {PLAN_VERSION}.",
-        )
+    for scope in survey.scopes:
+        if scope.plan.plan_version != PLAN_VERSION:
+            yield Problem(
+                code="E_PLAN_VERSION",
+                detail=f"The plan is of version {scope.plan.plan_version}; this program reads version {PLAN_VERSION}.",
+            )
 
 
-def number_of_steps(plan: Plan, facts: Facts) -> Iterator[Problem]:
+def number_of_steps(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A plan has steps, and not more than anybody can approve."""
-    count = len(plan.steps)
-    if count == 0:
-        yield Problem(code="E_PLAN_NO_STEPS", detail="The plan has no steps.")
-    elif count > STEPS_MAX:
-        yield Problem(code="E_PLAN_TOO_MANY_STEPS", detail=f"The plan has {count} steps; {STEPS_MAX} are allowed.")
+    for scope in survey.scopes:
+        if not scope.plan.steps:
+            which = "A nested plan" if scope.depth else "The plan"
+            yield Problem(code="E_PLAN_NO_STEPS", detail=f"{which} has no steps.")
+    count = len(survey.steps)
+    if count > STEPS_MAX:
+        yield Problem(
+            code="E_PLAN_TOO_MANY_STEPS", detail=f"The plan has {count} steps or more; {STEPS_MAX} are allowed."
+        )
     elif count > STEPS_LARGE:
         yield Problem(
             code="W_PLAN_LARGE",
@@ -47,77 +68,185 @@ def number_of_steps(plan: Plan, facts: Facts) -> Iterator[Problem]:
         )
 
 
-def step_ids(plan: Plan, facts: Facts) -> Iterator[Problem]:
-    """Every step has its own well-formed id."""
-    for name, count in Counter(step.id for step in plan.steps).items():
-        if count > 1:
-            yield Problem(code="E_STEP_ID", detail=f"{count} steps have the id `{name}`.", where=Place(step=name))
-        if not name.isascii():
-            yield Problem(code="E_NAME", detail=f"The id `{name}` is not plain ASCII.", where=Place(step=name))
-        elif not _ID.fullmatch(name) or name.isdigit() or name == "none":
-            yield Problem(
-                code="E_STEP_ID",
-                detail=f"`{name}` cannot be an id.",
-                where=Place(step=name),
-                hints=("Use letters, digits, `_` and `-`, at most 64, not a number and not `none`.",),
-            )
+def nesting(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Plans inside plans are followed only so deep, and so is one that holds itself."""
+    for step in survey.too_deep:
+        yield Problem(
+            code="E_PLAN_NESTING",
+            detail=f"The plan in `{step.id}` is nested more than {NESTING_MAX} deep.",
+            where=Place(step=step.id),
+            hints=("Put its steps into the plan around it.",),
+        )
 
 
-def needs_known(plan: Plan, facts: Facts) -> Iterator[Problem]:
-    """What a step needs must be a step of the plan."""
-    known = {step.id for step in plan.steps}
-    for step in plan.steps:
-        for need in step.needs:
-            if need not in known:
+def step_ids(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Every step of a plan has its own well-formed id, its fallbacks included."""
+    for scope in survey.scopes:
+        found = Counter([step.id for step in (*scope.plan.steps, *scope.plan.fallbacks)])
+        for name, count in found.items():
+            if count > 1:
+                yield Problem(code="E_STEP_ID", detail=f"{count} steps have the id `{name}`.", where=Place(step=name))
+            if not name.isascii():
+                yield Problem(code="E_NAME", detail=f"The id `{name}` is not plain ASCII.", where=Place(step=name))
+            elif not _ID.fullmatch(name) or name.isdigit() or name == "none":
                 yield Problem(
-                    code="E_STEP_UNKNOWN_NEED",
-                    detail=f"`{step.id}` needs `{need}`, which is not a step of this plan.",
-                    where=Place(step=step.id),
-                    hints=closest(need, known),
+                    code="E_STEP_ID",
+                    detail=f"`{name}` cannot be an id.",
+                    where=Place(step=name),
+                    hints=("Use letters, digits, `_` and `-`, at most 64, not a number and not `none`.",),
                 )
 
 
-def no_cycles(plan: Plan, facts: Facts) -> Iterator[Problem]:
+def names(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Names are ASCII, because letters of other scripts can look the same and be others."""
+    for what, name, step in _names(survey):
+        # A reference in place of a name has a problem of its own.
+        if not _NAME.fullmatch(name) and "${" not in name:
+            fault = "is not plain ASCII" if not name.isascii() else "is empty, too long or has a space in it"
+            where = Place(step=step) if step is not None else None
+            yield Problem(code="E_NAME", detail=f"The {what} `{name}` {fault}.", where=where)
+
+
+def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
+    for scope in survey.scopes:
+        yield from (("tool name", name, None) for name in scope.plan.tools or ())
+        yield from (("parameter name", name, None) for name in scope.plan.params)
+        if scope.plan.agent is not None:
+            yield "agent name", scope.plan.agent, None
+    for step, call in survey.calls:
+        yield "tool name", call.tool, step.id
+        if call.operation is not None:
+            yield "operation", call.operation, step.id
+    for _, step, task in survey.tasks:
+        yield from (("tool name", name, step.id) for name in task.tools or ())
+        if task.agent is not None:
+            yield "agent name", task.agent, step.id
+    for step, action in survey.others:
+        if isinstance(action, AcquireLock | ReleaseLock):
+            yield "lock name", action.lock_name, step.id
+    for step in survey.steps:
+        if step.pool is not None:
+            yield "pool name", step.pool, step.id
+        for condition in step.preconditions:
+            if isinstance(condition, LockHeld | LockAvailable):
+                yield "lock name", condition.lock_name, step.id
+
+
+def needs_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """What a step needs must be a step of the same plan; a fallback may need other fallbacks too."""
+    for scope in survey.scopes:
+        for step in scope.plan.steps:
+            for need in step.needs:
+                if need not in scope.steps:
+                    yield _unknown_need(step.id, need, survey.near(need, scope.steps))
+        for step in scope.plan.fallbacks:
+            for need in step.needs:
+                if need not in scope.known:
+                    yield _unknown_need(step.id, need, survey.near(need, scope.known))
+
+
+def _unknown_need(step: str, need: str, hints: tuple[str, ...]) -> Problem:
+    return Problem(
+        code="E_STEP_UNKNOWN_NEED",
+        detail=f"`{step}` needs `{need}`, which is not a step of this plan.",
+        where=Place(step=step),
+        hints=hints,
+    )
+
+
+def fallbacks_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """`fallback(id)` names steps that stand among the plan's fallbacks."""
+    for scope in survey.scopes:
+        policies = [(step.id, step.on_failure) for step in (*scope.plan.steps, *scope.plan.fallbacks)]
+        for step, policy in [*policies, (None, scope.plan.on_failure)]:
+            last = last_policy(policy) if policy is not None else None
+            for name in last.steps if isinstance(last, Fallback) else ():
+                if name not in scope.fallbacks:
+                    who = f"`{step}`" if step is not None else "The plan"
+                    hint = f"`{name}` is an ordinary step; move it under `## Fallbacks`."
+                    yield Problem(
+                        code="E_STEP_UNKNOWN_NEED",
+                        detail=f"{who} falls back to `{name}`, which is not among the plan's fallbacks.",
+                        where=Place(step=step) if step is not None else None,
+                        hints=(hint,) if name in scope.steps else survey.near(name, scope.fallbacks),
+                    )
+
+
+def fallbacks_end(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Fallbacks that fall back to each other never end."""
+    for scope in survey.scopes:
+        if scope.fallbacks:
+            follows: dict[str, list[str]] = {}
+            for step in scope.fallbacks.values():
+                last = last_policy(step.on_failure)
+                follows[step.id] = [*(last.steps if isinstance(last, Fallback) else ()), *step.needs]
+            for group in cycles(follows):
+                yield _circle(group)
+
+
+def no_cycles(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Steps that wait for each other never start."""
-    for group in cycles({step.id: step.needs for step in plan.steps}):
-        shown = ", ".join(f"`{name}`" for name in group)
-        detail = f"{shown} needs itself." if len(group) == 1 else f"These steps need each other: {shown}."
-        yield Problem(code="E_STEP_CYCLE", detail=detail, where=Place(step=group[0]))
+    for scope in survey.scopes:
+        for group in scope.declared.circles:
+            yield _circle(group)
 
 
-def limits(plan: Plan, facts: Facts) -> Iterator[Problem]:
-    """Timeouts, attempts and concurrency stay within what a run can keep."""
-
-    def limit(detail: str, step: str | None = None) -> Problem:
-        return Problem(code="E_STEP_LIMIT", detail=detail, where=Place(step=step) if step else None)
-
-    if plan.concurrency is not None and not 1 <= plan.concurrency <= CONCURRENCY_MAX:
-        yield limit(f"The plan's concurrency must be between 1 and {CONCURRENCY_MAX}.")
-    if plan.timeout_ms is not None and not 0 < plan.timeout_ms <= DAY_MS:
-        yield limit("The plan's timeout must be more than zero and at most a day.")
-    if isinstance(plan.on_failure, Retry) and not 1 <= plan.on_failure.max_attempts <= ATTEMPTS_MAX:
-        yield limit(f"The plan may retry a step at most {ATTEMPTS_MAX - 1} times.")
-    for step in plan.steps:
-        if step.timeout_ms is not None and not 0 < step.timeout_ms <= DAY_MS:
-            yield limit(f"The timeout of `{step.id}` must be more than zero and at most a day.", step.id)
-        if isinstance(step.on_failure, Retry) and not 1 <= step.on_failure.max_attempts <= ATTEMPTS_MAX:
-            yield limit(f"`{step.id}` may be retried at most {ATTEMPTS_MAX - 1} times.", step.id)
+def _circle(group: list[str]) -> Problem:
+    shown = ", ".join(f"`{name}`" for name in group)
+    detail = f"{shown} needs itself." if len(group) == 1 else f"These steps need each other: {shown}."
+    return Problem(code="E_STEP_CYCLE", detail=detail, where=Place(step=group[0]))
 
 
-def tier(plan: Plan, facts: Facts) -> Iterator[Problem]:
+def params(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A parameter has a name that can be referred to and a default, if any, of its own type."""
+    fits = {
+        "string": lambda value: isinstance(value, str),
+        "boolean": lambda value: isinstance(value, bool),
+        "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+        "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    }
+    for scope in survey.scopes:
+        for name, parameter in scope.plan.params.items():
+            if name.isascii() and not _VARIABLE.fullmatch(name):
+                hint = "Use letters, digits and `_`, not a digit first."
+                yield Problem(code="E_PARAM", detail=f"`{name}` cannot be the name of a parameter.", hints=(hint,))
+            if parameter.default is not None and not fits[parameter.type](parameter.default):
+                detail = f"The default of the parameter `{name}` is not of its type, {parameter.type}."
+                yield Problem(code="E_PARAM", detail=detail)
+            if parameter.default is not None and parameter.required:
+                hint = "Take one of the two away."
+                detail = f"The parameter `{name}` is required and has a default."
+                yield Problem(code="E_PARAM", detail=detail, hints=(hint,))
+
+
+def repeated(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """The item of a repeated step has a name of its own."""
+    for step in survey.steps:
+        name = step.for_each.name if step.for_each is not None else None
+        if name is not None and (not _VARIABLE.fullmatch(name) or name in _TAKEN):
+            yield Problem(
+                code="E_NAME" if not name.isascii() else "E_FIELD_VALUE",
+                detail=f"`{step.id}`: an item cannot be called `{name}`.",
+                where=Place(step=step.id),
+                hints=("Use letters, digits and `_`, and no word that means something else.",),
+            )
+
+
+def tier(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A plan may demand a trust tier; a weaker one is not good enough."""
-    if plan.tier is not None and plan.tier > facts.tier:
-        yield Problem(
-            code="E_TIER",
-            detail=f"The plan demands trust tier {plan.tier}; only tier {facts.tier} can be had here.",
-        )
+    for scope in survey.scopes:
+        if scope.plan.tier is not None and scope.plan.tier > facts.tier:
+            yield Problem(
+                code="E_TIER",
+                detail=f"The plan demands trust tier {scope.plan.tier}; only tier {facts.tier} can be had here.",
+            )
 
 
-def workspace(plan: Plan, facts: Facts) -> Iterator[Problem]:
+def workspace(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A plan may be for one workspace only."""
-    if plan.workspace_id is not None and plan.workspace_id != facts.workspace_id:
-        here = facts.workspace_id or "not yet known"
-        yield Problem(
-            code="E_PLAN_WORKSPACE",
-            detail=f"The plan is for workspace {plan.workspace_id}; this one is {here}.",
-        )
+    for scope in survey.scopes:
+        wanted = scope.plan.workspace_id
+        if wanted is not None and wanted != facts.workspace_id:
+            here = facts.workspace_id or "not yet known"
+            detail = f"The plan is for workspace {wanted}; this one is {here}."
+            yield Problem(code="E_PLAN_WORKSPACE", detail=detail)

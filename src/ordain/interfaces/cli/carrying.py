@@ -21,7 +21,7 @@ from ordain.core.event import (
 )
 from ordain.core.problem import Place, Problem
 from ordain.core.report import Review, RunReport, StepReport
-from ordain.interfaces import render
+from ordain.interfaces import render, robot
 from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session
 from ordain.ports import Observer
 
@@ -72,7 +72,7 @@ def watcher(session: Session, *, events: bool = False) -> Observer:
     def watch(recorded: Recorded) -> None:
         if session.json:
             if events:
-                click.echo(msgspec.json.encode(to_wire(recorded)).decode())
+                click.echo(robot.to_json(to_wire(recorded)).decode())
             return
         event = recorded.event
         match event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -81,7 +82,9 @@ def show(session: Session, what: str, detail: str) -> int:
 
 def _review(session: Session, what: str) -> Review:
     """A review of a file when there is one by that name, else of a stored plan."""
-    if what == "-" or Path(what).exists():
+    # A file must not be able to stand in for a stored plan by bearing its name: `./NAME` says that the file is meant.
+    stored = re.fullmatch(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+", what)
+    if stored is None and (what == "-" or Path(what).exists()):
         data, name = read_document(session, what)
         return session.app.review_document(data, name)
     if what.endswith((".md", ".markdown", ".yaml", ".yml", ".json")):

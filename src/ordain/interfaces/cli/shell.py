@@ -6,6 +6,7 @@ Exit status: 0 fine · 1 failed after something ran · 2 refused, nothing done �
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import getpass
 import os
@@ -55,12 +56,13 @@ class Session:
 
     @property
     def by(self) -> Principal:
-        """Who calls. JSON is the robots' channel, whoever typed it."""
+        """Who calls, and how. JSON is the robots' channel, whoever typed it; without a terminal it is a script's."""
         try:
             name = getpass.getuser()
         except (OSError, KeyError):
             name = f"uid {os.getuid()}"
-        return Principal(name=name, channel=Channel.ROBOT if self.json else Channel.TERMINAL)
+        channel = Channel.ROBOT if self.json else Channel.TERMINAL if self.terminal else Channel.SCRIPT
+        return Principal(name=name, channel=channel)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Carry out a verb that writes.
@@ -78,14 +80,15 @@ class Session:
 
             def interrupt() -> None:
                 nonlocal asked
-                if asked or not self.app.stop():
+                first, asked = not asked, True
+                if not first or not self.app.stop():
                     task.cancel()
-                else:
+                    return
+                with contextlib.suppress(OSError, ValueError):  # nobody may be left to read it
                     click.echo(
                         "stopping when what is under way has ended; once more ends it now and leaves it in doubt",
                         err=True,
                     )
-                asked = True
 
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, interrupt)

@@ -1,0 +1,103 @@
+"""Rules about who performs tasks and workflows, and what that may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ordain.core.action import RunWorkflow
+from ordain.core.lint.facts import Facts
+from ordain.core.lint.survey import Survey
+from ordain.core.model import Budget
+from ordain.core.problem import Place, Problem
+
+__all__ = ["budget", "known", "named", "workflows"]
+
+TASK_TOKENS_MIN = 1000
+"""Less than this pays no task of any agent."""
+
+
+def named(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Every task is somebody's."""
+    for scope, step, task in survey.tasks:
+        if not (task.agent or scope.plan.agent or survey.plan.agent or facts.settings.agent):
+            yield Problem(
+                code="E_STEP_AGENT",
+                detail=f"Nobody is named to do the task of `{step.id}`.",
+                where=Place(step=step.id),
+                hints=("Name an agent in the step, in the plan, or with `[run] agent` in ordain.toml.",),
+            )
+
+
+def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Every agent that is named is there."""
+    agents = facts.settings.agents
+    for scope in survey.scopes:
+        if scope.plan.agent and _unknown(scope.plan.agent, facts):
+            yield Problem(
+                code="E_AGENT_UNKNOWN",
+                detail=f"The plan names the agent `{scope.plan.agent}`, and there is none of that name.",
+                hints=survey.near(scope.plan.agent, agents) or _WHERE,
+            )
+    for _, step, task in survey.tasks:
+        if task.agent and _unknown(task.agent, facts):
+            yield Problem(
+                code="E_AGENT_UNKNOWN",
+                detail=f"There is no agent `{task.agent}`.",
+                where=Place(step=step.id),
+                hints=survey.near(task.agent, agents) or _WHERE,
+            )
+
+
+_WHERE = ("Agents are the sections [agents.NAME] of ordain.toml, which counts once it is trusted.",)
+
+
+def _unknown(name: str, facts: Facts) -> bool:
+    return name not in facts.settings.agents and name.isascii() and "${" not in name
+
+
+def workflows(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Every workflow that is run is there."""
+    for step, action in survey.others:
+        if isinstance(action, RunWorkflow) and action.workflow_id not in facts.workflows:
+            if "${" in action.workflow_id:
+                continue
+            yield Problem(
+                code="E_WORKFLOW_UNKNOWN",
+                detail=f"There is no workflow `{action.workflow_id}`.",
+                where=Place(step=step.id),
+                hints=survey.near(action.workflow_id, facts.workflows),
+            )
+
+
+def budget(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """What agents may spend is limited, and is enough for what they are asked."""
+    if not survey.tasks:
+        return
+    given, count = survey.plan.budget, len(survey.tasks)
+    if given is None and any(step.budget is None for _, step, _ in survey.tasks):
+        yield Problem(
+            code="W_BUDGET",
+            detail="Agents are given tasks, and nothing limits what they may spend.",
+            hints=("Say it in the plan: `**Budget:** max 200k tokens, $1.50, 20 minutes`.",),
+        )
+    wanted = sum(max(_tokens(step.budget) or 0, TASK_TOKENS_MIN) for _, step, _ in survey.tasks)
+    tokens = _tokens(given)
+    if tokens is not None and 0 < tokens < wanted:
+        yield Problem(
+            code="W_BUDGET",
+            detail=f"{tokens} tokens cannot pay {count} task{'s' if count > 1 else ''}: they need {wanted} at least.",
+            hints=(f"Raise the budget; no task can be done with less than {TASK_TOKENS_MIN} tokens.",),
+        )
+    for _, step, _ in survey.tasks:
+        own = _tokens(step.budget)
+        if own is not None and 0 < own < TASK_TOKENS_MIN:
+            yield Problem(
+                code="W_BUDGET",
+                detail=f"{own} tokens cannot pay the task of `{step.id}`.",
+                where=Place(step=step.id),
+                hints=(f"No task can be done with less than {TASK_TOKENS_MIN} tokens.",),
+            )
+
+
+def _tokens(budget: Budget | None) -> int | None:
+    return budget.tokens if budget is not None else None

@@ -1,0 +1,140 @@
+"""Rules about numbers: timeouts, attempts, repetitions, budgets and texts stay within what a run can keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ordain.core.action import AcquireLock, WaitFor
+from ordain.core.condition import Contract, PaneIdle, PatternAbsent, StableTail
+from ordain.core.failure import FailurePolicy, Retry
+from ordain.core.lint.facts import Facts
+from ordain.core.lint.survey import Survey
+from ordain.core.model import Action, Budget, Plan, Step
+from ordain.core.problem import Place, Problem
+from ordain.core.settings import DAY_MS
+
+__all__ = ["limits", "text_length"]
+
+ATTEMPTS_MAX = 101
+CONCURRENCY_MAX = 64
+REPETITIONS_MAX = 10_000
+COMMAND_BYTES_MAX = 120_000
+"""Linux takes a single argument of up to 128 KiB."""
+_SURELY_SHORT = COMMAND_BYTES_MAX // 4
+
+
+def limits(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Every number is one that a run can keep to."""
+    for scope in survey.scopes:
+        for fault in _plan_faults(scope.plan):
+            yield Problem(code="E_STEP_LIMIT", detail=f"The plan's {fault}.")
+    for step in survey.steps:
+        if _unlimited(step):
+            continue
+        for fault in _step_faults(step):
+            yield Problem(code="E_STEP_LIMIT", detail=f"`{step.id}`: the {fault}.", where=Place(step=step.id))
+    for step, action in survey.others:
+        for fault in _action_faults(action):
+            yield Problem(code="E_STEP_LIMIT", detail=f"`{step.id}`: the {fault}.", where=Place(step=step.id))
+
+
+def _unlimited(step: Step) -> bool:
+    """Whether a step has none of the numbers, as most have not."""
+    return (
+        step.timeout_ms is None
+        and step.on_failure is None
+        and step.budget is None
+        and step.for_each is None
+        and (step.verification is None or isinstance(step.verification.strategy, Contract))
+        and (step.verification is None or step.verification.timeout_ms is None)
+    )
+
+
+def _plan_faults(plan: Plan) -> Iterator[str]:
+    yield from _concurrency_faults(plan.concurrency)
+    yield from _timeout_faults(plan.timeout_ms, "timeout")
+    yield from _retry_faults(plan.on_failure)
+    yield from _budget_faults(plan.budget)
+
+
+def _step_faults(step: Step) -> Iterator[str]:
+    if step.timeout_ms is not None:
+        yield from _timeout_faults(step.timeout_ms, "timeout")
+    if step.on_failure is not None:
+        yield from _retry_faults(step.on_failure)
+    if step.budget is not None:
+        yield from _budget_faults(step.budget)
+    if step.for_each is not None:
+        if not 1 <= step.for_each.max <= REPETITIONS_MAX:
+            yield f"`max` of `for_each` must be between 1 and {REPETITIONS_MAX}"
+        yield from _concurrency_faults(step.for_each.concurrency)
+    if step.verification is not None:
+        yield from _timeout_faults(step.verification.timeout_ms, "timeout of the verification")
+        match step.verification.strategy:
+            case PaneIdle(idle_threshold_ms=wait) | PatternAbsent(wait_ms=wait):
+                yield from _timeout_faults(wait, "time that the verification waits")
+
+
+def _action_faults(action: Action) -> Iterator[str]:
+    match action:
+        case AcquireLock(timeout_ms=timeout):
+            yield from _timeout_faults(timeout, "timeout of the lock")
+        case WaitFor(timeout_ms=timeout, condition=condition):
+            yield from _timeout_faults(timeout, "timeout of the wait")
+            match condition:
+                case PaneIdle(idle_threshold_ms=wait) | StableTail(stable_for_ms=wait):
+                    yield from _timeout_faults(wait, "time that must be quiet")
+
+
+def _timeout_faults(milliseconds: int | None, what: str) -> Iterator[str]:
+    if milliseconds is not None and not 0 < milliseconds <= DAY_MS:
+        yield f"{what} must be more than zero and at most a day"
+
+
+def _concurrency_faults(concurrency: int | None) -> Iterator[str]:
+    if concurrency is not None and not 1 <= concurrency <= CONCURRENCY_MAX:
+        yield f"concurrency must be between 1 and {CONCURRENCY_MAX}"
+
+
+def _retry_faults(policy: FailurePolicy | None) -> Iterator[str]:
+    if not isinstance(policy, Retry):
+        return
+    if not 1 <= policy.max_attempts <= ATTEMPTS_MAX:
+        yield f"failure policy may retry at most {ATTEMPTS_MAX - 1} times"
+    delays = (policy.initial_delay_ms, policy.increment_ms, policy.max_delay_ms or 0)
+    if not all(0 <= delay <= DAY_MS for delay in delays):
+        yield "delays between attempts must be between zero and a day"
+    if not (math.isfinite(policy.backoff_multiplier) and 1 <= policy.backoff_multiplier <= 1000):
+        yield "factor by which delays grow must be between 1 and 1000"
+
+
+def _budget_faults(budget: Budget | None) -> Iterator[str]:
+    if budget is not None:
+        for name in ("tokens", "cost_usd", "wall_clock_ms"):
+            value = getattr(budget, name)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                yield f"budget of `{name}` must be more than zero"
+
+
+def text_length(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """The operating system takes a command only up to a length."""
+    for step, action in survey.commands:
+        if len(action.command) > _SURELY_SHORT and _too_long(action.command):
+            yield _long(step)
+    for step, contract in survey.contracts:
+        if len(contract.command) > _SURELY_SHORT and _too_long(contract.command):
+            yield _long(step)
+
+
+def _too_long(text: str) -> bool:
+    return len(text.encode("utf-8", "surrogatepass")) > COMMAND_BYTES_MAX
+
+
+def _long(step: Step) -> Problem:
+    return Problem(
+        code="E_STEP_LIMIT",
+        detail=f"A command of `{step.id}` is longer than {COMMAND_BYTES_MAX} bytes.",
+        where=Place(step=step.id),
+        hints=("Put it into a script file and run that.",),
+    )

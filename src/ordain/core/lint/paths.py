@@ -1,0 +1,234 @@
+"""Rules about paths: they stay beneath the workspace, what is read is there, and no two steps write one at once."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import pairwise
+
+from ordain.core.action import CallTool, Task
+from ordain.core.lint.facts import Facts
+from ordain.core.lint.survey import Scope, Survey
+from ordain.core.model import Step
+from ordain.core.problem import Place, Problem
+from ordain.core.refs import without_references
+from ordain.core.tool import EffectClass, ToolDefinition
+
+__all__ = ["beneath", "path_fault", "read_kinds", "reads_there", "wanted_files", "writes_apart"]
+
+_PRIVATE = re.compile(r"(?:.*/)?\.git/(?:hooks|config)(?:/.*)?|\.ordain(?:/.*)?", re.DOTALL)
+"""Places where a file would run code behind everybody's back, or that are ours."""
+_READ_KINDS = ("file", "topic", "step")
+_MAKES_DIRECTORIES = "make_dir"
+
+
+# --- What a path is ------------------------------------------------------------------------------------------------
+
+
+def path_fault(value: str) -> str | None:
+    """Why a path cannot be used; None when it lies beneath the workspace and is nobody's secret."""
+    if not value or "\0" in value:
+        return "is empty or has a NUL in it"
+    if value[0] in "/~":
+        return "is not relative to the workspace"
+    if ".." in value and ".." in value.split("/"):
+        return "leads out of the workspace"
+    return "is off limits" if _PRIVATE.fullmatch(folded(value)) else None
+
+
+def folded(path: str) -> str:
+    """One spelling for all the spellings that some file system takes for the same path."""
+    if not path.isascii():
+        path = unicodedata.normalize("NFC", "".join(c for c in path if unicodedata.category(c) != "Cf"))
+        path = unicodedata.normalize("NFC", path.casefold())
+    parts = [part for part in path.lower().split("/") if part not in ("", ".")]
+    return "/".join(parts)
+
+
+@lru_cache(maxsize=256)
+def _glob(pattern: str) -> re.Pattern[str]:
+    """A pattern of `protect` as a regular expression over folded paths; `**` goes through directories."""
+    parts = []
+    for part in re.split(r"(\*\*/?|\*|\?)", folded_pattern(pattern)):
+        match part:
+            case "**/":
+                parts.append("(?:[^/]+/)*")
+            case "**":
+                parts.append(".*")
+            case "*":
+                parts.append("[^/]*")
+            case "?":
+                parts.append("[^/]")
+            case _:
+                parts.append(re.escape(part))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def folded_pattern(pattern: str) -> str:
+    return folded(pattern) + ("/**" if pattern.endswith("/") else "")
+
+
+# --- Beneath the workspace -----------------------------------------------------------------------------------------
+
+
+def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Every path lies beneath the workspace, not where it would be run or is ours, and no protected one is written."""
+    for step, path, writes in _paths(survey, facts):
+        known = without_references(path) if "${" in path else path
+        fault = path_fault(known) or (_protection(survey, step, known) if writes else None)
+        if fault is not None:
+            yield Problem(
+                code="E_PATH",
+                detail=f"`{step.id}`: the path `{path}` {fault}.",
+                where=Place(step=step.id),
+                hints=("Paths are relative to the workspace and stay beneath it.",),
+            )
+    for where, pattern in _patterns(survey):
+        fault = path_fault(pattern)
+        if fault is not None and fault != "is off limits":
+            yield Problem(code="E_PATH", detail=f"`protect`: `{pattern}` {fault}.", where=where)
+
+
+def _paths(survey: Survey, facts: Facts) -> Iterator[tuple[Step, str, bool]]:
+    """Every path a plan names, and whether it is written."""
+    for step, call in survey.calls:
+        tool = facts.tools.get(call.tool)
+        if tool is not None:
+            yield from ((step, path, tool.effect is not EffectClass.READS) for path in _arguments(tool, call))
+    for _, step, task in survey.tasks:
+        yield from ((step, path, False) for path in _files(task))
+    for step in survey.steps:
+        if step.writes:
+            yield from ((step, path, True) for path in step.writes)
+
+
+def _arguments(tool: ToolDefinition, call: CallTool) -> Iterator[str]:
+    for parameter in tool.parameters:
+        if parameter.path:
+            value = call.args.get(parameter.name)
+            if isinstance(value, str):
+                yield value
+
+
+def _files(task: Task) -> Iterator[str]:
+    return (read.removeprefix("file:") for read in task.reads if read.startswith("file:"))
+
+
+def _patterns(survey: Survey) -> Iterator[tuple[Place | None, str]]:
+    for scope in survey.scopes:
+        yield from ((None, pattern) for pattern in scope.plan.protect)
+    for step in survey.steps:
+        if step.protect:
+            yield from ((Place(step=step.id), pattern) for pattern in step.protect)
+
+
+def _protection(survey: Survey, step: Step, path: str) -> str | None:
+    if not step.protect and not survey.plan.protect and len(survey.scopes) == 1:
+        return None
+    patterns = (*step.protect, *survey.plan.protect, *survey.scope_of(step).plan.protect)
+    name = folded(path)
+    found = next((pattern for pattern in patterns if _glob(pattern).fullmatch(name)), None)
+    return f"is protected by `{found}`, so writing it would break the contract" if found is not None else None
+
+
+# --- What is read --------------------------------------------------------------------------------------------------
+
+
+def read_kinds(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """`reads` names a file, a topic or a step."""
+    for _, step, task in survey.tasks:
+        for read in task.reads:
+            kind, colon, name = read.partition(":")
+            if not colon or kind not in _READ_KINDS or not name:
+                yield Problem(
+                    code="E_FIELD_VALUE",
+                    detail=f"`{step.id}` reads `{read}`, which is no file, topic or step.",
+                    where=Place(step=step.id),
+                    hints=(f"Write `file:{read}`, `topic:…` or `step:…`.",),
+                )
+
+
+def wanted_files(survey: Survey, tools: Mapping[str, ToolDefinition]) -> set[str]:
+    """The paths that steps read and that can be looked for beforehand."""
+    return {path for _, path in _reads(survey, tools)}
+
+
+def _reads(survey: Survey, tools: Mapping[str, ToolDefinition]) -> Iterator[tuple[Step, str]]:
+    for step, call in survey.calls:
+        tool = tools.get(call.tool)
+        if tool is not None and tool.effect is EffectClass.READS:
+            yield from ((step, path) for path in _arguments(tool, call) if _plain(path))
+    for _, step, task in survey.tasks:
+        yield from ((step, path) for path in _files(task) if _plain(path))
+
+
+def _plain(path: str) -> bool:
+    return not any(mark in path for mark in ("${", "*", "?", "[")) and path_fault(path) is None
+
+
+def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A file that is read is there, or a step before may make it."""
+    if not facts.missing_files:
+        return
+    writers = _writers(survey, facts, directories=True)
+    opaque = {id(scope): scope.order.mask(_unbounded(scope)) for scope in survey.scopes}
+    for step, path in _reads(survey, facts.tools):
+        if path in facts.missing_files:
+            scope = survey.scope_of(step)
+            made_by = [writer for writer in writers.get(folded(path), ()) if survey.scope_of(writer) is scope]
+            if scope.depth or step.id in scope.fallbacks or scope.order.after_any(opaque[id(scope)], step.id):
+                continue  # something unknown runs before
+            if any(scope.order.before(writer.id, step.id) for writer in made_by):
+                continue
+            hint = f"`{made_by[0].id}` writes it: add that to `needs`." if made_by else "Check the path."
+            yield Problem(
+                code="E_READS_MISSING",
+                detail=f"`{step.id}` reads `{path}`, which is not there and which no step before it writes.",
+                where=Place(step=step.id),
+                hints=(hint,),
+            )
+
+
+def _unbounded(scope: Scope) -> list[str]:
+    """The steps that may write whatever they like: commands, agents, actions of others, unless they say what they
+    write."""
+    return [name for name, step in scope.steps.items() if not step.writes and not isinstance(step.action, CallTool)]
+
+
+# --- What is written -----------------------------------------------------------------------------------------------
+
+
+def writes_apart(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Two steps write one path only one after the other."""
+    for path, writers in _writers(survey, facts, directories=False).items():
+        if len(writers) < 2:
+            continue
+        scope = survey.scope_of(writers[0])
+        ours = [step for step in writers if step.id in scope.steps and survey.scope_of(step) is scope]
+        if len(ours) < 2 or scope.order.circles:
+            continue
+        ours.sort(key=lambda step: scope.order.sort_key(step.id))
+        # In an order that respects all needs, neighbours that are in order put all of them in order.
+        for first, then in pairwise(ours):
+            if first.id != then.id and not scope.order.before(first.id, then.id):
+                yield Problem(
+                    code="E_WRITES_CONFLICT",
+                    detail=f"`{first.id}` and `{then.id}` both write `{path}` and may run at the same time.",
+                    where=Place(step=then.id),
+                    hints=(f"Let one need the other: `needs: {first.id}`.",),
+                )
+                break
+
+
+def _writers(survey: Survey, facts: Facts, *, directories: bool) -> dict[str, list[Step]]:
+    """For each path that is written, in one spelling, the steps that do."""
+    found: dict[str, list[Step]] = {}
+    for step, path, writes in _paths(survey, facts):
+        apart = step.worktree or (isinstance(step.action, CallTool) and step.action.tool == _MAKES_DIRECTORIES)
+        if writes and "${" not in path and (directories or not apart):
+            writers = found.setdefault(folded(path), [])
+            if not writers or writers[-1] is not step:
+                writers.append(step)
+    return found

@@ -1,0 +1,76 @@
+"""The rule about secrets: none stands in a plan, for a plan is stored, shown and sent around."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ordain.core.lint.facts import Facts
+from ordain.core.lint.survey import Survey
+from ordain.core.problem import Place, Problem
+
+__all__ = ["no_secrets"]
+
+_SHAPES = tuple(
+    (re.compile(shape), what)
+    for shape, what in (
+        (rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])", "a key of AWS"),
+        (rb"gh[pousr]_[A-Za-z0-9]{36}", "a token of GitHub"),
+        (rb"github_pat_[A-Za-z0-9_]{22}", "a token of GitHub"),
+        (rb"glpat-[A-Za-z0-9_-]{20}", "a token of GitLab"),
+        (rb"sk-[A-Za-z0-9_-]{20}", "a key of a model's provider"),
+        (rb"xox[baprs]-[A-Za-z0-9-]{10}", "a token of Slack"),
+        (rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", "a private key"),
+        (rb"AIza[A-Za-z0-9_-]{35}", "a key of Google"),
+        (rb"eyJ[A-Za-z0-9_-]{8,1000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8}", "a JSON web token"),
+    )
+)
+"""The shapes of well-known secrets, and whose they are. Each begins with plain letters, for which a large plan can be
+searched quickly."""
+_WORD = re.compile(rb"[A-Za-z0-9]")
+_ESCAPES = (b"\\n", b"\\t", b"\\r")
+
+
+def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """No text in the plan has the shape of a well-known secret; the problem shows only how it begins."""
+    if next(_found(_bytes(survey.plan)), None) is None:
+        return
+    for step in (*survey.plan.steps, *survey.plan.fallbacks):
+        for start, what in _found(_bytes(step)):
+            yield _problem(start, what, f"`{step.id}`", Place(step=step.id))
+    around = msgspec.structs.replace(survey.plan, steps=(), fallbacks=())
+    for start, what in _found(_bytes(around)):
+        yield _problem(start, what, "The plan", None)
+
+
+def _problem(start: str, what: str, who: str, where: Place | None) -> Problem:
+    return Problem(
+        code="E_PLAN_SECRET",
+        detail=f"{who} holds what looks like {what}: `{start}…`.",
+        where=where,
+        hints=("Put it into a variable of the environment, and let the command read that.",),
+    )
+
+
+def _found(data: bytes) -> Iterator[tuple[str, str]]:
+    """How the first secret of each shape begins, and whose it is; one in the middle of a word is none."""
+    for shape, what in _SHAPES:
+        for found in shape.finditer(data):
+            at = found.start()
+            if not _WORD.match(data[at - 1 : at]) or data[at - 2 : at] in _ESCAPES:
+                yield found.group()[:4].decode(), what
+                break
+
+
+def _bytes(value: Any) -> bytes:
+    """All the text of a value. What cannot be written as JSON has other problems, and is looked at as Python shows it;
+    what is nested too deep for that, not at all."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, TypeError, ValueError):
+        return repr(value).encode("utf-8", "surrogatepass")
+    except RecursionError:
+        return b""

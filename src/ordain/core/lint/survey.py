@@ -1,0 +1,275 @@
+"""A plan taken apart once for all the rules: everything that may run, by what it does, and what names what.
+
+Rules look at lists here instead of walking the plan each for itself; a plan may have 20,000 steps. Nothing is judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from ordain.core.action import CallTool, Custom, RunCommand, RunWorkflow, StoreData, Task
+from ordain.core.condition import Contract, CustomCondition, Precondition
+from ordain.core.expr import VARIABLES, Named, named
+from ordain.core.failure import FailurePolicy, Fallback, LastPolicy, Retry
+from ordain.core.lint.order import Order
+from ordain.core.lint.script import Script, plain_script
+from ordain.core.model import Action, NestedPlan, Plan, Step
+from ordain.core.problem import closest
+from ordain.core.refs import (
+    Reference,
+    StepExitCode,
+    StepOutput,
+    StoredData,
+    Unreadable,
+    parse,
+    references,
+)
+
+__all__ = ["NESTING_MAX", "STEPS_MAX", "Asked", "Link", "Mention", "Scope", "Survey", "last_policy", "payload"]
+
+STEPS_MAX = 20_000
+NESTING_MAX = 3
+COMPARED_MAX = 50_000
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A step that comes after another one, not because it says so but because of what it refers to."""
+
+    step: str
+    target: str
+    code: str
+    text: str
+
+
+class Scope:
+    """One plan, the outer one or one nested in it, and what its own steps can name."""
+
+    def __init__(self, plan: Plan, depth: int) -> None:
+        self.plan, self.depth = plan, depth
+        self.steps: dict[str, Step] = {step.id: step for step in plan.steps}
+        self.fallbacks: dict[str, Step] = {step.id: step for step in plan.fallbacks}
+        self.links: list[Link] = []
+
+    @cached_property
+    def known(self) -> dict[str, Step]:
+        return {**self.fallbacks, **self.steps} if self.fallbacks else self.steps
+
+    @cached_property
+    def users(self) -> dict[str, set[str]]:
+        """For each fallback, the steps whose own policy names it."""
+        found: dict[str, set[str]] = {name: set() for name in self.fallbacks}
+        for step in self.known.values():
+            last = last_policy(step.on_failure)
+            if isinstance(last, Fallback):
+                for name in last.steps:
+                    found.setdefault(name, set()).add(step.id)
+        return found
+
+    @cached_property
+    def declared(self) -> Order:
+        """The order that the steps' own needs make."""
+        return Order({name: step.needs for name, step in self.steps.items()})
+
+    @cached_property
+    def order(self) -> Order:
+        """The order with what references imply. A fallback runs for the steps that name it, so what it refers to comes
+        before those."""
+        if not self.links:
+            return self.declared
+        needs: dict[str, list[str]] = {name: list(step.needs) for name, step in self.steps.items()}
+        for link in self.links:
+            for step in self.users.get(link.step, ()) if link.step not in self.steps else (link.step,):
+                if step in needs and (step != link.target or step == link.step):
+                    needs[step].append(link.target)
+        return Order(needs)
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """A reference where it stands. `in_source`: in `for_each` itself, where there is no item yet."""
+
+    scope: Scope
+    step: Step
+    text: str
+    reference: Reference | Unreadable
+    in_source: bool = False
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """An expression where it stands; without a step, before anything has run. `after`: when the step is done."""
+
+    scope: Scope
+    step: Step | None
+    what: str
+    expression: str
+    names: frozenset[str]
+    named: Named
+    after: bool = False
+
+
+class Survey:
+    """Everything that may run: the plan's steps, its fallbacks, and those of nested plans, as deep as is allowed."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.scopes: list[Scope] = []
+        self.steps: list[Step] = []
+        self.commands: list[tuple[Step, RunCommand]] = []
+        self.calls: list[tuple[Step, CallTool]] = []
+        self.tasks: list[tuple[Scope, Step, Task]] = []
+        self.others: list[tuple[Step, Action]] = []
+        self.contracts: list[tuple[Step, Contract]] = []
+        self.mentions: list[Mention] = []
+        self.asked: list[Asked] = []
+        self.too_deep: list[Step] = []
+        self._compared = 0
+        self._walk(plan)
+        self._link()
+
+    def _walk(self, plan: Plan) -> None:
+        todo = [(plan, 0)]
+        while todo and len(self.steps) <= STEPS_MAX:
+            plan, depth = todo.pop()
+            scope = Scope(plan, depth)
+            self.scopes.append(scope)
+            if plan.preconditions:
+                self._take_conditions(scope, None, plan.preconditions)
+            for step in (*plan.steps, *plan.fallbacks) if plan.fallbacks else plan.steps:
+                self._take(scope, step)
+                if type(step.action) is NestedPlan:
+                    if depth < NESTING_MAX:
+                        todo.append((step.action.plan, depth + 1))
+                    else:
+                        self.too_deep.append(step)
+
+    def _take(self, scope: Scope, step: Step) -> None:
+        self.steps.append(step)
+        action = step.action
+        if isinstance(action, RunCommand):
+            self.commands.append((step, action))
+            if action.env:
+                self._take_references(scope, step, action.env)
+        elif isinstance(action, CallTool):
+            self.calls.append((step, action))
+            self._take_references(scope, step, action.args)
+        elif isinstance(action, Task):
+            self.tasks.append((scope, step, action))
+        else:
+            self.others.append((step, action))
+            self._take_references(scope, step, payload(action))
+        if step.verification is not None:
+            strategy = step.verification.strategy
+            if isinstance(strategy, Contract):
+                self.contracts.append((step, strategy))
+            elif isinstance(strategy, CustomCondition):
+                self._ask(scope, step, "the verification", strategy.expression, after=True)
+        if step.for_each is not None:
+            self._take_references(scope, step, step.for_each.source, in_source=True)
+        if step.when is not None:
+            self._ask(scope, step, "`when`", step.when)
+        if step.preconditions:
+            self._take_conditions(scope, step, step.preconditions)
+
+    def _take_references(self, scope: Scope, step: Step, value: Any, *, in_source: bool = False) -> None:
+        item = step.for_each.name or "item" if step.for_each is not None else "item"
+        for text in references(value, item):
+            self.mentions.append(Mention(scope, step, text, parse(text, item), in_source))
+
+    def _take_conditions(self, scope: Scope, step: Step | None, conditions: tuple[Precondition, ...]) -> None:
+        for condition in conditions:
+            if isinstance(condition, CustomCondition):
+                self._ask(scope, step, f"the precondition `{condition.name}`", condition.expression)
+
+    def _ask(self, scope: Scope, step: Step | None, what: str, expression: str, *, after: bool = False) -> None:
+        names = VARIABLES
+        if step is not None and step.for_each is not None:
+            names |= {step.for_each.name or "item", "index"}
+        self.asked.append(Asked(scope, step, what, expression, names, named(expression), after))
+
+    def _link(self) -> None:
+        """Who comes after whom because of a reference, an expression or a `reads: step:…`."""
+        for mention in self.mentions:
+            target = self._target(mention)
+            if target is not None:
+                mention.scope.links.append(Link(mention.step.id, target, "E_REF", mention.text))
+        for asked in self.asked:
+            for target in asked.named.steps if asked.step is not None else ():
+                if asked.step is not None and not (asked.after and target == asked.step.id):
+                    asked.scope.links.append(Link(asked.step.id, target, "E_EXPR", f'steps["{target}"]'))
+        for scope, step, task in self.tasks:
+            for read in task.reads:
+                if read.startswith("step:"):
+                    scope.links.append(Link(step.id, read.removeprefix("step:"), "E_REF", read))
+
+    def _target(self, mention: Mention) -> str | None:
+        """The step that a reference makes its own step wait for. Data is stored by a step too; where several store it,
+        the plan must say in which order."""
+        if isinstance(mention.reference, Unreadable):
+            return None
+        match mention.reference.source:
+            case StepOutput(step=step) | StepExitCode(step=step):
+                return step
+            case StoredData(key=key):
+                here = [step for step in self.stores.get(key, ()) if mention.scope.known.get(step.id) is step]
+                return here[0].id if len(here) == 1 else None
+            case _:
+                return None
+
+    @cached_property
+    def stores(self) -> dict[str, list[Step]]:
+        """For each key of data, the steps that store it."""
+        found: dict[str, list[Step]] = {}
+        for step, action in self.others:
+            if isinstance(action, StoreData):
+                found.setdefault(action.key, []).append(step)
+        return found
+
+    @cached_property
+    def plain_contracts(self) -> list[tuple[Step, Contract, Script]]:
+        """The contracts that are plain words and can be taken apart without a parser."""
+        found = []
+        for step, contract in self.contracts:
+            script = plain_script(contract.command)
+            if script is not None and script.statements:
+                found.append((step, contract, script))
+        return found
+
+    def near(self, word: str, known: Collection[str]) -> tuple[str, ...]:
+        """A "did you mean" hint for a misspelt word, for as many words as anybody reads: comparing costs time."""
+        if self._compared > COMPARED_MAX:
+            return ()
+        self._compared += len(known)
+        return closest(word, known)
+
+    def scope_of(self, step: Step) -> Scope:
+        """The plan that a step is of."""
+        return self._scope_of[id(step)]
+
+    @cached_property
+    def _scope_of(self) -> dict[int, Scope]:
+        return {id(step): scope for scope in self.scopes for step in (*scope.plan.steps, *scope.plan.fallbacks)}
+
+
+def payload(action: Action) -> Any:
+    """The values in an action in which references may stand; None where there are none."""
+    match action:
+        case CallTool(args=args):
+            return args
+        case RunCommand(env=env):
+            return env
+        case StoreData(value=value):
+            return value
+        case RunWorkflow(params=params):
+            return params
+        case Custom(payload=value):
+            return value
+        case _:
+            return None
+
+
+def last_policy(policy: FailurePolicy | None) -> LastPolicy | None:
+    """What follows when tries have run out; None when the plan's own policy does."""
+    return policy.then if isinstance(policy, Retry) else policy

@@ -1,0 +1,136 @@
+"""A document put into form by editing single lines: what its author laid out stays as it is.
+
+Only spelling is changed: other names of fields become the format's own, white space at the end of lines and around
+names goes, headings lose closing marks. Text inside a task, a fence or a note is never touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import yaml
+
+from ordain.documents.document import Notation, ProblemList
+from ordain.documents.field_line import PLAN_FIELDS, STEP_FIELDS, FieldNames
+from ordain.documents.front_matter import read_front_matter
+from ordain.documents.outline import item_start, numbered, outline_of
+from ordain.documents.scan import Block, Heading, Text, scan, trimmed
+
+__all__ = ["in_form"]
+
+_Edit = tuple[int, str]
+"""A line number, from one, and the line that is to stand there."""
+_PROSE = ("task", "instructions", "title")
+_EXPECTED = re.compile(r"(exit_code|stdout)[ \t]*(==|=~)[ \t]*(.*)", re.DOTALL)
+
+
+def in_form(text: str, notation: Notation) -> str:
+    """The text of a document that reads without errors, in form; line ends and a byte order mark stay as they are."""
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    whole = text.removeprefix("\ufeff").split("\n")
+    lines = [line.removesuffix("\r") for line in whole]
+    ends = [line[len(bare) :] for line, bare in zip(whole, lines, strict=True)]
+    for number, line in _EDITS[notation](lines):
+        lines[number - 1] = line
+    if lines[-1]:
+        lines, ends[-1:] = [*lines, ""], [ends[0], ""]
+    return mark + "\n".join(map(str.__add__, lines, ends))
+
+
+def _markdown(lines: Sequence[str]) -> Iterator[_Edit]:
+    problems = ProblemList()
+    front = read_front_matter(lines, problems)
+    outline = outline_of(scan(lines, front.end if front else 0), problems)
+    if outline.title:
+        yield from _heading(outline.title, outline.title.text)
+    top: Sequence[Block] = outline.top
+    if not outline.named("Steps"):
+        start = item_start(top)
+        if start is not None:
+            yield from _items(top[start:])
+            top = top[:start]
+    yield from _plan_fields(top)
+    for section in outline.sections:
+        if section.heading.text in ("Steps", "Fallbacks"):
+            yield from _heading(section.heading, section.heading.text)
+            first = trimmed(section.blocks)[:1]
+            is_list = bool(first) and numbered(first[0]) is not None
+            yield from _items(section.blocks) if is_list else _steps(section.blocks)
+
+
+def _heading(heading: Heading, text: str) -> Iterator[_Edit]:
+    line = f"{'#' * heading.level} {text}"
+    again = scan([line])[0]
+    if isinstance(again, Heading) and again.text == text:
+        yield heading.line, line
+
+
+def _plan_fields(blocks: Sequence[Block]) -> Iterator[_Edit]:
+    names, problems = FieldNames(), ProblemList()
+    for block in blocks:
+        found = names.line(block, PLAN_FIELDS, problems)
+        if found is not None and found.name:
+            yield block.line, f"**{PLAN_FIELDS.shown(found.name)}:** {found.value}".rstrip()
+
+
+def _items(blocks: Sequence[Block]) -> Iterator[_Edit]:
+    for block in blocks:
+        item = numbered(block)
+        if item is not None:
+            yield block.line, f"{item[0]}. {item[1]}"
+        elif isinstance(block, Text) and block.blank:
+            yield block.line, ""
+
+
+def _steps(blocks: Sequence[Block]) -> Iterator[_Edit]:
+    names, problems = FieldNames(), ProblemList()
+    starts = [at for at, block in enumerate(blocks) if isinstance(block, Heading) and block.level == 3]
+    yield from _blank_lines(blocks[: starts[0]] if starts else blocks)
+    for start, end in zip(starts, [*starts[1:], len(blocks)], strict=True):
+        heading = blocks[start]
+        if isinstance(heading, Heading):
+            number, _, title = heading.text.partition(".")
+            yield from _heading(heading, f"{number}. {title.strip()}")
+        for field in names.split(blocks[start + 1 : end], STEP_FIELDS, problems):
+            if field.name:
+                yield field.line, f"**{field.name}:** {field.inline}".rstrip()
+            if field.name not in _PROSE:
+                yield from _body(field.name, field.body)
+            else:
+                text = trimmed(field.body)
+                last = text[-1].line if text else 0
+                yield from _blank_lines([block for block in field.body if block.line > last])
+
+
+def _body(name: str, blocks: Sequence[Block]) -> Iterator[_Edit]:
+    """The lines below a field whose value is no prose: lists, blank lines, what a contract expects."""
+    for block in blocks:
+        if isinstance(block, Text):
+            line = block.text.rstrip()
+            expected = _EXPECTED.fullmatch(line.strip()) if name == "contract" else None
+            if expected:
+                line = f"{expected[1]} {expected[2]} {expected[3]}"
+            yield block.line, line
+
+
+def _blank_lines(blocks: Sequence[Block]) -> Iterator[_Edit]:
+    for block in blocks:
+        if isinstance(block, Text) and block.blank:
+            yield block.line, ""
+
+
+def _json(lines: Sequence[str]) -> Iterator[_Edit]:
+    # No text of JSON goes over the end of a line.
+    yield from ((number, line.rstrip(" \t")) for number, line in enumerate(lines, 1))
+
+
+def _yaml(lines: Sequence[str]) -> Iterator[_Edit]:
+    inside: set[int] = set()
+    for event in yaml.parse("\n".join(lines), Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.ScalarEvent) and event.start_mark and event.end_mark:
+            inside.update(range(event.start_mark.line, event.end_mark.line + (event.end_mark.column > 0)))
+    yield from ((number, line.rstrip(" \t")) for number, line in enumerate(lines, 1) if number - 1 not in inside)
+
+
+_EDITS = {"markdown": _markdown, "json": _json, "yaml": _yaml}

@@ -1,0 +1,100 @@
+"""The command about the form of documents: fmt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+import click
+import msgspec
+
+from ordain.core.canonical import plan_id
+from ordain.core.problem import Problem, Refused, refuse
+from ordain.documents.document import Notation
+from ordain.documents.form import changed_lines, formatted
+from ordain.documents.reading import read
+from ordain.interfaces.cli.shell import FINE, REFUSED, Session, command, read_document
+
+__all__ = ["fmt"]
+
+_LINES_SHOWN = 10
+
+
+@command()
+@click.argument("document", metavar="DOCUMENT")
+@click.option("--to", type=click.Choice(["markdown", "yaml", "json"]), help="Print it in this notation.")
+@click.option("-i", "--in-place", is_flag=True, help="Rewrite the file; only lines that are not in form change.")
+@click.option("--check", is_flag=True, help="Print nothing; exit with 2 where the document is not in form.")
+def fmt(session: Session, document: str, to: Notation | None, in_place: bool, check: bool) -> int:
+    """Print a document in form, or in another notation. The plan id stays the same.
+
+    Example: ordain fmt fix.plan.md --to yaml
+    """
+    if to and (in_place or check):
+        raise click.UsageError("--to prints the document; it goes with neither --in-place nor --check.")
+    if in_place and (check or document == "-"):
+        raise click.UsageError("--in-place rewrites a file; it goes with neither --check nor standard input.")
+    data, name = read_document(session, document)
+    source = read(data, name)
+    if source.plan is None:
+        raise Refused(source.problems)
+    made = formatted(data, source, to)
+    if not isinstance(made, str):
+        raise Refused(_unwritable(made, to or source.notation))
+    lines = () if to not in (None, source.notation) else changed_lines(data.decode(), made)
+    if in_place and lines:
+        _replace(document, made.encode())
+    if session.json:
+        value = {"notation": to or source.notation, "plan_id": plan_id(source.plan), "changed_lines": list(lines)}
+        session.answer(value if in_place or check else {**value, "text": made}, problems=source.problems)
+    else:
+        session.notices(source.problems)
+        if in_place or check:
+            session.say([f"{name}: {_told(lines, 'changed' if in_place else 'would change')}"])
+        else:
+            click.echo(made, nl=False)
+    return REFUSED if check and lines else FINE
+
+
+def _told(lines: tuple[int, ...], verb: str) -> str:
+    if not lines:
+        return "in form"
+    shown = ", ".join(map(str, lines[:_LINES_SHOWN])) + (" …" if len(lines) > _LINES_SHOWN else "")
+    return f"{len(lines)} line{'' if len(lines) == 1 else 's'} {verb}: {shown}"
+
+
+def _unwritable(problems: tuple[Problem, ...], notation: str) -> list[Problem]:
+    """Problems of the document that was to be written; their lines are those of a text that nobody has seen."""
+    return [
+        msgspec.structs.replace(
+            problem,
+            detail=f"{problem.detail} It can not be written as {notation}.",
+            where=msgspec.structs.replace(problem.where, line=None, column=None) if problem.where else None,
+        )
+        for problem in problems
+        if not problem.code.startswith("W_")
+    ]
+
+
+def _replace(path: str, data: bytes) -> None:
+    """Put these bytes in a file's place at once, with the mode it had; a link is followed and stays a link."""
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode & 0o7777
+        descriptor, beside = tempfile.mkstemp(prefix=f".{target.name[:64]}.", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            Path(beside).replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(beside).unlink()
+            raise
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be rewritten: {reason}.") from error

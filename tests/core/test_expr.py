@@ -1,0 +1,140 @@
+"""Expressions: what they name, that they are boolean, and that they are bounded and never true by mistake."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordain.adapters.cel import Cel
+from ordain.core.expr import EXPRESSION_BYTES_MAX, VARIABLES, ExpressionError, Expressions, Named, named
+
+CEL: Expressions = Cel()
+REPEATED = VARIABLES | {"item", "index"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("true", Named()),
+        ('steps["a"].output == 1', Named(steps=("a",))),
+        ("steps.a.exit_code == 0 && steps['b-c'].status == ''", Named(steps=("a", "b-c"))),
+        ('steps["a"]["output"] == 1', Named(steps=("a",))),
+        ('.steps["a"].output == 1', Named(steps=("a",))),
+        ('1 in .steps["a"].output', Named(steps=("a",))),
+        ('x.steps["a"]', Named()),
+        ('f().steps["a"] + [1].steps.b', Named()),
+        ("\"steps.a\" == r\"steps[\\\" + '''steps.b'''", Named()),
+        ("// steps.a.output\ntrue", Named()),
+        ('data.k == params["p"] && data.`odd key` == data.k', Named(data=("k", "odd key"), params=("p",))),
+        ("size(data) == 1", Named()),
+    ],
+)
+def test_what_an_expression_names(expression, found):
+    assert named(expression) == found
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["size(steps) == 1", "steps[data.x].output", 'steps["a"]', 'steps["a"].foo', 'steps["\\x61"].output', "steps"],
+)
+def test_a_step_is_named_in_one_way(expression):
+    assert named(expression).faults
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "true",
+        'steps["a"].exit_code == 0',
+        "data.x == 1 || params.y == 'z'",
+        'steps["a"].output.matches("(a+)+$")',
+        "[1, 2].all(x, x > 0) && data.list.exists(x, x == 1)",
+        "has(data.x) ? data.x == true : false",
+    ],
+)
+def test_good_expressions(expression):
+    assert CEL.check(expression, VARIABLES) is None
+
+
+LIST = "[" + "1," * 99 + "1]"
+
+
+@pytest.mark.parametrize(
+    ("expression", "fault"),
+    [
+        ("", "syntax error"),
+        ("true &&", "syntax error"),
+        ("1 + 1", "it is not boolean, but of the type int"),
+        ("'true'", "it is not boolean, but of the type string"),
+        ("data.x", "nobody can know beforehand"),
+        ("nothing", "undeclared reference to 'nothing'"),
+        ("item == 1", "undeclared reference to 'item'"),
+        ("nosuch(1)", "undeclared reference to 'nosuch'"),
+        ("1 == 'a'", "found no matching overload"),
+        (f"{LIST}.all(a, {LIST}.all(b, {LIST}.all(c, true)))", "iteration budget exceeded"),
+        (f"data.x == 1 && {LIST}.all(a, {LIST}.all(b, {LIST}.all(c, true)))", "iteration budget exceeded"),
+        ("(" * 100 + "true" + ")" * 100, "recursion limit"),
+        (" " * EXPRESSION_BYTES_MAX + "true", "longer than 4096 bytes"),
+        ("'\ud800' == ''", "half a character"),
+    ],
+)
+def test_faults_are_told_in_a_few_words(expression, fault):
+    found = CEL.check(expression, VARIABLES)
+    assert found is not None
+    assert fault in found
+    assert "\n" not in found and len(found) < 250
+
+
+def test_a_repeated_step_has_its_item():
+    assert CEL.check("item.x == 1 && index < 3", REPEATED) is None
+    assert CEL.check("page.x == 1", VARIABLES | {"page", "index"}) is None
+
+
+def values(**variables):
+    return {"steps": {}, "data": {}, "params": {}, **variables}
+
+
+def test_evaluating():
+    steps = {"a": {"output": {"n": [1, 2]}, "exit_code": 0, "status": "passed"}}
+    assert CEL.evaluate('steps["a"].exit_code == 0 && steps["a"].output.n[1] == 2', values(steps=steps)) is True
+    assert CEL.evaluate('steps["a"].status == "failed"', values(steps=steps)) is False
+    assert CEL.evaluate("item == 1.0 && index == 0", values(item=1, index=0)) is True
+
+
+@pytest.mark.parametrize(
+    ("expression", "variables"),
+    [
+        ('steps["a"].exit_code == 0', values()),
+        ('steps["a"].exit_code == 0', {}),
+        ("data.x == 1", values(data={"x": object()})),
+        ("data.x == 1", values(data={"x": 2**70})),
+        ("data.x > 1", values(data={"x": "a"})),
+        ("data.x.startsWith('a')", values(data={"x": 1})),
+        ("1 / data.x == 1", values(data={"x": 0})),
+        ("data.x", values(data={"x": True})),
+        ("data.x", values(data={"x": "true"})),
+        ("data.x.all(a, data.x.all(b, true))", values(data={"x": list(range(1000))})),
+        ("data.x.map(a, data.y + data.y).size() > 0", values(data={"x": [1] * 1000, "y": "x" * 1_000_000})),
+        ("true &&", values()),
+        ("nothing == 1", values()),
+    ],
+)
+def test_an_error_is_never_true(expression, variables):
+    started = time.process_time()
+    with pytest.raises(ExpressionError):
+        CEL.evaluate(expression, variables)
+    assert time.process_time() - started < 1
+
+
+def test_ordinary_work_on_large_results_is_done():
+    steps = {"a": {"output": "x" * 1_000_000}}
+    assert CEL.evaluate('["a", "b"].exists(w, steps["a"].output.contains(w))', values(steps=steps)) is False
+    assert CEL.evaluate('steps["a"].output.matches("^(x+)+$")', values(steps=steps)) is True
+
+
+@given(st.text(max_size=60) | st.text(alphabet="steps[\"'a].output=0&|!() \\`/\n", max_size=40))
+def test_any_text_is_checked_and_named_without_an_exception(text):
+    named(text)
+    fault = CEL.check(text, VARIABLES)
+    assert fault is None or fault
