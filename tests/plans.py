@@ -6,7 +6,7 @@ titles are one line, numbers are within limits. All other text is arbitrary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -18,7 +18,7 @@ from ordain.core.condition import ApprovalScope, Contract, StepCompleted
 from ordain.core.failure import Fallback, Retry
 from ordain.core.model import PLAN_VERSION, Budget, ForEach, NestedPlan, Parameter, Plan, Step
 
-__all__ = ["LINES", "NAMES", "TEXTS", "VALUES", "plans"]
+__all__ = ["LINES", "NAMES", "TEXTS", "VALUES", "changed", "plans"]
 
 WHOLE = 2**53 - 1
 DAY_MS = 86_400_000
@@ -121,6 +121,63 @@ def plans(draw: st.DrawFn, *, nested: int = 1) -> Plan:
     made = _Maker(draw, tuple(names[:count]), tuple(names[count:]), nested)
     plan: Plan = made.struct(Plan)
     return plan
+
+
+@st.composite
+def changed(draw: st.DrawFn, plan: Plan) -> Plan:
+    """The same plan with one field of one value in it drawn anew: of a step, a fallback step, a contract, a nested
+    plan, absent ones too. Any text is arbitrary here, and the plan need not be sound. It may be the same again."""
+    value, field = draw(st.sampled_from([(value, field) for value in structs(plan) for field in _fields(value)]))
+    here = _plan_around(plan, value)
+    made = _Maker(draw, tuple(step.id for step in here.steps), tuple(step.id for step in here.fallbacks), 1)
+    old = getattr(value, field.name)
+    if isinstance(old, str):
+        new: Any = draw(st.text(st.characters(exclude_categories=("Cs",)), max_size=3).map(lambda text: old + text))
+    elif (type(value), field.name) in ((Plan, "steps"), (Plan, "fallbacks")):
+        new = draw(st.permutations(old)) if len(old) > 1 else (*old, made.struct(Step, id="more"))
+    elif not field.required and old != field.default and draw(st.booleans()):
+        new = field.default if field.default is not msgspec.NODEFAULT else {}
+    else:
+        new = made.field(type(value), field)
+    return _replaced(plan, value, msgspec.structs.replace(value, **{field.name: new}))
+
+
+def structs(value: Any) -> Iterator[msgspec.Struct]:
+    """Every struct in a value, itself first."""
+    if isinstance(value, msgspec.Struct):
+        yield value
+        for field in value.__struct_fields__:
+            yield from structs(getattr(value, field))
+    elif isinstance(value, tuple | list):
+        for inner in value:
+            yield from structs(inner)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from structs(inner)
+
+
+def _fields(value: msgspec.Struct) -> list[msgspec.structs.FieldInfo]:
+    """The fields of a struct that can be drawn anew; a fallback policy needs fallback steps to name."""
+    return [field for field in msgspec.structs.fields(value) if not isinstance(value, Fallback)]
+
+
+def _plan_around(plan: Plan, value: msgspec.Struct) -> Plan:
+    """The innermost plan that a struct stands in."""
+    around = [one for one in structs(plan) if isinstance(one, Plan) and any(inner is value for inner in structs(one))]
+    return around[-1]
+
+
+def _replaced(value: Any, old: msgspec.Struct, new: msgspec.Struct) -> Any:
+    if value is old:
+        return new
+    if isinstance(value, msgspec.Struct):
+        inner = {name: _replaced(getattr(value, name), old, new) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **inner)
+    if isinstance(value, tuple | list):
+        return type(value)(_replaced(one, old, new) for one in value)
+    if isinstance(value, Mapping):
+        return {key: _replaced(one, old, new) for key, one in value.items()}
+    return value
 
 
 class _Maker:

@@ -400,7 +400,7 @@ def test_a_damaged_page_is_refused_as_broken(path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing_half_written_and_is_not_tried_again(path: Path) -> None:
-    big = ConfigTrusted(digest="x" * 1_000_000, by=Principal(name="ana", channel=Channel.TERMINAL))
+    big = ConfigTrusted(digest="x", text="x" * 1_000_000, by=Principal(name="ana", channel=Channel.TERMINAL))
     with opened(path) as ledger:
         written = append(ledger, to("a", 0, *TEN))
         connection = ledger._writer._connection

@@ -55,11 +55,6 @@ PAGES: dict[str, Page] = {
         ),
         "Take it out; text in right-to-left scripts needs none of them.",
     ),
-    "E_DOC_NOTATION": Page(
-        "Notation is not read",
-        "This version reads plans written in Markdown.",
-        "Write the plan as Markdown: a `# Title` and a numbered list, or `## Steps`.",
-    ),
     "E_DOC_SYNTAX": Page(
         "Document cannot be understood",
         "A part of the document is not of the form that plans have. Nothing is guessed.",
@@ -205,15 +200,70 @@ PAGES: dict[str, Page] = {
         ),
         "Choose a value within the limits.",
     ),
+    "E_PLAN_NESTING": Page(
+        "Plans nested too deep",
+        "A plan inside a plan inside a plan is as deep as it goes: a fourth level could not be shown to anybody in full. A plan can not hold itself.",
+        "Make a plan of its own of the innermost steps.",
+    ),
+    "E_PARAM": Page(
+        "Parameter is wrong",
+        "A parameter's default, or the value given for it, is not of the parameter's type, or a required one has no value.",
+        "Give a value of the type that `params` names.",
+    ),
+    "W_FOREIGN_ID": Page(
+        "Id made by another program",
+        "The document carries ids that another program computed in its own way. They are kept beside the plan as its names elsewhere; they are neither checked nor believed.",
+        "Nothing to do. Leave them out if nobody needs them.",
+    ),
     "E_REF_PLACE": Page(
         "Reference in the wrong place",
         ("A result of another step may not be put into the text of a command: the value could break out of it."),
         "Pass values in another way; in this version, through a file.",
     ),
+    "E_REF": Page(
+        "Reference leads nowhere",
+        "A reference `${…}` is not closed, names a step, key or parameter that is not there, or a step that can not have run before this one.",
+        "Correct the name, or add the step to `needs`. `$${` stands for a literal `${`.",
+    ),
+    "E_REF_MAY_BE_MISSING": Page(
+        "Result may be missing",
+        "The reference is to a step that may be skipped or fail while the plan goes on, and then there is no result to put in.",
+        'Give a default: `${a.output ?? "none"}`.',
+    ),
+    "E_EXPR": Page(
+        "Expression is wrong",
+        "The expression is not CEL, names something that is not there, is not a yes-or-no question, or could take too long. It is checked before anybody is asked to approve.",
+        'Write a condition such as `steps["a"].exit_code == 0`.',
+    ),
     "E_TOOL_UNKNOWN": Page(
         "Unknown tool",
         "No tool of this name is registered.",
         "Check the spelling; a command is written `**run:** …`.",
+    ),
+    "E_TOOL_OPERATION": Page(
+        "Unknown operation",
+        "The tool has no operation of this name, or none at all.",
+        "Check the spelling; the hints name the operations there are.",
+    ),
+    "E_AGENT_UNKNOWN": Page(
+        "Unknown agent",
+        "No agent of this name is configured, so nobody would do the task.",
+        "Check the spelling, or add `[agents.NAME]` to ordain.toml and `ordain trust` it.",
+    ),
+    "E_STEP_AGENT": Page(
+        "Task without an agent",
+        "A task is for an agent, and neither the step, the plan nor the configuration names one.",
+        "Write `**agent:** NAME` in the step, or `agent: NAME` in the front matter.",
+    ),
+    "E_WORKFLOW_UNKNOWN": Page(
+        "Unknown workflow",
+        "No workflow of this name is known here.",
+        "Check the spelling.",
+    ),
+    "E_ENV_NAME": Page(
+        "Variable may not be set",
+        "The variable changes which program runs or what it loads, so a step could do something else than what was approved; or its name is none that bash takes.",
+        "Leave it out; write the option on the command itself.",
     ),
     "E_TOOL_ARGS": Page(
         "Arguments do not fit",
@@ -229,6 +279,31 @@ PAGES: dict[str, Page] = {
         "Path outside the workspace",
         ("Paths are relative to the workspace and stay beneath it; `.git/hooks` and `.ordain` are off limits."),
         "Use a path beneath the workspace.",
+    ),
+    "E_READS_MISSING": Page(
+        "File to be read is not there",
+        "The step reads a file that does not exist and that no earlier step writes.",
+        "Correct the path, or say in an earlier step that it `writes` the file.",
+    ),
+    "E_WRITES_CONFLICT": Page(
+        "Two steps write one path at once",
+        "Nothing says which of the two steps comes first, so whichever is slower would win.",
+        "Let one of them need the other.",
+    ),
+    "W_BUDGET": Page(
+        "Budget does not fit",
+        "Agents work without a budget that ends them, or the steps' budgets add up to more than the plan's.",
+        "Give the plan a `**Budget:**` that covers its steps.",
+    ),
+    "E_PLAN_SECRET": Page(
+        "Secret in the plan",
+        "The plan holds something that looks like a password, key or token. Plans are stored, shown and sent to agents.",
+        "Take it out and revoke it if it is real; let the program read it from where secrets are kept.",
+    ),
+    "W_APPROVAL_CODE": Page(
+        "Approval code in a plan",
+        "A code that gives approval is a leak when it stands in a plan, so this one is ignored. It approves nothing.",
+        "Take it out; a person approves with `ordain approve`.",
     ),
     "E_TIER": Page(
         "Trust tier not available",
@@ -252,6 +327,21 @@ PAGES: dict[str, Page] = {
         "Contract proves nothing",
         "The contract ends in a command that always succeeds, so it would hold whatever the step did.",
         "Let it end with the check itself, such as `test -s report.txt` or `pytest -q`.",
+    ),
+    "W_CONTRACT_NEGATED": Page(
+        "Contract is a negation",
+        "A contract that begins with `!` holds as well when its command could not look at all: a file that is not there, a program that is not installed.",
+        "Test first that there is something to look at: `test -s FILE && ! grep -q PATTERN FILE`.",
+    ),
+    "W_CONTRACT_PIPE": Page(
+        "Contract hides failures in a pipe",
+        "The contract switches pipefail off, so only the last command of a pipe counts and an earlier failure is not seen.",
+        "Leave `set +o pipefail` out.",
+    ),
+    "W_CONTRACT_EXISTENCE": Page(
+        "Contract only asks whether something is there",
+        "A file that exists may be empty, old or wrong.",
+        "Look at what is in it: `grep -q PATTERN FILE`, `cmp`, or the program's own check.",
     ),
     "W_CONTRACT_SIGPIPE": Page(
         "Contract may be killed by its own pipe",

@@ -138,6 +138,9 @@ class Step(Value, frozen=True):
     worktree: bool | None = None
     pool: str | None = None
 
+    def __post_init__(self) -> None:
+        _without_empty_budget(self)
+
 
 class Plan(Value, frozen=True):
     """The immutable description of intended work. Its digest is its identity."""
@@ -162,12 +165,21 @@ class Plan(Value, frozen=True):
     concurrency: int | None = None
     workspace_id: str | None = None
 
+    def __post_init__(self) -> None:
+        _without_empty_budget(self)
+
     @staticmethod
     def build(title: str, **fields: Any) -> PlanBuilder:
         """Make a plan by code: `Plan.build("Tidy up").step("lint", run="ruff check").done()`."""
         from ordain.core.builder import PlanBuilder
 
         return PlanBuilder(title, **fields)
+
+
+def _without_empty_budget(value: Step | Plan) -> None:
+    """A budget that limits nothing is none; two spellings of one plan would have two digests."""
+    if value.budget is not None and value.budget == Budget():
+        msgspec.structs.force_setattr(value, "budget", None)
 
 
 def all_steps(plan: Plan) -> Iterator[Step]:
