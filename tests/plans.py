@@ -18,7 +18,7 @@ from ordain.core.condition import ApprovalScope, Contract, StepCompleted
 from ordain.core.failure import Fallback, Retry
 from ordain.core.model import PLAN_VERSION, Budget, ForEach, NestedPlan, Parameter, Plan, Step
 
-__all__ = ["LINES", "NAMES", "TEXTS", "VALUES", "changed", "plans"]
+__all__ = ["LINES", "NAMES", "TEXTS", "VALUES", "Site", "changed", "plans", "sites"]
 
 WHOLE = 2**53 - 1
 DAY_MS = 86_400_000
@@ -123,11 +123,21 @@ def plans(draw: st.DrawFn, *, nested: int = 1) -> Plan:
     return plan
 
 
+Site = tuple[msgspec.Struct, msgspec.structs.FieldInfo]
+"""A field of one of the structs in a plan."""
+
+
+def sites(plan: Plan) -> list[Site]:
+    """Every field that could be another: of the plan, its steps, fallback steps, contracts, nested plans; absent ones
+    too. A fallback policy needs fallback steps to name."""
+    found = [value for value in structs(plan) if not isinstance(value, Fallback)]
+    return [(value, field) for value in found for field in msgspec.structs.fields(value)]
+
+
 @st.composite
-def changed(draw: st.DrawFn, plan: Plan) -> Plan:
-    """The same plan with one field of one value in it drawn anew: of a step, a fallback step, a contract, a nested
-    plan, absent ones too. Any text is arbitrary here, and the plan need not be sound. It may be the same again."""
-    value, field = draw(st.sampled_from([(value, field) for value in structs(plan) for field in _fields(value)]))
+def changed(draw: st.DrawFn, plan: Plan, site: Site) -> Plan:
+    """The same plan with this field drawn anew. Any text is arbitrary here, and the plan need not be sound."""
+    value, field = site
     here = _plan_around(plan, value)
     made = _Maker(draw, tuple(step.id for step in here.steps), tuple(step.id for step in here.fallbacks), 1)
     old = getattr(value, field.name)
@@ -154,11 +164,6 @@ def structs(value: Any) -> Iterator[msgspec.Struct]:
     elif isinstance(value, Mapping):
         for inner in value.values():
             yield from structs(inner)
-
-
-def _fields(value: msgspec.Struct) -> list[msgspec.structs.FieldInfo]:
-    """The fields of a struct that can be drawn anew; a fallback policy needs fallback steps to name."""
-    return [field for field in msgspec.structs.fields(value) if not isinstance(value, Fallback)]
 
 
 def _plan_around(plan: Plan, value: msgspec.Struct) -> Plan:

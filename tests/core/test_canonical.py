@@ -15,13 +15,15 @@ from msgspec.structs import replace
 from ordain.core.action import AcquireLock, ReleaseLock, RunCommand, Task
 from ordain.core.canonical import canonical_bytes, plan_from_bytes, plan_hash, plan_id, step_key
 from ordain.core.failure import Abort, Retry
-from ordain.core.model import Budget, NestedPlan, Step
+from ordain.core.model import Budget, NestedPlan, Plan, Step
 from ordain.core.value import RunId, StepId
 from ordain.documents.reading import read
 from tests.build import plan, step
-from tests.plans import changed, plans
+from tests.plans import changed, plans, sites
 
-GOLDEN = json.loads((Path(__file__).parent.parent / "golden/digests.json").read_text())
+GOLDEN_FILES = Path(__file__).parent.parent / "golden"
+GOLDEN = json.loads((GOLDEN_FILES / "digests.json").read_text())
+NOTATIONS = json.loads((GOLDEN_FILES / "notations.json").read_text())
 
 
 @pytest.mark.parametrize("name", sorted(GOLDEN))
@@ -74,11 +76,23 @@ def test_equal_digest_exactly_when_equal_value(one, other):
     assert (plan_id(one) == plan_id(other)) == (said(one) == said(other))
 
 
+def check_every_change(made: Plan, data: st.DataObject) -> None:
+    for site in sites(made):
+        other = data.draw(changed(made, site))
+        assert (plan_id(made) == plan_id(other)) == (said(made) == said(other)), site
+
+
 @given(plans(nested=2), st.data())
-@settings(SLOW, max_examples=300)
+@settings(SLOW, max_examples=10)
 def test_changing_any_field_changes_the_digest(made, data):
-    other = data.draw(changed(made))
-    assert (plan_id(made) == plan_id(other)) == (said(made) == said(other))
+    check_every_change(made, data)
+
+
+@pytest.mark.parametrize("name", sorted(NOTATIONS))
+@given(data=st.data())
+@settings(SLOW, max_examples=2)
+def test_changing_any_field_of_any_variant_changes_the_digest(name, data):
+    check_every_change(plan_from_bytes(NOTATIONS[name]["canonical"].encode()), data)
 
 
 @given(st.dictionaries(TEXT, VALUES, max_size=5) | VALUES)

@@ -354,7 +354,6 @@ EXPRESSIONS = [
     MILLION,
     "true || " * 600 + "true",
     "(" * 100 + "true" + ")" * 100,
-    '"\ud800" == ""',
     "${a.output} == 1",
     "nosuch(1)",
     'steps["b"].exit_code == 0',
@@ -587,6 +586,11 @@ def test_structure(made, code):
 @pytest.mark.parametrize(("made", "code"), REFERENCES, ids=shown)
 def test_references_and_expressions(made, code):
     assert set(codes(made)) == {code}
+
+
+def test_half_a_character_in_an_expression_is_told_as_both():
+    made = plan(step("a"), when('"\ud800" == ""'))
+    assert sorted(codes(made)) == ["E_DOC_CONTROL_CHARACTER", "E_EXPR"]
 
 
 @pytest.mark.parametrize(("made", "code"), SURROUNDINGS, ids=shown)

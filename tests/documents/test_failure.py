@@ -7,9 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordain.core.canonical import canonical_bytes
-from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.failure import (
+    Abort,
+    AskApproval,
+    Continue,
+    Escalate,
+    FailurePolicy,
+    Fallback,
+    Recover,
+    Replan,
+    Retry,
+    Skip,
+)
 from ordain.core.problem import Problem
+from ordain.core.value import StepId
 from ordain.documents.failure import read_failure, write_failure
+from tests.plans import NAMES
 
 
 @pytest.mark.parametrize(
@@ -21,6 +34,14 @@ from ordain.documents.failure import read_failure, write_failure
         ("skip", Skip()),
         ("continue", Continue()),
         ("escalate", Escalate()),
+        ('ask("what now?")', AskApproval(summary="what now?")),
+        ("replan", Replan()),
+        ("recover", Recover()),
+        ("fallback(undo)", Fallback(steps=(StepId("undo"),))),
+        (
+            "retry(2), then fallback(undo, again)",
+            Retry(max_attempts=3, then=Fallback(steps=(StepId("undo"), StepId("again")))),
+        ),
         ("retry(2)", Retry(max_attempts=3)),
         ("retry(2), then escalate", Retry(max_attempts=3, then=Escalate())),
         ("retry(3, 1s)", Retry(max_attempts=4, initial_delay_ms=1000)),
@@ -78,12 +99,18 @@ def test_a_factor_of_one_is_no_factor() -> None:
         ("retry(2, 2d)", "E_STEP_LIMIT"),
         ("retry(2, 1s x101)", "E_STEP_LIMIT"),
         ("retry(2, 1s x0.5)", "E_STEP_LIMIT"),
-        ('ask("what now?")', "E_NOT_YET"),
-        ("replan", "E_NOT_YET"),
-        ("recover", "E_NOT_YET"),
-        ("fallback(undo)", "E_NOT_YET"),
-        ("retry(2), then fallback(undo, again)", "E_NOT_YET"),
+        ("ask", "E_FIELD_VALUE"),
+        ("ask()", "E_FIELD_VALUE"),
+        ("ask(why)", "E_FIELD_VALUE"),
+        ("replan()", "E_FIELD_VALUE"),
+        ("fallback", "E_FIELD_VALUE"),
+        ("fallback()", "E_FIELD_VALUE"),
+        ("fallback(a,)", "E_FIELD_VALUE"),
+        ("fallback(a b)", "E_STEP_ID"),
+        ("fallback(1)", "E_STEP_ID"),
+        ("fallback(оne)", "E_NAME"),
         ('abort("\\u001b[2J")', "E_DOC_CONTROL_CHARACTER"),
+        ('ask("\\u202e")', "E_DOC_BIDI"),
     ],
 )
 def test_refused(text: str, code: str) -> None:
@@ -103,6 +130,10 @@ last = st.one_of(
     st.builds(Skip),
     st.builds(Continue),
     st.builds(Escalate),
+    st.builds(Replan),
+    st.builds(Recover),
+    st.builds(AskApproval, summary=st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf"]))),
+    st.builds(Fallback, steps=st.lists(NAMES, min_size=1, max_size=3).map(tuple)),
 )
 delay_ms = st.integers(0, 86_400_000)
 retries = st.builds(

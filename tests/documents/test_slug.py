@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.documents.slug import id_fault, slug, tool_name_fault
+from ordain.core.name import id_fault, tool_name_fault
+from ordain.documents.slug import slug
 
 
 @pytest.mark.parametrize("word", ["a", "A_b-9", "7a", "none-1", "None", "x" * 64, "_", "-"])

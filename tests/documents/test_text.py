@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ordain.documents.text import DOCUMENT_BYTES_MAX, decode, string_fault
+from ordain.core.bound import DOCUMENT_BYTES_MAX
+from ordain.core.scalar import string_fault
+from ordain.documents.text import decode
 
 
 def codes(data: bytes) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ordain.adapters.shell_text import ShellText
+from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.paths import wanted_files
 from ordain.core.lint.script import Script, plain_script, programs
@@ -21,9 +22,6 @@ from ordain.core.tool import ToolDefinition
 from ordain.documents.configuration import CONFIGURATION_FILE
 
 __all__ = ["DirectoryWorkspace", "find_workspace", "real_directory"]
-
-
-DOCUMENT_BYTES_MAX = 16 * 1024 * 1024
 
 
 def find_workspace(start: Path) -> Path:

@@ -13,13 +13,18 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ordain.core.problem import closest
+
 __all__ = [
     "EXPRESSION_BYTES_MAX",
+    "LOOPS",
     "STEP_FIELDS",
     "VARIABLES",
     "ExpressionError",
     "Expressions",
     "Named",
+    "Token",
+    "items_of_loops",
     "named",
     "tokens",
 ]
@@ -28,6 +33,14 @@ EXPRESSION_BYTES_MAX = 4096
 VARIABLES = frozenset(["steps", "data", "params"])
 """What every expression can name; a repeated step adds its item and `index`."""
 STEP_FIELDS = ("output", "exit_code", "status")
+LOOPS = frozenset(["all", "exists", "exists_one", "map", "filter"])
+"""Loops over a list or mapping, `list.all(item, …)`: the only work that can be repeated."""
+_OWN_WORDS = frozenset(
+    [
+        "true", "false", "null", "in", "int", "uint", "double", "bool", "string", "bytes", "list", "map", "type",
+        "dyn", "null_type", "google", "timestamp", "duration",
+    ]
+)  # fmt: skip
 
 
 class ExpressionError(Exception):
@@ -53,7 +66,10 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
     params: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """Names that are neither of these, nor of the language, nor what the expression's own loops call their items."""
+    faults: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Sentences, each with its hints."""
 
 
 _TOKEN = re.compile(
@@ -70,11 +86,12 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_Token = tuple[str, str]
-_END: _Token = ("mark", "")
+Token = tuple[str, str]
+"""Its kind and its text."""
+_END: Token = ("mark", "")
 
 
-def tokens(expression: str) -> list[_Token]:
+def tokens(expression: str) -> list[Token]:
     """(kind, text) of each token, white space and comments left out. Never fails; the language's own parser judges."""
     return [(found.lastgroup or "", found.group()) for found in _TOKEN.finditer(expression) if not found["space"]]
 
@@ -84,28 +101,43 @@ def named(expression: str) -> Named:
     if len(expression) > EXPRESSION_BYTES_MAX:
         return Named()
     line = tokens(expression)
-    found: dict[str, list[str]] = {name: [] for name in VARIABLES}
-    faults: list[str] = []
-    for at, token in enumerate(line):
-        if token[0] == "name" and token[1] in VARIABLES and not _selected(line, at):
+    found: dict[str, list[str]] = {name: [] for name in (*VARIABLES, "others")}
+    faults: list[tuple[str, tuple[str, ...]]] = []
+    known = _OWN_WORDS.union(items_of_loops(line))
+    for at, (kind, name) in enumerate(line):
+        if kind != "name" or _selected(line, at):
+            continue
+        if name in VARIABLES:
             key, after = _key(line, at + 1)
             if key is not None:
-                found[token[1]].append(key)
-            if token[1] == "steps":
+                found[name].append(key)
+            if name == "steps":
                 faults += _step_faults(key, line, after)
+        elif name not in known and line[at + 1 : at + 2] != [("mark", "(")]:
+            found["others"].append(name)
     return Named(**{name: tuple(dict.fromkeys(keys)) for name, keys in found.items()}, faults=tuple(faults))
 
 
-def _step_faults(key: str | None, line: list[_Token], after: int) -> Iterator[str]:
+def items_of_loops(line: list[Token]) -> list[str]:
+    """What the loops in an expression call their items, one name for each loop."""
+    return [
+        name[1]
+        for dot, loop, opening, name in zip(line, line[1:], line[2:], line[3:], strict=False)
+        if dot == ("mark", ".") and loop[1] in LOOPS and opening == ("mark", "(") and name[0] == "name"
+    ]
+
+
+def _step_faults(key: str | None, line: list[Token], after: int) -> Iterator[tuple[str, tuple[str, ...]]]:
     if key is None:
-        yield 'a step is named as in `steps["id"].output`'
+        yield 'a step is named as in `steps["id"].output`', ()
         return
     field, _ = _key(line, after)
     if field not in STEP_FIELDS:
-        yield f"of `{key}` there is {', '.join(f'`.{name}`' for name in STEP_FIELDS)}, and nothing else"
+        there = ", ".join(f"`.{name}`" for name in STEP_FIELDS)
+        yield f"of `{key}` there is {there}, and nothing else", closest(field or "", STEP_FIELDS)
 
 
-def _selected(line: list[_Token], at: int) -> bool:
+def _selected(line: list[Token], at: int) -> bool:
     """Whether the name is a part of something before it, `x.name`; a dot with nothing before it is no selection."""
     if at == 0 or line[at - 1] != ("mark", "."):
         return False
@@ -113,7 +145,7 @@ def _selected(line: list[_Token], at: int) -> bool:
     return before != ("name", "in") and (before[0] != "mark" or before[1] in (")", "]", "}"))
 
 
-def _key(line: list[_Token], at: int) -> tuple[str | None, int]:
+def _key(line: list[Token], at: int) -> tuple[str | None, int]:
     """The literal key in `.key` or `["key"]` at a place, and the place behind it."""
     one, two, three = (line[at + offset] if at + offset < len(line) else _END for offset in range(3))
     if one == ("mark", ".") and two[0] in ("name", "quoted"):

@@ -14,6 +14,7 @@ from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import Any
 
+from ordain.core.scalar import strings
 from ordain.core.value import Value
 
 __all__ = [
@@ -125,15 +126,9 @@ def references(value: Any, item: str = "item") -> Iterator[str]:
 
     `item` is what the item is called in the step, if it is repeated.
     """
-    todo = [value]
-    while todo:
-        match todo.pop():
-            case str() as text if "${" in text:
-                yield from (text[start:end] for start, end in _spans(text, item))
-            case dict() as mapping:
-                todo += mapping.values()
-            case list() | tuple() as items:
-                todo += items
+    for text in strings(value):
+        if "${" in text:
+            yield from (text[start:end] for start, end in _spans(text, item))
 
 
 def _spans(text: str, item: str) -> Iterator[tuple[int, int]]:

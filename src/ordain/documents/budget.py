@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from ordain.core.bound import INTEGER_MAX
 from ordain.core.model import Budget
 from ordain.core.problem import Problem
 from ordain.documents.duration import read_duration, write_duration
-from ordain.documents.value import INTEGER_MAX
 
 __all__ = ["read_budget", "write_budget"]
 

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ordain.core.bound import CONCURRENCY_MAX
 from ordain.core.environment import variable_fault
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.settings import AGENT_PRESETS, Agent, Settings, ToolSource
@@ -47,8 +48,8 @@ def _duration(value: Any) -> int:
 
 
 def _concurrency(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 64:
-        raise _Wrong("must be a whole number from 1 to 64")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= CONCURRENCY_MAX:
+        raise _Wrong(f"must be a whole number from 1 to {CONCURRENCY_MAX}")
     return value
 
 

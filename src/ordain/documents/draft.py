@@ -12,27 +12,27 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from ordain.core.action import RunCommand, Task
+from ordain.core.bound import STEPS_MAX
+from ordain.core.name import id_fault
 from ordain.core.value import StepId
 from ordain.documents.document import ProblemList
 from ordain.documents.field_line import STEP_FIELDS, Field, FieldNames
 from ordain.documents.fields import belongs_to_no_field, one_line, title_line
 from ordain.documents.outline import numbered, title_text
 from ordain.documents.scan import Block, Heading, blank, hides_text, scan, trimmed
-from ordain.documents.slug import id_fault, slug
+from ordain.documents.slug import distinct_slugs, slug
 
 __all__ = [
-    "STEPS_MAX",
     "Draft",
     "code_span",
     "drafts_of_fallbacks",
     "drafts_of_headings",
     "drafts_of_list",
     "is_step_heading",
+    "names_work",
     "refuse_equal_ids",
     "title_of_heading",
 ]
-
-STEPS_MAX = 20_000
 
 _STEP_HEADING = re.compile(r"([1-9][0-9]{0,8})\.(?:[ \t]+(.*))?", re.DOTALL)
 _FALLBACK_HEADING = re.compile(r"([^ \t.]+)\.(?:[ \t]+(.*))?", re.DOTALL)
@@ -193,7 +193,7 @@ def _id(field: Field | None, number: int, title: str, problems: ProblemList) -> 
 
 def drafts_of_list(blocks: Sequence[Block], problems: ProblemList) -> list[Draft]:
     """The steps of a numbered list, each a command in a code span or a task; one more than allowed at most."""
-    drafts: list[Draft] = []
+    items: list[tuple[int, str, RunCommand | Task]] = []
     expected = 1
     in_stray = False
     for block in blocks:
@@ -210,29 +210,40 @@ def drafts_of_list(blocks: Sequence[Block], problems: ProblemList) -> list[Draft
             detail = f"The item has the number {item[0]}; {expected} comes here."
             problems.add("E_MD_HEADING", detail, f"Write `{expected}. …`.", line=block.line)
         expected = int(item[0]) + 1
-        drafts.append(_item(len(drafts) + 1, block.line, item[1], problems))
-        if len(drafts) > STEPS_MAX:
+        items.append((block.line, *_item(block.line, item[1], problems)))
+        if len(items) > STEPS_MAX:
             break
+    drafts: list[Draft] = []
+    ids = distinct_slugs([title for _, title, _ in items])
+    for number, (step, (line, title, action)) in enumerate(zip(ids, items, strict=True), 1):
+        if not title.strip():
+            problems.about(step, line).add("E_FIELD_VALUE", "The item says nothing to do.")
+        drafts.append(Draft(number=number, line=line, title=title, id=step, action=action))
     return drafts
 
 
-def _item(number: int, line: int, text: str, problems: ProblemList) -> Draft:
+def names_work(block: Block) -> bool:
+    """Whether a numbered item can only be meant as a step: a command, or a task scoped to a tool."""
+    item = numbered(block)
+    text = title_text(item[1], block.line, ProblemList()) if item else ""
+    return code_span(text) is not None or _scoped(text) is not None
+
+
+def _item(line: int, text: str, problems: ProblemList) -> tuple[str, RunCommand | Task]:
+    """Title and action of a list item."""
     text = title_text(text, line, problems)
     command = code_span(text)
-    action: RunCommand | Task
     if command is not None:
-        text, action = command, RunCommand(command=command)
-    else:
-        scoped = _SCOPED.fullmatch(text) if text.endswith(")") else None
-        if scoped:
-            text = scoped["task"]
-            action = Task(task=text, tools=(f"{scoped['tool']}:{' '.join(scoped['operation'].split())}",))
-        else:
-            action = Task(task=text)
-    step = slug(text, number)
-    if not text.strip():
-        problems.about(step, line).add("E_FIELD_VALUE", "The item says nothing to do.")
-    return Draft(number=number, line=line, title=text, id=step, action=action)
+        return command, RunCommand(command=command)
+    scoped = _scoped(text)
+    if scoped is None:
+        return text, Task(task=text)
+    tool = f"{scoped['tool']}:{' '.join(scoped['operation'].split())}"
+    return scoped["task"], Task(task=scoped["task"], tools=(tool,))
+
+
+def _scoped(text: str) -> re.Match[str] | None:
+    return _SCOPED.fullmatch(text) if text.endswith(")") else None
 
 
 def _refuse_in_list(block: Block, problems: ProblemList) -> None:

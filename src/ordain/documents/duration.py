@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DAY_MS", "read_duration", "write_duration"]
+from ordain.core.bound import DAY_MS
 
-DAY_MS = 86_400_000
+__all__ = ["read_duration", "write_duration"]
+
 _UNITS_MS = {"d": DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _DURATION = re.compile(r"(0|[1-9][0-9]{0,17})(ms|s|m|h|d)")
 

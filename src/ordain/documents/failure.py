@@ -13,6 +13,7 @@ from typing import assert_never
 
 import msgspec
 
+from ordain.core.bound import ATTEMPTS_MAX, DAY_MS, FACTOR_MAX
 from ordain.core.failure import (
     Abort,
     AskApproval,
@@ -25,16 +26,15 @@ from ordain.core.failure import (
     Retry,
     Skip,
 )
+from ordain.core.name import id_fault
 from ordain.core.problem import Problem, closest
+from ordain.core.scalar import string_fault
 from ordain.core.value import StepId
-from ordain.documents.duration import DAY_MS, read_duration, write_duration
-from ordain.documents.slug import id_fault
-from ordain.documents.text import string_fault
+from ordain.documents.duration import read_duration, write_duration
 
-__all__ = ["RETRIES_MAX", "read_failure", "write_failure"]
+__all__ = ["read_failure", "write_failure"]
 
-RETRIES_MAX = 100
-FACTOR_MAX = 100
+_RETRIES_MAX = ATTEMPTS_MAX - 1
 
 _BARE: dict[str, type[Abort | Skip | Continue | Escalate | Replan | Recover]] = {
     "abort": Abort,
@@ -181,8 +181,8 @@ def _read_retry(inside: str | None) -> Retry | Problem:
     if found is None:
         return _wrong("E_FIELD_VALUE", f"`retry({_shown(inside or '')})` is not understood.", *_FORMS)
     count = int(found["count"])
-    if not 1 <= count <= RETRIES_MAX:
-        return _wrong("E_STEP_LIMIT", f"{count} further attempts are asked for; 1 to {RETRIES_MAX} are allowed.")
+    if not 1 <= count <= _RETRIES_MAX:
+        return _wrong("E_STEP_LIMIT", f"{count} further attempts are asked for; 1 to {_RETRIES_MAX} are allowed.")
     delays: dict[str, int] = {}
     for name in ("first", "increment", "longest"):
         if found[name] is None:

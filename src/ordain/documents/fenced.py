@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from ordain.core.bound import DEPTH_MAX
 from ordain.documents.document import ProblemList
 from ordain.documents.json_value import read_json
 from ordain.documents.scan import Fence
 from ordain.documents.shape import shape
-from ordain.documents.value import DEPTH_MAX, ReadValue
+from ordain.documents.value import Path, ReadValue
 from ordain.documents.yaml_value import read_yaml
 
 __all__ = ["fenced_value", "shaped"]
@@ -29,10 +32,28 @@ def fenced_value(name: str, fence: Fence, problems: ProblemList, *, depth_max: i
             detail = f"`{name}` is YAML or JSON, and this fence says `{other[:32]}`."
             problems.add("E_FIELD_VALUE", detail, "Use a ```yaml or ```json fence.", line=fence.line)
             return None
+    if fence.indent:
+        read = _moved(read, fence.indent)
     if read.problems:
         problems.extend(read.problems)
         return None
     return read
+
+
+def _moved(read: ReadValue, indent: int) -> ReadValue:
+    """The same value with its columns as they are in the document, where the fence and its lines are indented."""
+
+    def locate(path: Path) -> tuple[int | None, int | None]:
+        line, column = read.locate(path)
+        return line, column and column + indent
+
+    moved = []
+    for problem in read.problems:
+        where = problem.where
+        if where is not None and where.column is not None:
+            where = msgspec.structs.replace(where, column=where.column + indent)
+        moved.append(msgspec.structs.replace(problem, where=where))
+    return msgspec.structs.replace(read, locate=locate, problems=tuple(moved))
 
 
 def shaped(name: str, fence: Fence, into: Any, problems: ProblemList) -> Any:

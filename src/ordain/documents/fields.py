@@ -9,17 +9,18 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from ordain.core.bound import DAY_MS
 from ordain.core.failure import FailurePolicy
 from ordain.core.model import Budget
 from ordain.core.problem import Problem
+from ordain.core.scalar import string_fault
 from ordain.documents.budget import read_budget
 from ordain.documents.document import ProblemList
-from ordain.documents.duration import DAY_MS, read_duration
+from ordain.documents.duration import read_duration
 from ordain.documents.failure import read_failure
 from ordain.documents.fenced import fenced_value, shaped
 from ordain.documents.field_line import Field
 from ordain.documents.scan import Block, Fence, Text, trimmed
-from ordain.documents.text import string_fault
 
 __all__ = [
     "belongs_to_no_field",

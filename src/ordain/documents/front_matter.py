@@ -11,17 +11,17 @@ from typing import Any
 
 import msgspec
 
+from ordain.core.bound import DEPTH_MAX, TIER_MAX
 from ordain.core.model import PLAN_VERSION, Parameter
+from ordain.core.name import name_fault, scope_fault
 from ordain.core.problem import closest
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
-from ordain.documents.shape import shape
-from ordain.documents.slug import name_fault, scope_fault
-from ordain.documents.value import ReadValue
+from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS, shape
+from ordain.documents.value import Locate, Path, ReadValue, nowhere
 from ordain.documents.yaml_value import read_yaml
 
-__all__ = ["FOR_READERS", "TIER_MAX", "FrontMatter", "read_front_matter"]
+__all__ = ["FOR_READERS", "FrontMatter", "read_front_matter"]
 
-TIER_MAX = 2
 
 FOR_READERS = ("owner", "status", "tags", "metadata")
 """Keys of the front matter that are kept beside the plan."""
@@ -30,14 +30,14 @@ FOR_READERS = ("owner", "status", "tags", "metadata")
 class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     """What the front matter says.
 
-    `values` are fields of the plan, `record` is what stands beside it and its steps, as in a document, `lines` has the
-    line of every key, and `end` counts the lines that the front matter takes.
+    `values` are fields of the plan, `record` is what stands beside it and its steps, as in a document, `locate` tells
+    where a key stands, and `end` counts the lines that the front matter takes.
     """
 
     end: int = 0
     values: Mapping[str, Any] = {}
     record: Mapping[str, Mapping[str, Any]] = {}
-    lines: Mapping[str, int] = {}
+    locate: Locate = nowhere
 
 
 def read_front_matter(lines: Sequence[str], problems: ProblemList) -> FrontMatter | None:
@@ -49,7 +49,8 @@ def read_front_matter(lines: Sequence[str], problems: ProblemList) -> FrontMatte
         hint = "Close it with a line `---`, or delete the first line."
         problems.add("E_DOC_SYNTAX", "The front matter that starts here has no end.", hint, line=1)
         return None
-    read = read_yaml("".join(f"{line}\n" for line in lines[1:end]), first_line=2)
+    # Free values are bounded by `shape`; those in `record` and `params` stand three deep.
+    read = read_yaml("".join(f"{line}\n" for line in lines[1:end]), first_line=2, depth_max=DEPTH_MAX + 3)
     problems.extend(read.problems)
     if read.problems or read.value is None:
         return FrontMatter(end=end + 1)
@@ -68,24 +69,29 @@ class _Key:
         self.locate = read.locate
         self.problems = problems
 
-    def wrong(self, code: str, detail: str, *hints: str) -> None:
-        line, _ = self.locate((self.name,))
-        self.problems.add(code, detail, *hints, line=line)
+    def wrong(self, code: str, detail: str, *hints: str, at: Path = ()) -> None:
+        line, column = self.locate((self.name, *at))
+        self.problems.add(code, detail, *hints, line=line, column=column)
+
+    def free(self, value: Any, at: Path = ()) -> bool:
+        """Whether a value that means nothing to a plan is there, and is one that a document may hold."""
+        path = (self.name, *at)
+        return shape(value, Any, locate=self.locate, problems=self.problems, path=path) is not None
 
 
 def _checked(read: ReadValue, end: int, problems: ProblemList) -> FrontMatter:
     values: dict[str, Any] = {}
     record: dict[str, dict[str, Any]] = {}
-    for name, value in read.value.items():
+    # `record` is looked at last: it must not say what another key has said.
+    for name, value in sorted(read.value.items(), key=lambda item: item[0] == "record"):
         if len(problems) >= PROBLEMS_MAX:
             break
         key = _Key(name, read, problems)
         if name in FOR_READERS:
-            if value is not None:
+            if key.free(value):
                 record.setdefault("", {})[name] = value
         elif name == "record":
-            for owner, said in _records(key).items():
-                record.setdefault(owner, {}).update(said)
+            _take_records(key, record)
         elif name in _CHECKS:
             # `null` reads as absent.
             checked = None if value is None else _CHECKS[name](key)
@@ -93,19 +99,38 @@ def _checked(read: ReadValue, end: int, problems: ProblemList) -> FrontMatter:
                 values[name] = checked
         else:
             key.wrong("E_PLAN_UNKNOWN_FIELD", f"The front matter has no key `{name[:64]}`.", *_near(name))
-    return FrontMatter(end=end, values=values, record=record, lines=read.key_lines)
+    return FrontMatter(end=end, values=values, record=record, locate=read.locate)
 
 
-def _records(key: _Key) -> dict[str, dict[str, Any]]:
+def _take_records(key: _Key, record: dict[str, dict[str, Any]]) -> None:
     """What other notations say beside the plan and its steps, and Markdown has no place of its own for."""
     if not isinstance(key.value, dict) or not all(isinstance(said, dict) for said in key.value.values()):
         key.wrong("E_PLAN_TYPE", "`record` is not a mapping from step ids to mappings.")
-        return {}
-    return key.value
+        return
+    for owner, said in key.value.items():
+        known = _beside(owner)
+        for name, value in said.items():
+            at = (owner, name)
+            if len(key.problems) >= PROBLEMS_MAX:
+                return
+            if name not in known:
+                detail = f"`record` has no place for `{name[:64]}`."
+                key.wrong("E_PLAN_UNKNOWN_FIELD", detail, *closest(name[:64], known), at=at)
+            elif name in record.get(owner, {}):
+                key.wrong("E_DOC_DUPLICATE", f"`{name}` is given twice.", at=at)
+            elif key.free(value, at):
+                record.setdefault(owner, {})[name] = value
+
+
+def _beside(owner: str) -> tuple[str, ...]:
+    """What may be said beside the plan (its notes are sections), a nested plan or a step."""
+    if not owner:
+        return tuple(name for name in RECORD_FIELDS if name not in ("notes", "risks"))
+    return RECORD_FIELDS if owner.endswith("/") else tuple(name for name in STEP_RECORD_FIELDS if name != "step_number")
 
 
 def _near(name: str) -> tuple[str, ...]:
-    return closest(name[:64], [*_CHECKS, *FOR_READERS])
+    return closest(name[:64], [*_CHECKS, *FOR_READERS, "record"])
 
 
 def _type(key: _Key) -> None:

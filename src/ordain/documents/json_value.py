@@ -17,9 +17,10 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from ordain.core.bound import DEPTH_MAX, INTEGER_MAX, STRING_BYTES_MAX
+from ordain.core.scalar import string_fault
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
-from ordain.documents.text import STRING_BYTES_MAX, string_fault
-from ordain.documents.value import DEPTH_MAX, INTEGER_MAX, Locate, Mark, Path, ReadValue, exact_number, whole_numbers
+from ordain.documents.value import Locate, Mark, Path, ReadValue, exact_number, whole_numbers
 
 __all__ = ["read_json"]
 

@@ -6,19 +6,21 @@ problem or a note, never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ordain.core.model import PLAN_VERSION, Parameter, Plan
+from ordain.core.bound import CONCURRENCY_MAX, STEPS_MAX, TIER_MAX
+from ordain.core.model import PLAN_VERSION, NestedPlan, Parameter, Plan
+from ordain.core.name import name_fault
 from ordain.core.problem import Place, closest
 from ordain.documents.document import Document, ProblemList, plan_unless_wrong
 from ordain.documents.draft import (
-    STEPS_MAX,
     Draft,
     drafts_of_fallbacks,
     drafts_of_headings,
     drafts_of_list,
     is_step_heading,
+    names_work,
     refuse_equal_ids,
 )
 from ordain.documents.fenced import shaped
@@ -34,7 +36,8 @@ from ordain.documents.fields import (
     timeout_value,
     title_line,
 )
-from ordain.documents.front_matter import TIER_MAX, FrontMatter, read_front_matter
+from ordain.documents.front_matter import FrontMatter, read_front_matter
+from ordain.documents.markdown_place import with_columns
 from ordain.documents.markdown_step import preconditions_value, read_steps
 from ordain.documents.outline import (
     Outline,
@@ -47,12 +50,9 @@ from ordain.documents.outline import (
     title_text,
 )
 from ordain.documents.scan import Block, Fence, Heading, Text, blank, may_hide, scan, trimmed
-from ordain.documents.slug import name_fault
 from ordain.documents.step_action import sound_prose
 
 __all__ = ["read_markdown"]
-
-CONCURRENCY_MAX = 64
 
 _PROSE = ("task", "context")
 """Plan fields that may hold several paragraphs."""
@@ -64,7 +64,7 @@ def read_markdown(text: str) -> Document:
     lines = text.split("\n")
     front = read_front_matter(lines, problems)
     if front is None:
-        return Document(problems=problems.in_order())
+        return Document(problems=with_columns(problems.in_order(), lines))
     outline = outline_of(scan(lines, front.end), problems)
     reader = _Reader(lines, front, outline, problems)
     reader.may_hide = may_hide("\n".join(lines[front.end :]) if front.end else text)
@@ -94,23 +94,30 @@ class _Reader:
                 top, items = top[:start], top[start:]
         refuse_hiding([*self.outline.before, *top], self.problems)
         fields = self._plan_fields(top)
+        if steps_sections:
+            self._refuse_outside(top, fields)
         drafts, fallbacks = self._sections(steps_sections)
         if items is not None:
             self._refuse_hidden(items)
             drafts = drafts_of_list(items, self.problems)
         if max(len(drafts), len(fallbacks)) > STEPS_MAX:
             detail = f"The plan has more than {STEPS_MAX:,} steps."
-            self.problems.add("E_PLAN_TOO_MANY_STEPS", detail, "Split it into several plans.")
-            return Document(problems=self.problems.in_order(), notes=tuple(self.notes))
+            line = max(drafts, fallbacks, key=len)[STEPS_MAX].line
+            self.problems.add("E_PLAN_TOO_MANY_STEPS", detail, "Split it into several plans.", line=line)
+            return Document(problems=with_columns(self.problems.in_order(), self.lines), notes=tuple(self.notes))
         refuse_equal_ids([*drafts, *fallbacks], self.problems)
         values = {"plan_version": PLAN_VERSION, **self.front.values, "title": title}
         values |= self._plan_values(fields, {draft.id for draft in (*drafts, *fallbacks)})
         if self.outline.title and not values["title"] and "title" not in fields:
             line = self.outline.title.line
             self.problems.add("E_DOC_SYNTAX", "The title is empty.", "Say what is to be done.", line=line)
-        steps, fallback_steps = read_steps(drafts, fallbacks, self.lines, self.problems)
-        problems = self.problems.in_order()
+        beside: dict[str, Mapping[str, Any]] = {}
+        steps, fallback_steps = read_steps(drafts, fallbacks, self.lines, beside, self.problems)
         plan = Plan(steps=steps, fallbacks=fallback_steps, **values)
+        self._take_records(beside)
+        if plan_unless_wrong(plan, self.problems.in_order()):
+            self._refuse_strange_records(plan)
+        problems = with_columns(self.problems.in_order(), self.lines)
         places: dict[str, Place] = {
             draft.id: Place(line=draft.line, column=1, step=draft.id) for draft in reversed((*drafts, *fallbacks))
         }
@@ -171,6 +178,20 @@ class _Reader:
         self._note("", blocks[note_from:])
         return fields
 
+    def _refuse_outside(self, blocks: Sequence[Block], fields: Mapping[str, Field]) -> None:
+        """Refuse numbered commands before `## Steps`: a person would take them for steps, and they would not run."""
+        inside = {block.line for field in fields.values() for block in field.body}
+        notes = [block for block in blocks if block.line not in inside]
+        start = item_start(notes)
+        work = next((block for block in notes[start:] if names_work(block)), None) if start is not None else None
+        if work is not None:
+            hints = (
+                "Write them below the heading `## Steps`.",
+                "Commands that are only for readers stand in a section of their own, or as `-` items.",
+            )
+            detail = "Numbered commands stand before `## Steps`, where nothing is run."
+            self.problems.add("E_DOC_SYNTAX", detail, *hints, line=work.line)
+
     def _end_of_value(self, blocks: Sequence[Block], at: int, name: str, inline: str) -> int:
         """Where a plan field's value ends.
 
@@ -198,7 +219,7 @@ class _Reader:
         values: dict[str, Any] = {}
         for name, field in fields.items():
             if name in self.front.values:
-                detail = f"`{name}` is given here and in the front matter (line {self.front.lines.get(name)})."
+                detail = f"`{name}` is given here and in the front matter (line {self.front.locate((name,))[0]})."
                 problems.add("E_DOC_DUPLICATE", detail, line=field.line)
             match name:
                 case "task" | "context":
@@ -225,8 +246,29 @@ class _Reader:
                 case "tier":
                     values[name] = number_value(field, 0, TIER_MAX, "E_FIELD_VALUE", problems)
                 case "priority":
-                    self.record.setdefault("", {})[name] = text_line(field, problems)
+                    self._take_records({"": {name: text_line(field, problems)}})
         return values
+
+    # --- Beside the plan ---
+
+    def _take_records(self, beside: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep what is said beside the plan outside of the front matter, which may not have said the same."""
+        for owner, said in beside.items():
+            record = self.record.setdefault(owner, {})
+            for name, value in said.items():
+                if name in record:
+                    line, column = self.front.locate(("record", owner, name))
+                    detail = f"`{name}` is given here and below."
+                    self.problems.add("E_DOC_DUPLICATE", detail, line=line, column=column)
+                record[name] = value
+
+    def _refuse_strange_records(self, plan: Plan) -> None:
+        """What the front matter says beside steps that are not there would be lost in other notations."""
+        strangers = self.record.keys() - set(_owners(plan, "")) if self.record.keys() - {""} else ()
+        for owner in sorted(strangers):
+            line, column = self.front.locate(("record", owner))
+            detail = f"`record` speaks of `{owner[:64]}`, and the plan has no such step."
+            self.problems.add("E_PLAN_UNKNOWN_FIELD", detail, line=line, column=column)
 
     def _refuse_step_heading(self, block: Block) -> None:
         if is_step_heading(block):
@@ -261,7 +303,8 @@ class _Reader:
                 self._note(heading.text, section.blocks)
         if not steps_sections and item_start(self.outline.top) is None:
             hints = self._near_steps() or ("Write a numbered list of commands, or `### 1. Title` under `## Steps`.",)
-            self.problems.add("E_PLAN_NO_STEPS", "The document has no steps.", *hints)
+            line = self.outline.title.line if self.outline.title else 1
+            self.problems.add("E_PLAN_NO_STEPS", "The document has no steps.", *hints, line=line)
         return drafts, fallbacks
 
     def _refuse_other_spelling(self, heading: Heading) -> None:
@@ -284,6 +327,15 @@ class _Reader:
         if numbered(first) is not None:
             return drafts_of_list(section.blocks, self.problems)
         return drafts_of_headings(section.blocks, self.names, self.problems)
+
+
+def _owners(plan: Plan, prefix: str) -> Iterator[str]:
+    """The keys of a record: the plan, its steps, and the same for the plans nested in them."""
+    yield prefix
+    for step in (*plan.steps, *plan.fallbacks):
+        yield prefix + step.id
+        if isinstance(step.action, NestedPlan):
+            yield from _owners(step.action.plan, f"{prefix}{step.id}/")
 
 
 def _is_comment(text: str) -> bool:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any, cast
 
 from ordain.core.action import RunCommand
+from ordain.core.bound import EXIT_CODE_MAX
 from ordain.core.condition import Contract, Precondition, Strategy, Verification
 from ordain.core.model import Action, ForEach, Step
+from ordain.core.name import id_fault
 from ordain.core.problem import closest
+from ordain.core.scalar import string_fault
 from ordain.core.value import StepId
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
 from ordain.documents.draft import Draft
@@ -33,28 +36,30 @@ from ordain.documents.fields import (
 )
 from ordain.documents.scan import Block, Fence, Text, blank, trimmed
 from ordain.documents.shape import shape
-from ordain.documents.slug import id_fault
 from ordain.documents.step_action import fenced_command, line_command, read_action, sound_command, sound_prose
-from ordain.documents.text import string_fault
 from ordain.documents.yaml_value import read_yaml
 
 __all__ = ["preconditions_value", "read_steps"]
 
 _EXIT_CODE = re.compile(r"exit_code[ \t]*==[ \t]*([0-9]{1,3})")
-_EXIT_CODE_MAX = 255
 _STDOUT = re.compile(r'stdout[ \t]*=~[ \t]*(".*")', re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _LIST_ITEM = re.compile(r" {0,3}[-*][ \t]+(.*)", re.DOTALL)
 
 
 def read_steps(
-    drafts: Sequence[Draft], fallbacks: Sequence[Draft], lines: Sequence[str], problems: ProblemList
+    drafts: Sequence[Draft],
+    fallbacks: Sequence[Draft],
+    lines: Sequence[str],
+    record: MutableMapping[str, Mapping[str, Any]],
+    problems: ProblemList,
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """The steps and the fallback steps of these drafts, in order.
 
-    A step that can not be read is left out, and its problems are noted.
+    A step that can not be read is left out, and its problems are noted. What nested plans say beside themselves is
+    added to `record`.
     """
-    reader = _StepReader(drafts, fallbacks, lines)
+    reader = _StepReader(drafts, fallbacks, lines, record)
 
     def read(some: Sequence[Draft]) -> tuple[Step, ...]:
         steps = (reader.read(draft, problems.about(draft.id, draft.line)) for draft in some)
@@ -80,16 +85,23 @@ def _wants_fence(field: Field, hint: str, problems: ProblemList) -> None:
 class _StepReader:
     """Reads the fields of drafts; the ids of all steps are known before the first is read."""
 
-    def __init__(self, drafts: Sequence[Draft], fallbacks: Sequence[Draft], lines: Sequence[str]) -> None:
+    def __init__(
+        self,
+        drafts: Sequence[Draft],
+        fallbacks: Sequence[Draft],
+        lines: Sequence[str],
+        record: MutableMapping[str, Mapping[str, Any]],
+    ) -> None:
         self.ids = [draft.id for draft in drafts]
         self.known = frozenset((*self.ids, *(draft.id for draft in fallbacks)))
         self.lines = lines
+        self.record = record
 
     def read(self, draft: Draft, problems: ProblemList) -> Step | None:
         fields = draft.fields
         action: Action | None = draft.action
         if action is None:
-            action = read_action(fields, self.known, self.lines, problems)
+            action = read_action(draft.id, fields, self.known, self.lines, self.record, problems)
         elif not self._sound_item(action, draft.line, problems):
             action = None
         values: dict[str, Any] = {}
@@ -227,7 +239,7 @@ def _expected(body: Sequence[Block], problems: ProblemList) -> dict[str, Any] | 
 
 def _exit_code(text: str) -> int | None:
     found = _EXIT_CODE.fullmatch(text)
-    return int(found[1]) if found and int(found[1]) <= _EXIT_CODE_MAX else None
+    return int(found[1]) if found and int(found[1]) <= EXIT_CODE_MAX else None
 
 
 def _pattern(text: str) -> str | None:
@@ -269,10 +281,12 @@ def _for_each(field: Field, problems: ProblemList) -> ForEach | None:
         problems.add("E_FIELD_VALUE", "`for_each` is not a mapping in braces.", hint, line=field.line)
         return None
     read = read_yaml(text, first_line=field.line)
-    problems.extend(read.problems)
+    for problem in read.problems:
+        # Its column would be counted from the start of the value.
+        problems.add(problem.code, problem.detail, *problem.hints, line=field.line)
     if read.problems:
         return None
-    value: ForEach | None = shape(read.value, ForEach, locate=read.locate, problems=problems)
+    value: ForEach | None = shape(read.value, ForEach, locate=lambda _: (field.line, None), problems=problems)
     return value
 
 

@@ -15,13 +15,15 @@ from typing import Any, Literal
 import msgspec
 
 from ordain.core.action import CallTool, RunCommand, Task
+from ordain.core.bound import EXIT_CODE_MAX
 from ordain.core.condition import Contract, Verification
 from ordain.core.failure import FailurePolicy
 from ordain.core.model import Action, Budget, Plan, Step
+from ordain.core.name import name_fault, scope_fault, tool_name_fault
 from ordain.core.refs import misplaced_reference
 from ordain.documents.budget import write_budget
 from ordain.documents.document import Document, ProblemList
-from ordain.documents.draft import code_span, title_of_heading
+from ordain.documents.draft import code_span, names_work, title_of_heading
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import read_failure, write_failure
 from ordain.documents.field_line import PLAN_FIELDS, STEP_FIELDS, FieldNames, Vocabulary
@@ -29,12 +31,11 @@ from ordain.documents.front_matter import FOR_READERS
 from ordain.documents.outline import escaped_title
 from ordain.documents.reading import notation_of
 from ordain.documents.scan import Block, Fence, Heading, Text, hides_text, opens_comment, scan, trimmed, underlines
-from ordain.documents.slug import name_fault, scope_fault, slug, tool_name_fault
+from ordain.documents.slug import distinct_slugs, slug
 from ordain.documents.yaml_text import yaml_text
 
 __all__ = ["write_markdown"]
 
-_EXIT_CODE_MAX = 255
 _BACKTICKS = re.compile("`{3,}")
 _SPANS = re.compile("`+")
 _UNUSUAL = re.compile(r"[^\w .,:;()/-]+")
@@ -91,16 +92,19 @@ class _Writer:
             values["tools"] = plan.tools
         if plan.protect:
             values["protect"] = plan.protect
-        record = {owner: dict(said) for owner, said in self.document.record.items()}
-        beside = record.get("", {})
-        values |= {key: beside.pop(key) for key in FOR_READERS if key in beside}
-        if _priority(beside.get("priority")):
-            del beside["priority"]
-        others = {owner: said for owner, said in {"": beside, **record}.items() if said}
-        if others:
-            values["record"] = others
+        beside = self.document.record.get("", {})
+        values |= {key: beside[key] for key in FOR_READERS if key in beside}
+        others = {owner: self._other_record(owner) for owner in sorted(self.document.record)}
+        if any(others.values()):
+            values["record"] = {owner: said for owner, said in others.items() if said}
         if values:
             yield f"---\n{yaml_text({'type': 'plan', **values})}---"
+
+    def _other_record(self, owner: str) -> dict[str, Any]:
+        """What is said beside the plan or a step, sorted, less what Markdown has a place of its own for."""
+        said = self.document.record[owner]
+        own_place = () if owner else (*FOR_READERS, *(("priority",) if _is_priority(said.get("priority")) else ()))
+        return {key: said[key] for key in sorted(said) if key not in own_place}
 
     def _head(self, *, short: bool) -> str:
         plan = self.plan
@@ -112,7 +116,7 @@ class _Writer:
         fields.prose("context", plan.context, "fence" if short else "beside")
         fields.budget(plan.budget)
         priority = self.document.record.get("", {}).get("priority")
-        if _priority(priority):
+        if _is_priority(priority):
             fields.text("priority", priority)
         fields.failure("on_failure", plan.on_failure)
         fields.value("preconditions", plan.preconditions)
@@ -129,15 +133,16 @@ class _Writer:
     def _items(self) -> list[str] | None:
         """The plan's steps as a list, or None where a list can not say all about them."""
         items = []
-        for number, step in enumerate(self.plan.steps, 1):
-            command = step.action.command if isinstance(step.action, RunCommand) else ""
+        commands = [step.action.command for step in self.plan.steps if isinstance(step.action, RunCommand)]
+        if len(commands) < len(self.plan.steps):
+            return None
+        ids = distinct_slugs(commands)
+        for number, (step, command, name) in enumerate(zip(self.plan.steps, commands, ids, strict=True), 1):
             span = _code_span(command)
             if span is None or misplaced_reference(command, self.ids):
                 return None
             item = f"{number}. {span}"
-            plain = Step(
-                id=slug(command, number), description=command, action=RunCommand(command=command), needs=step.needs
-            )
+            plain = Step(id=name, description=command, action=RunCommand(command=command), needs=step.needs)
             if step != plain or step.needs != self._usual_needs(number) or hides_text(item):
                 return None
             items.append(item)
@@ -211,7 +216,7 @@ class _Writer:
                 strategy=Contract(command=command, exit_code=exit_code, stdout=stdout),
                 description=None,
                 timeout_ms=None,
-            ) if self._sound(command) and 0 <= exit_code <= _EXIT_CODE_MAX:
+            ) if self._sound(command) and 0 <= exit_code <= EXIT_CODE_MAX:
                 expected = [f"exit_code == {exit_code}"] if exit_code else []
                 if stdout is not None:
                     expected.append(f"stdout =~ {json.dumps(stdout, ensure_ascii=False)}")
@@ -370,7 +375,7 @@ def _is_paragraph(text: str) -> bool:
     return first == first.rstrip() and all(isinstance(block, Text) and not block.blank for block in scan(rest))
 
 
-def _priority(priority: Any) -> bool:
+def _is_priority(priority: Any) -> bool:
     """Whether a priority is text that the field can hold; another is kept in the front matter."""
     return isinstance(priority, str)
 
@@ -420,5 +425,7 @@ def _is_structure(block: Block, *, top: bool) -> bool:
             return not block.closed
         case Text():
             return top and (
-                opens_comment(block.text) or FieldNames().line(block, PLAN_FIELDS, ProblemList()) is not None
+                opens_comment(block.text)
+                or names_work(block)
+                or FieldNames().line(block, PLAN_FIELDS, ProblemList()) is not None
             )

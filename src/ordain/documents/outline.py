@@ -12,9 +12,10 @@ from itertools import pairwise
 
 import msgspec
 
+from ordain.core.bound import STRING_BYTES_MAX
+from ordain.core.scalar import string_fault
 from ordain.documents.document import ProblemList
 from ordain.documents.scan import Block, Fence, Heading, Text, hides_text, opens_comment, trimmed, underlines
-from ordain.documents.text import STRING_BYTES_MAX, string_fault
 
 __all__ = [
     "Outline",

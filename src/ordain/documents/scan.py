@@ -37,13 +37,15 @@ class Heading(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fence(msgspec.Struct, frozen=True, gc=False):
-    """A fenced block from its opening line to its closing one; `info` is what follows the opening marks."""
+    """A fenced block from its opening line to its closing one; `info` is what follows the opening marks, and `indent`
+    stands before them and was taken from the lines inside."""
 
     line: int
     end: int
     info: str
     lines: tuple[str, ...]
     closed: bool
+    indent: int = 0
 
     @property
     def content(self) -> str:
@@ -155,9 +157,9 @@ def _fence(lines: Sequence[str], at: int) -> Fence | None:
     for below in range(at + 1, len(lines)):
         line = lines[below]
         if _closes(line, mark):
-            return Fence(at + 1, below + 1, found[3].strip(" \t"), tuple(content), True)
+            return Fence(at + 1, below + 1, found[3].strip(" \t"), tuple(content), True, indent)
         content.append(_dedent(line, indent))
-    return Fence(at + 1, len(lines), found[3].strip(" \t"), tuple(content), False)
+    return Fence(at + 1, len(lines), found[3].strip(" \t"), tuple(content), False, indent)
 
 
 def _closes(line: str, mark: str) -> bool:

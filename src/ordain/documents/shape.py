@@ -14,11 +14,13 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
 
+from ordain.core.bound import DEPTH_MAX, INTEGER_MAX
 from ordain.core.model import Action, Plan, Step
+from ordain.core.name import id_fault
 from ordain.core.problem import closest
+from ordain.core.scalar import number_fault
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
-from ordain.documents.slug import id_fault
-from ordain.documents.value import DEPTH_MAX, INTEGER_MAX, Locate, Path
+from ordain.documents.value import Locate, Path
 
 __all__ = ["RECORD_FIELDS", "STEP_RECORD_FIELDS", "path_text", "shape", "shown"]
 
@@ -166,7 +168,7 @@ class _Walk:
         return value if sound else _WRONG
 
     def _number(self, value: Any, path: Path, problems: ProblemList) -> Any:
-        if (type(value) is int and abs(value) > INTEGER_MAX) or (type(value) is float and not math.isfinite(value)):
+        if type(value) in (int, float) and number_fault(value) is not None:
             detail = f"The number of `{path_text(path)}` can not be kept exactly."
             return self._add("E_DOC_NUMBER", detail, path, problems, "Write it as text.")
         return value

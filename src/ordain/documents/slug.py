@@ -1,56 +1,18 @@
-"""Names of steps, tools and agents: which words are names, and what a step without an id is called.
-
-The rule keeps ids apart from step numbers and from `none`, so that one word in `needs` has one meaning.
-"""
+"""What steps without an id are called: the slugs of their titles, which are always ids."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 
+from ordain.core.bound import ID_LENGTH_MAX
 from ordain.core.value import StepId
 
-__all__ = ["ID_LENGTH_MAX", "id_fault", "name_fault", "scope_fault", "slug", "tool_name_fault"]
+__all__ = ["distinct_slugs", "slug"]
 
-ID_LENGTH_MAX = 64
-_SOUND_ID = re.compile(r"(?!-?[0-9]+\Z|none\Z)[A-Za-z0-9_-]{1,64}")
-_ID = re.compile(r"[A-Za-z0-9_-]+")
-_NUMBER = re.compile(r"-?[0-9]+")
-_NAME = re.compile(r"[A-Za-z0-9_.:-]+")
-_SCOPE = re.compile(r"[A-Za-z0-9_.:-]+(?::[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*)?")
 _OTHERS = re.compile(r"[^A-Za-z0-9]+")
-
-
-def id_fault(text: str) -> tuple[str, str] | None:
-    """Code and detail of what keeps a word from being a step id, or None."""
-    if _SOUND_ID.fullmatch(text):
-        return None
-    shown = ascii(text[:ID_LENGTH_MAX])
-    if not text.isascii():
-        return "E_NAME", f"The step id {shown} holds characters that are not ASCII."
-    if not _ID.fullmatch(text):
-        return "E_STEP_ID", f"The step id {shown} holds more than letters, digits, `_` and `-`."
-    if len(text) > ID_LENGTH_MAX:
-        return "E_STEP_ID", f"The step id {shown}... has {len(text)} characters; {ID_LENGTH_MAX} are allowed."
-    if _NUMBER.fullmatch(text):
-        return "E_STEP_ID", f"The step id {shown} is a number, which would be taken for a step's place in the list."
-    return "E_STEP_ID", "`none` means no dependency and can not be a step id."
-
-
-def name_fault(kind: str, text: str) -> tuple[str, str] | None:
-    """Code and detail of what keeps a word from being the name of a tool, an agent and so on, or None."""
-    if _NAME.fullmatch(text):
-        return None
-    return "E_NAME", f"The {kind} name {text[:ID_LENGTH_MAX]!a} holds more than ASCII letters, digits and `_ . : -`."
-
-
-def tool_name_fault(text: str) -> tuple[str, str] | None:
-    """Code and detail of what keeps a word from being a tool's name, or None."""
-    return name_fault("tool", text)
-
-
-def scope_fault(text: str) -> tuple[str, str] | None:
-    """The same for a word in `tools`: a tool, or `tool:operation`, where an operation may be several words."""
-    return None if _SCOPE.fullmatch(text) else tool_name_fault(text)
+_STEM_MAX = ID_LENGTH_MAX - len("-20000")
 
 
 def slug(title: str, number: int) -> StepId:
@@ -58,3 +20,26 @@ def slug(title: str, number: int) -> StepId:
     # Lower-casing after the cut to ASCII: some foreign letters become ASCII letters when lower-cased.
     word = _OTHERS.sub("-", title).lower().strip("-")[:ID_LENGTH_MAX].rstrip("-")
     return StepId(f"step-{number}") if not word or word.isdigit() or word == "none" else StepId(word)
+
+
+def distinct_slugs(titles: Sequence[str]) -> list[StepId]:
+    """The ids of steps that have nowhere to say one: slugs, and from the second of equal ones on `slug-2`, `slug-3` …
+
+    A number that would make the slug of another title is passed over.
+    """
+    slugs = [slug(title, number) for number, title in enumerate(titles, 1)]
+    taken = set(slugs)
+    if len(taken) == len(slugs):
+        return slugs
+    seen: set[StepId] = set()
+    numbers: Counter[str] = Counter()
+    for at, word in enumerate(slugs):
+        stem, name = word[:_STEM_MAX].rstrip("-"), word
+        if word in seen:
+            while name in taken:
+                numbers[stem] += 1
+                name = StepId(f"{stem}-{numbers[stem] + 1}")
+            taken.add(name)
+            slugs[at] = name
+        seen.add(word)
+    return slugs

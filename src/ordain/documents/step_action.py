@@ -6,20 +6,21 @@ reaches bash by mistake.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from ordain.core.action import CallTool, RunCommand, Task
+from ordain.core.bound import STRING_BYTES_MAX
 from ordain.core.model import Action
+from ordain.core.name import name_fault, scope_fault, tool_name_fault
 from ordain.core.refs import misplaced_reference
+from ordain.core.scalar import string_fault
 from ordain.documents.document import ProblemList
 from ordain.documents.draft import code_span
 from ordain.documents.fenced import fenced_value
 from ordain.documents.field_line import Field
 from ordain.documents.fields import list_value, one_line, only_fence, prose, text_line
 from ordain.documents.scan import Fence
-from ordain.documents.slug import name_fault, scope_fault, tool_name_fault
-from ordain.documents.text import STRING_BYTES_MAX, string_fault
 from ordain.documents.tree import TREE_DEPTH_MAX, action_of_tree
 
 __all__ = ["fenced_command", "line_command", "read_action", "sound_command", "sound_prose", "tools_value"]
@@ -36,9 +37,14 @@ _SHELL = ("", "shell", "sh", "bash", "text")
 
 
 def read_action(
-    fields: Mapping[str, Field], steps: Container[str], lines: Sequence[str], problems: ProblemList
+    step: str,
+    fields: Mapping[str, Field],
+    steps: Container[str],
+    lines: Sequence[str],
+    record: MutableMapping[str, Mapping[str, Any]],
+    problems: ProblemList,
 ) -> Action | None:
-    """The one action among a step's fields."""
+    """The one action among a step's fields; what a nested plan says beside itself is added to `record`."""
     given = [name for name in fields if _OWNERS.get(name) == name]
     if len(given) != 1:
         detail = f"The step has {' and '.join(f'`{name}`' for name in given) or 'nothing to do'}."
@@ -59,17 +65,21 @@ def read_action(
         case "task":
             return _task(fields, steps, lines, problems)
         case _:
-            return _action(fields["action"], problems)
+            return _action(step, fields["action"], record, problems)
 
 
-def _action(field: Field, problems: ProblemList) -> Action | None:
+def _action(
+    step: str, field: Field, record: MutableMapping[str, Mapping[str, Any]], problems: ProblemList
+) -> Action | None:
     fence = only_fence(field, problems)
     if fence is None:
         hint = "Use a ```yaml fence with `type: …` in it."
         problems.add("E_FIELD_VALUE", "`action` is not written in a fence.", hint, line=field.line)
         return None
     read = fenced_value("action", fence, problems, depth_max=TREE_DEPTH_MAX)
-    return None if read is None else action_of_tree(read.value, locate=read.locate, problems=problems)
+    if read is None:
+        return None
+    return action_of_tree(read.value, locate=read.locate, problems=problems, step=step, record=record)
 
 
 # --- Commands ----------------------------------------------------------------------------------------------------

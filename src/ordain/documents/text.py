@@ -6,19 +6,14 @@ shows as it is: no control characters but tab and newline, nothing that reorders
 
 from __future__ import annotations
 
-import re
-
+from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.problem import Problem
+from ordain.core.scalar import FORBIDDEN, character_fault
 from ordain.documents.document import ProblemList
 
-__all__ = ["DOCUMENT_BYTES_MAX", "STRING_BYTES_MAX", "decode", "string_fault"]
+__all__ = ["decode"]
 
-DOCUMENT_BYTES_MAX = 16 << 20
-STRING_BYTES_MAX = 1 << 20
 _SHOWN_MAX = 20
-
-_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 def decode(data: bytes) -> str | tuple[Problem, ...]:
@@ -49,37 +44,16 @@ def decode(data: bytes) -> str | tuple[Problem, ...]:
     return problems.in_order() if problems else text
 
 
-def string_fault(value: str) -> tuple[str, str] | None:
-    """Code and detail of what keeps a string out of a plan, also where an escape sequence put it there."""
-    found = _FORBIDDEN.search(value)
-    if found:
-        return _named(found.group())
-    if len(value) * 4 > STRING_BYTES_MAX and len(value.encode()) > STRING_BYTES_MAX:
-        return "E_DOC_TOO_LARGE", f"A text has {len(value.encode()):,} bytes; at most {STRING_BYTES_MAX:,} are read."
-    return None
-
-
 def _refuse_characters(text: str, problems: ProblemList) -> None:
     line, start = 1, 0
-    for found in _FORBIDDEN.finditer(text):
+    for found in FORBIDDEN.finditer(text):
         newlines = text.count("\n", start, found.start())
         line, start = line + newlines, found.start()
         column = found.start() - text.rfind("\n", 0, found.start())
-        code, detail = _named(found.group())
+        code, detail = character_fault(found.group())
         problems.add(code, detail, "Delete it, or write it as an escape in the program.", line=line, column=column)
         if len(problems) >= _SHOWN_MAX:
             return
-
-
-def _named(character: str) -> tuple[str, str]:
-    point = f"U+{ord(character):04X}"
-    if _BIDI.match(character):
-        return "E_DOC_BIDI", f"The character {point} changes the order in which text is shown."
-    if character == "\r":
-        return "E_DOC_CONTROL_CHARACTER", "A carriage return stands alone (U+000D without a newline)."
-    if "\ud800" <= character <= "\udfff":
-        return "E_DOC_CONTROL_CHARACTER", f"{point} is half of a surrogate pair and no character."
-    return "E_DOC_CONTROL_CHARACTER", f"The control character {point} is not allowed in a document."
 
 
 def _wide(data: bytes) -> bool:

@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
+from ordain.core.bound import DEPTH_MAX, ID_LENGTH_MAX, NESTED_PLANS_MAX, STEPS_MAX
 from ordain.core.canonical import plan_id
 from ordain.core.model import PLAN_VERSION, Action, Budget, Plan, Step
+from ordain.core.name import id_fault
 from ordain.core.problem import Place, closest
 from ordain.documents.document import (
     PROBLEMS_MAX,
@@ -22,15 +24,12 @@ from ordain.documents.document import (
     ProblemList,
     plan_unless_wrong,
 )
-from ordain.documents.draft import STEPS_MAX
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS, path_text, shape
-from ordain.documents.slug import ID_LENGTH_MAX, id_fault, slug
-from ordain.documents.value import DEPTH_MAX, Locate, Path, ReadValue
+from ordain.documents.slug import slug
+from ordain.documents.value import Locate, Path, ReadValue
 
-__all__ = ["NESTED_PLANS_MAX", "TREE_DEPTH_MAX", "action_of_tree", "read_tree"]
+__all__ = ["TREE_DEPTH_MAX", "action_of_tree", "read_tree"]
 
-NESTED_PLANS_MAX = 3
-"""How many plans may stand inside one another, the outermost not counted."""
 TREE_DEPTH_MAX = DEPTH_MAX + 4 * (NESTED_PLANS_MAX + 2) + 4
 """How deep a whole document may be: a free value in a step, in as many plans as are told from too many by name."""
 

@@ -6,18 +6,17 @@ for everyone who reads them, a whole number is an integer however it was spelt, 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from ordain.core.bound import INTEGER_MAX
 from ordain.core.problem import Problem
+from ordain.core.scalar import number_fault
 
 __all__ = [
-    "DEPTH_MAX",
-    "INTEGER_MAX",
     "Locate",
     "Mark",
     "Path",
@@ -33,14 +32,7 @@ Locate = Callable[[Path], tuple[int | None, int | None]]
 """Line and column of what a path leads to: of the key in a mapping, of the item in a list; of the nearest thing
 around it where the document has no such place."""
 
-DEPTH_MAX = 16
-"""How many lists and mappings may stand inside one another."""
-INTEGER_MAX = 2**53 - 1
-"""The largest integer that every JSON reader holds exactly."""
-
 _INTEGER = re.compile(r"-?[0-9]+")
-_EXPONENT_FORM_FROM = 1e21
-"""From here on the canonical form writes a float with an exponent, so that it reads back as a float."""
 
 
 def nowhere(path: Path) -> tuple[int | None, int | None]:
@@ -92,16 +84,12 @@ def exact_number(spelling: str) -> int | float | None:
             return None
         return int(spelling)
     value = float(spelling)
-    if not math.isfinite(value):
+    if number_fault(value) is not None:
         return None
     if value == 0:
         significant = re.split("[eE]", spelling)[0]
         return None if re.search("[1-9]", significant) else 0
-    if not value.is_integer():
-        return value
-    if abs(value) <= INTEGER_MAX:
-        return int(value)
-    return value if abs(value) >= _EXPONENT_FORM_FROM else None
+    return int(value) if value.is_integer() and abs(value) <= INTEGER_MAX else value
 
 
 def whole_numbers(value: Any) -> Any:

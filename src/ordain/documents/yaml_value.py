@@ -11,10 +11,11 @@ from typing import Any
 
 import yaml
 
+from ordain.core.bound import DEPTH_MAX
 from ordain.core.canonical import canonical_bytes
+from ordain.core.scalar import string_fault
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
-from ordain.documents.text import string_fault
-from ordain.documents.value import DEPTH_MAX, Mark, ReadValue, exact_number
+from ordain.documents.value import Mark, ReadValue, exact_number
 
 __all__ = ["read_yaml", "reads_as_text", "yaml_comments"]
 

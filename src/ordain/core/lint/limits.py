@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from ordain.core.action import AcquireLock, WaitFor
+from ordain.core.bound import (
+    ATTEMPTS_MAX,
+    COMMAND_BYTES_MAX,
+    CONCURRENCY_MAX,
+    DAY_MS,
+    FACTOR_MAX,
+    INTEGER_MAX,
+    REPETITIONS_MAX,
+)
 from ordain.core.condition import Contract, PaneIdle, PatternAbsent, StableTail
 from ordain.core.failure import FailurePolicy, Retry
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Action, Budget, Plan, Step
 from ordain.core.problem import Place, Problem
-from ordain.core.settings import DAY_MS
 
 __all__ = ["limits", "text_length"]
 
-ATTEMPTS_MAX = 101
-CONCURRENCY_MAX = 64
-REPETITIONS_MAX = 10_000
-COMMAND_BYTES_MAX = 120_000
-"""Linux takes a single argument of up to 128 KiB."""
 _SURELY_SHORT = COMMAND_BYTES_MAX // 4
 
 
@@ -105,16 +107,16 @@ def _retry_faults(policy: FailurePolicy | None) -> Iterator[str]:
     delays = (policy.initial_delay_ms, policy.increment_ms, policy.max_delay_ms or 0)
     if not all(0 <= delay <= DAY_MS for delay in delays):
         yield "delays between attempts must be between zero and a day"
-    if not (math.isfinite(policy.backoff_multiplier) and 1 <= policy.backoff_multiplier <= 1000):
-        yield "factor by which delays grow must be between 1 and 1000"
+    if not 1 <= policy.backoff_multiplier <= FACTOR_MAX:  # which NaN is not either
+        yield f"factor by which delays grow must be between 1 and {FACTOR_MAX}"
 
 
 def _budget_faults(budget: Budget | None) -> Iterator[str]:
     if budget is not None:
         for name in ("tokens", "cost_usd", "wall_clock_ms"):
             value = getattr(budget, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                yield f"budget of `{name}` must be more than zero"
+            if value is not None and not 0 < value <= INTEGER_MAX:
+                yield f"budget of `{name}` must be more than zero, and a number that every reader holds exactly"
 
 
 def text_length(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from ordain.core.refs import (
     is_reference,
     misplaced_reference,
 )
+from ordain.core.scalar import strings
 
 __all__ = ["comes_before", "expressions", "known", "may_be_missing", "misspelt", "places"]
 
@@ -79,9 +80,9 @@ def _fault(mention: Mention, survey: Survey) -> tuple[str, tuple[str, ...]] | No
 def misspelt(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """`${step.something}` of a known step can only have been meant as a reference."""
     for step, value in _payloads(survey):
-        for text in _strings(value):
-            steps = survey.scope_of(step).known
-            for found in _NEAR.finditer(text):
+        for text in strings(value):
+            steps = survey.scope_of(step).known if "${" in text else {}
+            for found in _NEAR.finditer(text) if steps else ():
                 if found[1] in steps and found[2] not in _PARTS and found[1] not in ("data", "params", "item"):
                     yield Problem(
                         code="E_REF",
@@ -95,19 +96,6 @@ def _payloads(survey: Survey) -> Iterator[tuple[Step, object]]:
     yield from ((step, call.args) for step, call in survey.calls)
     yield from ((step, command.env) for step, command in survey.commands if command.env)
     yield from ((step, payload(action)) for step, action in survey.others)
-
-
-def _strings(value: object) -> Iterator[str]:
-    """The strings of a value in which anything with `${` stands."""
-    todo = [value] if value else []
-    while todo:
-        match todo.pop():
-            case str() as text if "${" in text:
-                yield text
-            case dict() as mapping:
-                todo += mapping.values()
-            case list() | tuple() as items:
-                todo += items
 
 
 def comes_before(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -251,7 +239,10 @@ def expressions(survey: Survey, facts: Facts) -> Iterator[Problem]:
         faults = [*_name_faults(asked, survey)]
         compiled = facts.expression_faults.get((asked.expression, asked.names))
         if compiled is not None:
-            faults.append((compiled, ()))
+            unknown = (name for name in asked.named.others if name not in asked.names)
+            faults.append(
+                (compiled, next((hints for name in unknown if (hints := survey.near(name, asked.names))), ()))
+            )
         for fault, hints in faults:
             who = f"`{asked.step.id}`: {asked.what}" if asked.step is not None else f"The plan: {asked.what}"
             yield Problem(
@@ -264,7 +255,7 @@ def expressions(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 def _name_faults(asked: Asked, survey: Survey) -> Iterator[tuple[str, tuple[str, ...]]]:
     scope, used = asked.scope, asked.named
-    yield from ((fault, ()) for fault in used.faults)
+    yield from used.faults
     for name in used.steps:
         if asked.step is None:
             yield f"it asks about `{name}`, and no step has run yet", ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ordain.core.lint import agents, contract, later, limits, paths, reference, secret, structure, tools
+from ordain.core.lint import agents, content, contract, later, limits, paths, reference, secret, structure, tools
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
@@ -32,6 +32,10 @@ RULES: tuple[Rule, ...] = (
     structure.repeated,
     limits.limits,
     limits.text_length,
+    content.texts,
+    content.lengths,
+    content.numbers,
+    content.values,
     structure.tier,
     structure.workspace,
     reference.known,
@@ -43,7 +47,6 @@ RULES: tuple[Rule, ...] = (
     tools.known,
     tools.operations,
     tools.scope,
-    tools.values,
     tools.arguments,
     tools.sizes,
     tools.variables,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Survey
+from ordain.core.lint.survey import Survey, written
 from ordain.core.problem import Place, Problem
 
 __all__ = ["no_secrets"]
@@ -36,13 +36,13 @@ _ESCAPES = (b"\\n", b"\\t", b"\\r")
 
 def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """No text in the plan has the shape of a well-known secret; the problem shows only how it begins."""
-    if next(_found(_bytes(survey.plan)), None) is None:
+    if next(_found(survey.encoded or _shown(survey.plan)), None) is None:
         return
     for step in (*survey.plan.steps, *survey.plan.fallbacks):
-        for start, what in _found(_bytes(step)):
+        for start, what in _found(written(step) or _shown(step)):
             yield _problem(start, what, f"`{step.id}`", Place(step=step.id))
     around = msgspec.structs.replace(survey.plan, steps=(), fallbacks=())
-    for start, what in _found(_bytes(around)):
+    for start, what in _found(written(around) or _shown(around)):
         yield _problem(start, what, "The plan", None)
 
 
@@ -65,12 +65,10 @@ def _found(data: bytes) -> Iterator[tuple[str, str]]:
                 break
 
 
-def _bytes(value: Any) -> bytes:
-    """All the text of a value. What cannot be written as JSON has other problems, and is looked at as Python shows it;
-    what is nested too deep for that, not at all."""
+def _shown(value: Any) -> bytes:
+    """What cannot be written as JSON has other problems, and is looked at as Python shows it; what is nested too deep
+    for that, not at all."""
     try:
-        return msgspec.json.encode(value)
-    except (UnicodeEncodeError, TypeError, ValueError):
         return repr(value).encode("utf-8", "surrogatepass")
     except RecursionError:
         return b""

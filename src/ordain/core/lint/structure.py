@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ordain.core.action import AcquireLock, ReleaseLock
+from ordain.core.bound import NESTED_PLANS_MAX, STEPS_LARGE, STEPS_MAX
 from ordain.core.condition import LockAvailable, LockHeld
 from ordain.core.failure import Fallback
 from ordain.core.graph import cycles
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import NESTING_MAX, STEPS_MAX, Survey, last_policy
+from ordain.core.lint.survey import Survey, last_policy
 from ordain.core.model import PLAN_VERSION
+from ordain.core.name import id_fault, name_fault, scope_fault
 from ordain.core.problem import Place, Problem
 
 __all__ = [
@@ -31,10 +33,6 @@ __all__ = [
     "workspace",
 ]
 
-STEPS_LARGE = 200
-
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_NAME = re.compile(r"[!-~]{1,256}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TAKEN = frozenset(["index", "data", "params", "steps", "true", "false", "null", "in"])
 
@@ -73,7 +71,7 @@ def nesting(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step in survey.too_deep:
         yield Problem(
             code="E_PLAN_NESTING",
-            detail=f"The plan in `{step.id}` is nested more than {NESTING_MAX} deep.",
+            detail=f"The plan in `{step.id}` is nested more than {NESTED_PLANS_MAX} deep.",
             where=Place(step=step.id),
             hints=("Put its steps into the plan around it.",),
         )
@@ -86,50 +84,46 @@ def step_ids(survey: Survey, facts: Facts) -> Iterator[Problem]:
         for name, count in found.items():
             if count > 1:
                 yield Problem(code="E_STEP_ID", detail=f"{count} steps have the id `{name}`.", where=Place(step=name))
-            if not name.isascii():
-                yield Problem(code="E_NAME", detail=f"The id `{name}` is not plain ASCII.", where=Place(step=name))
-            elif not _ID.fullmatch(name) or name.isdigit() or name == "none":
-                yield Problem(
-                    code="E_STEP_ID",
-                    detail=f"`{name}` cannot be an id.",
-                    where=Place(step=name),
-                    hints=("Use letters, digits, `_` and `-`, at most 64, not a number and not `none`.",),
-                )
+            fault = id_fault(name)
+            if fault is not None:
+                hint = "Use letters, digits, `_` and `-`, at most 64, not a number and not `none`."
+                yield Problem(code=fault[0], detail=fault[1], where=Place(step=name), hints=(hint,))
 
 
 def names(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Names are ASCII, because letters of other scripts can look the same and be others."""
-    for what, name, step in _names(survey):
+    for kind, name, step in _names(survey):
         # A reference in place of a name has a problem of its own.
-        if not _NAME.fullmatch(name) and "${" not in name:
-            fault = "is not plain ASCII" if not name.isascii() else "is empty, too long or has a space in it"
+        fault = (scope_fault(name) if kind == "scope" else name_fault(kind, name)) if "${" not in name else None
+        if fault is not None:
             where = Place(step=step) if step is not None else None
-            yield Problem(code="E_NAME", detail=f"The {what} `{name}` {fault}.", where=where)
+            yield Problem(code=fault[0], detail=fault[1], where=where)
 
 
 def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
     for scope in survey.scopes:
-        yield from (("tool name", name, None) for name in scope.plan.tools or ())
-        yield from (("parameter name", name, None) for name in scope.plan.params)
+        yield from (("scope", name, None) for name in scope.plan.tools or ())
+        yield from (("parameter", name, None) for name in scope.plan.params if not name.isascii())
         if scope.plan.agent is not None:
-            yield "agent name", scope.plan.agent, None
+            yield "agent", scope.plan.agent, None
     for step, call in survey.calls:
-        yield "tool name", call.tool, step.id
+        yield "tool", call.tool, step.id
         if call.operation is not None:
             yield "operation", call.operation, step.id
     for _, step, task in survey.tasks:
-        yield from (("tool name", name, step.id) for name in task.tools or ())
+        yield from (("scope", name, step.id) for name in task.tools or ())
         if task.agent is not None:
-            yield "agent name", task.agent, step.id
+            yield "agent", task.agent, step.id
     for step, action in survey.others:
-        if isinstance(action, AcquireLock | ReleaseLock):
-            yield "lock name", action.lock_name, step.id
+        match action:
+            case AcquireLock(lock_name=name) | ReleaseLock(lock_name=name):
+                yield "lock", name, step.id
     for step in survey.steps:
         if step.pool is not None:
-            yield "pool name", step.pool, step.id
+            yield "pool", step.pool, step.id
         for condition in step.preconditions:
             if isinstance(condition, LockHeld | LockAvailable):
-                yield "lock name", condition.lock_name, step.id
+                yield "lock", condition.lock_name, step.id
 
 
 def needs_known(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ordain.core.action import CallTool, Custom, RunCommand, RunWorkflow, StoreData, Task
+from ordain.core.bound import NESTED_PLANS_MAX, STEPS_MAX
 from ordain.core.condition import Contract, CustomCondition, Precondition
 from ordain.core.expr import VARIABLES, Named, named
 from ordain.core.failure import FailurePolicy, Fallback, LastPolicy, Retry
@@ -29,10 +30,8 @@ from ordain.core.refs import (
     references,
 )
 
-__all__ = ["NESTING_MAX", "STEPS_MAX", "Asked", "Link", "Mention", "Scope", "Survey", "last_policy", "payload"]
+__all__ = ["Asked", "Link", "Mention", "Scope", "Survey", "last_policy", "payload", "written"]
 
-STEPS_MAX = 20_000
-NESTING_MAX = 3
 COMPARED_MAX = 50_000
 
 
@@ -140,7 +139,7 @@ class Survey:
             for step in (*plan.steps, *plan.fallbacks) if plan.fallbacks else plan.steps:
                 self._take(scope, step)
                 if type(step.action) is NestedPlan:
-                    if depth < NESTING_MAX:
+                    if depth < NESTED_PLANS_MAX:
                         todo.append((step.action.plan, depth + 1))
                     else:
                         self.too_deep.append(step)
@@ -219,6 +218,11 @@ class Survey:
                 return None
 
     @cached_property
+    def encoded(self) -> bytes | None:
+        """The whole plan as JSON; None where it cannot be written."""
+        return written(self.plan)
+
+    @cached_property
     def stores(self) -> dict[str, list[Step]]:
         """For each key of data, the steps that store it."""
         found: dict[str, list[Step]] = {}
@@ -251,6 +255,14 @@ class Survey:
     @cached_property
     def _scope_of(self) -> dict[int, Scope]:
         return {id(step): scope for scope in self.scopes for step in (*scope.plan.steps, *scope.plan.fallbacks)}
+
+
+def written(value: Any) -> bytes | None:
+    """A value as JSON, to be searched quickly; None where it holds what cannot be written."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError):
+        return None
 
 
 def payload(action: Action) -> Any:

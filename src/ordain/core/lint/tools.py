@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
+from ordain.core.bound import STRING_BYTES_MAX
 from ordain.core.environment import variable_fault
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey, payload
 from ordain.core.model import Step
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import is_reference
+from ordain.core.scalar import strings
 from ordain.core.tool import SHELL, argument_faults
 
-__all__ = ["arguments", "known", "operations", "scope", "sizes", "values", "variables"]
+__all__ = ["arguments", "known", "operations", "scope", "sizes", "variables"]
 
-DEPTH_MAX = 16
-WHOLE_MAX = 2**53 - 1
-ARGUMENT_BYTES_MAX = 1 << 20
+_PATH_BYTES_MAX = 4095
+_PATH_PART_BYTES_MAX = 255
+"""What Linux takes."""
 
 
 def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -94,66 +95,39 @@ def arguments(survey: Survey, facts: Facts) -> Iterator[Problem]:
             yield Problem(code="E_TOOL_ARGS", detail=sentence, where=Place(step=step.id), hints=hints)
 
 
-def values(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """Arguments are JSON that every reader understands alike; otherwise the digest would not be portable."""
+def sizes(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """No argument is longer than a document's text may be, and no path than a file system takes."""
     for step, value in _payloads(survey):
-        fault = _value_fault(value)
-        if fault is not None:
-            code, what = fault
-            yield Problem(code=code, detail=f"`{step.id}`: an argument {what}.", where=Place(step=step.id))
+        if any(len(text) * 4 > STRING_BYTES_MAX and _bytes(text) > STRING_BYTES_MAX for text in strings(value)):
+            yield _oversized(step, "an argument is longer than 1 MiB")
+    for step, call in survey.calls:
+        tool = facts.tools.get(call.tool)
+        for parameter in tool.parameters if tool is not None else ():
+            path = call.args.get(parameter.name) if parameter.path else None
+            if isinstance(path, str) and len(path) * 4 > _PATH_PART_BYTES_MAX and _unbearable(path):
+                yield _oversized(step, f"the path `{path[:32]}…` is longer than a file system takes")
 
 
 def _payloads(survey: Survey) -> Iterator[tuple[Step, Any]]:
     yield from ((step, call.args) for step, call in survey.calls)
-    yield from ((step, {"": payload(action)}) for step, action in survey.others)
+    yield from ((step, payload(action)) for step, action in survey.others)
 
 
-def _value_fault(value: Any, depth: int = 0) -> tuple[str, str] | None:
-    if depth > DEPTH_MAX:
-        return "E_DOC_DEPTH", f"is nested more than {DEPTH_MAX} deep"
-    match value:
-        case str():
-            return None if value.isascii() or _whole(value) else ("E_DOC_CONTROL_CHARACTER", "holds half a character")
-        case None | bool():
-            return None
-        case int() | float():
-            portable = math.isfinite(value) and (abs(value) <= WHOLE_MAX or value % 1 != 0)
-            return None if portable else ("E_DOC_NUMBER", "holds a number that not every reader understands alike")
-        case Mapping():
-            inner = [key if isinstance(key, str) else () for key in value] + list(value.values())
-        case list() | tuple() if depth:
-            inner = list(value)
-        case _:
-            return "E_TOOL_ARGS", f"is a {type(value).__name__}, which JSON does not have"
-    return next((fault for one in inner if (fault := _value_fault(one, depth + 1))), None)
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _whole(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _unbearable(path: str) -> bool:
+    return _bytes(path) > _PATH_BYTES_MAX or any(_bytes(part) > _PATH_PART_BYTES_MAX for part in path.split("/"))
 
 
-def sizes(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """No single text in an argument is longer than a document's text may be."""
-    for step, value in _payloads(survey):
-        todo = [value]
-        while todo:
-            match todo.pop():
-                case str() as text if len(text) * 4 > ARGUMENT_BYTES_MAX:
-                    if len(text.encode("utf-8", "surrogatepass")) > ARGUMENT_BYTES_MAX:
-                        yield Problem(
-                            code="E_TOOL_ARGS",
-                            detail=f"`{step.id}`: an argument is longer than 1 MiB.",
-                            where=Place(step=step.id),
-                            hints=("Put it into a file of the workspace.",),
-                        )
-                case dict() as mapping:
-                    todo += mapping.values()
-                case list() | tuple() as items:
-                    todo += items
+def _oversized(step: Step, what: str) -> Problem:
+    return Problem(
+        code="E_TOOL_ARGS",
+        detail=f"`{step.id}`: {what}.",
+        where=Place(step=step.id),
+        hints=("Put long texts into files of the workspace.",),
+    )
 
 
 def variables(survey: Survey, facts: Facts) -> Iterator[Problem]:

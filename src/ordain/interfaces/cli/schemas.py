@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from ordain.core.bound import STEPS_MAX
 from ordain.core.model import PLAN_VERSION, Plan
-from ordain.documents.draft import STEPS_MAX
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 
 __all__ = ["plan_schema"]

@@ -1,0 +1,53 @@
+"""How much a document or a plan may hold. One number for each thing, for those who read plans and for lint."""
+
+from __future__ import annotations
+
+__all__ = [
+    "ATTEMPTS_MAX",
+    "COMMAND_BYTES_MAX",
+    "CONCURRENCY_MAX",
+    "DAY_MS",
+    "DEPTH_MAX",
+    "DOCUMENT_BYTES_MAX",
+    "EXIT_CODE_MAX",
+    "FACTOR_MAX",
+    "ID_LENGTH_MAX",
+    "INTEGER_MAX",
+    "NAME_LENGTH_MAX",
+    "NESTED_PLANS_MAX",
+    "REPETITIONS_MAX",
+    "STEPS_LARGE",
+    "STEPS_MAX",
+    "STRING_BYTES_MAX",
+    "TIER_MAX",
+]
+
+DOCUMENT_BYTES_MAX = 16 << 20
+STRING_BYTES_MAX = 1 << 20
+"""One text, wherever it stands in a plan."""
+INTEGER_MAX = 2**53 - 1
+"""The largest integer that every JSON reader holds exactly."""
+DEPTH_MAX = 16
+"""How many lists and mappings may stand inside one another."""
+
+STEPS_MAX = 20_000
+STEPS_LARGE = 200
+"""More steps than this nobody reviews with care."""
+NESTED_PLANS_MAX = 3
+"""How many plans may stand inside one another, the outermost not counted."""
+ID_LENGTH_MAX = 64
+NAME_LENGTH_MAX = 256
+
+DAY_MS = 86_400_000
+"""The longest timeout and the longest delay."""
+ATTEMPTS_MAX = 101
+"""All attempts of a step: the first and a hundred further ones."""
+FACTOR_MAX = 100
+"""By which a delay may grow from one attempt to the next."""
+CONCURRENCY_MAX = 64
+REPETITIONS_MAX = 10_000
+"""Items of one `for_each`."""
+COMMAND_BYTES_MAX = 120_000
+"""Linux takes a single argument of up to 128 KiB."""
+EXIT_CODE_MAX = 255
+TIER_MAX = 2

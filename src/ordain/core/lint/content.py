@@ -1,0 +1,177 @@
+"""Rules about what stands in a plan, wherever it stands: its texts, numbers and free values are such that every reader
+and every terminal takes them alike.
+
+A reader of documents refuses the same earlier; these rules are for plans made by code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ordain.core.action import Ask, RunCommand
+from ordain.core.bound import DEPTH_MAX, STRING_BYTES_MAX
+from ordain.core.condition import Contract
+from ordain.core.lint.facts import Facts
+from ordain.core.lint.survey import Survey, payload, written
+from ordain.core.model import NestedPlan, Step
+from ordain.core.problem import Place, Problem
+from ordain.core.scalar import number_fault, string_fault
+
+__all__ = ["lengths", "numbers", "texts", "values"]
+
+_ESCAPED = (b"\\u00", b"\\b", b"\\f", b"\\r", b"\x7f")
+_WIDE = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
+_BORDER = re.compile(rb'[^\\]"')
+_WINDOW = STRING_BYTES_MAX // 2
+
+
+# --- Texts ---------------------------------------------------------------------------------------------------------
+
+
+def texts(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """No text holds what a terminal would obey, what reorders what a person reads, or half a character."""
+    for step, value in _in_doubt(survey):
+        told = set()
+        for text in _strings(value):
+            fault = string_fault(text)
+            if fault is not None and fault[0] != "E_DOC_TOO_LARGE" and fault[0] not in told:
+                told.add(fault[0])
+                yield _problem(*fault, step)
+
+
+def lengths(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """No text is longer than a document's may be; arguments have a rule of their own."""
+    for step, value in _in_doubt(survey):
+        for text in _strings(value, _arguments(step)):
+            fault = string_fault(text)
+            if fault is not None and fault[0] == "E_DOC_TOO_LARGE":
+                yield _problem(*fault, step)
+                break
+
+
+def _arguments(step: Step | None) -> Any:
+    return payload(step.action) if step is not None and not isinstance(step.action, RunCommand) else None
+
+
+def _in_doubt(survey: Survey) -> Iterator[tuple[Step | None, Any]]:
+    """The steps, and the plans without their steps, in which something may be wrong with a text; in most plans none."""
+    if not _doubtful(survey.encoded):
+        return
+    for scope in survey.scopes:
+        around = msgspec.structs.replace(scope.plan, steps=(), fallbacks=())
+        if _doubtful(written(around)):
+            yield None, around
+    for step in survey.steps:
+        if _doubtful(written(step)):
+            yield step, step
+
+
+def _doubtful(data: bytes | None) -> bool:
+    """Whether a value's JSON may hold a forbidden character or a text that is too long; None is JSON that nobody could
+    write. It may always say yes."""
+    if data is None or any(mark in data for mark in _ESCAPED):
+        return True
+    if not data.isascii() and _WIDE.search(data):
+        return True
+    # A text that is too long covers one of these windows, and no text begins or ends in it.
+    return any(not _BORDER.search(data, at, at + _WINDOW) for at in range(0, len(data) - _WINDOW + 1, _WINDOW))
+
+
+def _strings(value: Any, skipped: Any = None) -> Iterator[str]:
+    """Every text in a value but those of nested plans, which are looked at on their own."""
+    for one in _scalars(value, skipped):
+        if isinstance(one, str):
+            yield one
+
+
+def _scalars(value: Any, skipped: Any = None) -> Iterator[Any]:
+    todo, seen = [value], set()
+    while todo:
+        one = todo.pop()
+        match one:
+            case str() | int() | float() | None:
+                yield one
+            case _ if one is skipped or id(one) in seen or isinstance(one, NestedPlan):
+                continue
+            case msgspec.Struct():
+                seen.add(id(one))
+                todo += [getattr(one, field) for field in one.__struct_fields__]
+            case Mapping():
+                seen.add(id(one))
+                todo += [*one.keys(), *one.values()]
+            case list() | tuple():
+                seen.add(id(one))
+                todo += one
+
+
+# --- Numbers and free values ---------------------------------------------------------------------------------------
+
+
+def numbers(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Every number is one that every reader holds exactly."""
+    for step, value, skipped in _numbered(survey):
+        for one in _scalars(value, skipped):
+            fault = number_fault(one) if isinstance(one, int | float) else None
+            if fault is not None:
+                yield _problem(*fault, step)
+                break
+
+
+def _numbered(survey: Survey) -> Iterator[tuple[Step | None, Any, Any]]:
+    """Where numbers stand that no other rule bounds, and the free values in them, which `values` looks at."""
+    for scope in survey.scopes:
+        if scope.plan.preconditions:
+            yield None, scope.plan.preconditions, None
+    for step in survey.steps:
+        if step.preconditions:
+            yield step, step.preconditions, None
+        if step.verification is not None and not isinstance(step.verification.strategy, Contract):
+            yield step, step.verification, None
+    for step, action in survey.others:
+        yield step, action, action.schema if isinstance(action, Ask) else payload(action)
+
+
+def values(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Arguments are JSON that every reader understands alike; otherwise the digest would not be portable."""
+    for step, value in _free_values(survey):
+        fault = _value_fault(value)
+        if fault is not None:
+            yield _problem(*fault, step)
+
+
+def _free_values(survey: Survey) -> Iterator[tuple[Step | None, Any]]:
+    for scope in survey.scopes:
+        for parameter in scope.plan.params.values():
+            yield None, {"default": parameter.default}
+    for step, call in survey.calls:
+        if not all(type(value) is str and type(name) is str for name, value in call.args.items()):
+            yield step, call.args
+    for step, action in survey.others:
+        yield step, action.schema if isinstance(action, Ask) else {"": payload(action)}
+
+
+def _value_fault(value: Any, depth: int = 0) -> tuple[str, str] | None:
+    if depth > DEPTH_MAX:
+        return "E_DOC_DEPTH", f"More than {DEPTH_MAX} lists and mappings stand inside one another."
+    match value:
+        case str() | bool() | None:
+            return None
+        case int() | float():
+            return number_fault(value)
+        case Mapping():
+            inner = [key if isinstance(key, str) else () for key in value] + list(value.values())
+        case list() | tuple() if depth:
+            inner = list(value)
+        case _:
+            return "E_TOOL_ARGS", f"An argument is a {type(value).__name__}, which JSON does not have."
+    return next((fault for one in inner if (fault := _value_fault(one, depth + 1))), None)
+
+
+def _problem(code: str, detail: str, step: Step | None) -> Problem:
+    if step is None:
+        return Problem(code=code, detail=detail)
+    return Problem(code=code, detail=f"`{step.id}`: {detail[:1].lower()}{detail[1:]}", where=Place(step=step.id))
