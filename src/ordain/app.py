@@ -111,7 +111,7 @@ class App:
         identity = plan_id(plan) if plan is not None else None
         return LintReport(
             file=file,
-            dialect="markdown",
+            dialect=document.notation,
             plan_id=identity,
             plan_hash=plan_hash(identity) if identity is not None else None,
             title=plan.title if plan is not None else None,
@@ -519,15 +519,17 @@ class App:
 
     def _lint(self, data: bytes, file: str | None) -> tuple[Document, tuple[Problem, ...]]:
         document = read(data, file)
-        if document.plan is None:
+        plan = document.plan or document.partial
+        if plan is None:
             return document, document.problems
         # The ledger is looked at only for a plan that names its workspace, or agents or tools that only a trusted
         # configuration can have: linting must not need a state directory.
-        plan, tools = document.plan, self._toolbox.definitions()
+        tools = self._toolbox.definitions()
         workspace_id = self._records.workspace_id() if plan.workspace_id is not None else None
         settings = self.settings()[0] if _names_others(plan, tools) else Settings()
         facts = self._workspace.facts(plan, tools, settings, workspace_id)
-        return document, (*document.problems, *_placed(lint(plan, facts), document, file))
+        found = lint(plan, facts, partial=document.plan is None)
+        return document, (*document.problems, *_placed(found, document, file))
 
     def _rule(self, plan: Plan, settings: Settings) -> Ruling:
         return rule(plan, self._toolbox.definitions(), settings)
@@ -596,9 +598,13 @@ def _names_others(plan: Plan, tools: Mapping[str, ToolDefinition]) -> bool:
 
 
 def _placed(problems: Sequence[Problem], document: Document, file: str | None) -> Iterator[Problem]:
-    """The same problems with the line in the document where their step begins."""
+    """The same problems with the line in the document where their step begins; what its reader told already is left
+    out."""
+    told = {(problem.code, problem.where.step if problem.where else None) for problem in document.problems}
     for problem in problems:
         step = problem.where.step if problem.where is not None else None
+        if (problem.code, step) in told:
+            continue
         place = document.places.get(step or "", Place())
         yield msgspec.structs.replace(problem, where=msgspec.structs.replace(place, file=file, step=step))
 

@@ -99,7 +99,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shell(Protocol):
-    """Runs commands, each in its own session, and leaves no process behind."""
+    """Runs commands, each in its own session, and ends what it started with it, as far as it can be found."""
 
     async def run(self, command: Command) -> Finished:
         """Run to the end or to the timeout. When cancelled, kills everything it started first."""

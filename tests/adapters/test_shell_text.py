@@ -17,6 +17,7 @@ from ordain.core.lint.script import (
     Opaque,
     Pipeline,
     Simple,
+    constant_status,
     programs,
     unwrapped,
 )
@@ -168,6 +169,36 @@ def test_every_program_is_found(text, found):
     assert sorted(programs(script(text))) == sorted(found)
 
 
+CONSTANT = [
+    "true", ":", "false", "exit 0", "exit 3", "exit", "echo ok", "echo", "printf x", "printf '%s' x", "X=1", "export X=1",
+    "test 1 = 1", "test 1 = 2", "test 1 != 2", "test x", "test", "test ''", "[ -n x ]", "[ -z x ]", "[ -z '' ]",
+    "[ 1 -eq 1 ]", "[ 1 -gt 2 ]", "[ 2 -ge 2 ]", "[ 1 -lt a ]", "[[ a == a ]]", "[[ a < b ]]", "[[ -n x && 1 == 1 ]]",
+    "test ! 1 = 2", "test ! x", "! test 1 = 2", "test 1 = 2 -o a = a", "test 1 = 1 -a a = b", "(true)", "{ true; }",
+    "(false)", "true; # ok", "false || true # ok", "true && true", "true && false", "false || false", "true | true",
+    "true | false", "(exit 3)", "if false; then echo a; fi", "if true; then echo a; else echo b; fi", "f() { false; }",
+    "for i in a b; do echo $i; done", "while false; do :; done", "set -e", "echo $(false)", "timeout 5 true", "sleep 0 &",
+    "command false", "env A=b true", "true\n\n# c\n", "unset X",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CONSTANT)
+def test_a_constant_status_is_the_one_that_bash_gives(text):
+    done = subprocess.run(["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", text], capture_output=True)
+    assert constant_status(script(text)) == done.returncode
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "test -f x", "test -n \"$X\"", "test -n *", "[ -v X ]", "[ x -nt y ]", "test -t 1", "X=$(a)", "a", "a; echo ok",
+        "a | true", "printf %d x", "exit $?", "a; exit", "bash -c true", "f() { a; }; f", "for i in a; do test -s $i; done",
+        "if a; then b; fi", "test 1 = 1 && a", "case x in x) a;; esac", "(a)", "! a", "test a = \"$(b)\"", "a & wait",
+    ],
+)  # fmt: skip
+def test_what_depends_on_the_world_is_not_constant(text):
+    assert constant_status(script(text)) is None
+
+
 def test_wrapped_commands_are_unwrapped():
     assert unwrapped(("timeout", "5", "uv", "run", "--with", "x", "true")) == ("true",)
     assert unwrapped(("env",)) == ("env",)
@@ -193,8 +224,16 @@ A, B, C = (Simple((name,)) for name in "abc")
         ("if a; then b; fi", (Condition(((B,), ())),)),
         ("if a; then b; else c; fi", (Condition(((B,), (C,))),)),
         ("if a; then b; elif b; then c; fi", (Condition(((B,), (C,), ())),)),
-        ("for i in a; do b; done", (Opaque(),)),
-        ("x=1", (Opaque(),)),
+        ("for i in a; do b; done", (Condition(((B,), ())),)),
+        ("while a; do b; c; done", (Condition(((B, C), ())),)),
+        ("x=1", (Simple((":",)),)),
+        ("x=1; y=2 z=3", (Simple((":",)), Simple((":",)))),
+        ("x=$(a)", (Opaque(),)),
+        ("export x=$(a)", (Simple(("export",)),)),
+        ("f() { a; }", (Simple((":",)),)),
+        ("case x in a) b;; esac", (Opaque(),)),
+        ("[ -n 'a b' ]", (Simple(("[", "-n", "a b", "]")),)),
+        ('[ "$x" = "a" ]', (Simple(("[", None, "=", None, "]")),)),
         ("# nothing", ()),
     ],
 )

@@ -535,6 +535,25 @@ CONTRACTS = [
             "pytest &",
             "if pytest; then echo good; fi",
             "true | true",
+            "echo ok",
+            "printf x",
+            "test 1 = 1",
+            "[ -n x ]",
+            '[ -n "x" ]',
+            "[[ 1 == 1 ]]",
+            "pytest || true # ok",
+            "pytest || (true)",
+            "true; # ok",
+            "(true)",
+            "(pytest; true)",
+            "if pytest; then :; fi",
+            "if pytest; then true; else echo bad; fi",
+            "X=1",
+            "export X=$(pytest)",
+            "echo $(pytest)",
+            "check() { pytest; }",
+            "for i in a b; do echo $i; done",
+            "set +o pipefail",
         )
     ),
     *(
@@ -543,7 +562,13 @@ CONTRACTS = [
     ),
     *(
         (plan(step("a", contract=text)), "W_CONTRACT_PIPE")
-        for text in ("set +o pipefail; a | b", "set +e\na\nb", "set +eo pipefail; a", "(set +o errexit; a; b)")
+        for text in (
+            "set +o pipefail; a | b",
+            "set +e\na\nb",
+            "set +eo pipefail; a",
+            "(set +o errexit; a; b)",
+            "shopt -uo pipefail; a | b",
+        )
     ),
     *(
         (plan(step("a", contract=text)), "W_CONTRACT_EXISTENCE")

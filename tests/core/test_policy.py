@@ -54,5 +54,5 @@ def test_effects_are_computed_from_registry_and_bytes():
         ("read", "a", False, False),
         ("write", "b", False, False),
         ("command", "make", False, True),
-        ("write", "z", True, False),
+        ("call", "wipe", True, False),
     ]

@@ -19,8 +19,10 @@ from ordain.core.refs import (
     misplaced_reference,
     parse,
     references,
+    spelt,
     without_references,
 )
+from tests.plans import NAMES
 
 
 @pytest.mark.parametrize(
@@ -139,3 +141,45 @@ def test_what_is_written_is_read(path, default):
     assert list(references(text)) == [text]
     wanted = Reference(source=StepOutput(step="s", path=tuple(path)), default=Default(value=default))
     assert parse(text) == wanted
+
+
+@given(st.text(max_size=80) | st.text(alphabet='${}a.output exit_code item[0]"?x\\-\n', max_size=60), NAMES)
+def test_any_text_is_parsed_or_not_and_never_fails(text, item):
+    parse(text, item)
+    literal(text)
+    misplaced_reference(text, {"a"})
+    is_reference(text, item)
+
+
+PATHS = st.lists(st.integers(0, 999_999_999) | st.text(max_size=8), max_size=4).map(tuple)
+SOURCES = st.one_of(
+    st.builds(StepOutput, step=NAMES, path=PATHS),
+    st.builds(StepExitCode, step=NAMES),
+    st.builds(StoredData, key=st.text(max_size=8), path=PATHS),
+    st.builds(ParamValue, name=st.text(max_size=8)),
+    st.builds(Item, name=st.just("page"), path=PATHS),
+    st.builds(Index),
+)
+DEFAULTS = st.builds(Default, value=st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just([]))
+
+
+@given(st.builds(Reference, source=SOURCES, default=st.none() | DEFAULTS))
+def test_spelling_and_parsing_are_inverse(reference):
+    text = spelt(reference)
+    assert parse(text, "page") == reference
+    assert list(references(f"see {text}, and", "page")) == [text]
+    assert spelt(parse(text, "page")) == text
+
+
+@given(st.text(alphabet='${}a.output exit_code item[0]"?x\\- ', max_size=60))
+def test_what_is_found_means_the_same_however_it_is_spelt(text):
+    for found in references(text):
+        reference = parse(found)
+        if isinstance(reference, Reference):
+            assert parse(spelt(reference)) == reference
+
+
+def test_a_value_that_holds_itself_has_an_end():
+    value = ["${a.output}"]
+    value.append(value)
+    assert list(references({"a": value})) == ["${a.output}"]

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from ordain.core.action import CallTool, RunCommand
-from ordain.core.condition import Contract, Verification
-from ordain.core.failure import Abort, Continue, Escalate, Retry
-from ordain.core.model import Plan, Step
+from typing import Any
+
+import pytest
+
+from ordain.core.action import Ask, CallTool, ReleaseLock, RunCommand, Task
+from ordain.core.condition import (
+    Contract,
+    CustomCondition,
+    LockAvailable,
+    LockHeld,
+    NoCheck,
+    PaneIdle,
+    Verification,
+)
+from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
+from ordain.core.model import Budget, ForEach, Parameter, Plan, Step
 from ordain.core.problem import Place
 from ordain.core.value import StepId
 from ordain.documents.document import Document
@@ -25,6 +37,11 @@ def first(body: str) -> Step:
 
 def lines(document: Document) -> list[tuple[str, int | None, str | None]]:
     return [(p.code, p.where.line if p.where else None, p.where.step if p.where else None) for p in document.problems]
+
+
+def places(text: str) -> list[tuple[str, int | None, int | None]]:
+    found = [(problem.code, problem.where) for problem in read(text.encode()).problems]
+    return [(code, where.line, where.column) for code, where in found if where is not None]
 
 
 def check(command: str, exit_code: int = 0) -> Verification:
@@ -207,6 +224,249 @@ def test_a_list_before_steps_is_a_note() -> None:
     assert document.notes == (("", "We saw:\n\n1. smoke\n2. fire"),)
 
 
+def test_commands_before_steps_are_no_note() -> None:
+    document = read(b"# T\n\nFirst:\n\n1. `make`\n2. `make test`\n\n## Steps\n\n### 1. A\n\n**run:** a\n")
+    assert lines(document) == [("E_DOC_SYNTAX", 5, None)]
+    assert document.problems[0].hints[0] == "Write them below the heading `## Steps`."
+
+
+def test_items_of_prose_are_tasks() -> None:
+    text = """\
+---
+agent: clerk
+---
+# Remind the client
+
+## Steps
+
+1. Fetch invoice 2024-0847 from Odoo (odoo-toolbox: read)
+2. [x] Send payment reminder to client (go-easy: gmail  send)
+3. Update the status (see above)
+4. `make`
+"""
+    plan = plan_of(text)
+    assert plan.agent == "clerk"
+    assert [(step.id, step.description, step.action) for step in plan.steps] == [
+        (
+            "fetch-invoice-2024-0847-from-odoo",
+            "Fetch invoice 2024-0847 from Odoo",
+            Task(task="Fetch invoice 2024-0847 from Odoo", tools=("odoo-toolbox:read",)),
+        ),
+        (
+            "send-payment-reminder-to-client",
+            "Send payment reminder to client",
+            Task(task="Send payment reminder to client", tools=("go-easy:gmail send",)),
+        ),
+        ("update-the-status-see-above", "Update the status (see above)", Task(task="Update the status (see above)")),
+        ("make", "make", RunCommand(command="make")),
+    ]
+
+
+def test_items_with_equal_slugs() -> None:
+    def ids(*items: str) -> list[str]:
+        text = "".join(f"{number}. {item}\n" for number, item in enumerate(items, 1))
+        return [step.id for step in plan_of(f"# T\n\n{text}").steps]
+
+    assert ids("`make test`", "`make -- test`", "Make test!") == ["make-test", "make-test-2", "make-test-3"]
+    assert ids("`make`", "`make 2`", "`make`", "`make`") == ["make", "make-2", "make-3", "make-4"]
+    assert ids("`make`", "`make`", "`make 2`") == ["make", "make-3", "make-2"]
+    assert ids("`step 2`", "`...`", "`...`") == ["step-2", "step-2-2", "step-3"]
+    long = f"`{'x' * 70}`"
+    assert ids(long, long) == ["x" * 64, "x" * 58 + "-2"]
+    needs = [step.needs for step in plan_of("# T\n\n1. `a`\n2. `a`\n3. `a`\n").steps]
+    assert needs == [(), ("a",), ("a-2",)]
+
+
+def test_every_field_of_a_plan() -> None:
+    plan = plan_of(EVERY_PLAN_FIELD)
+    assert plan == Plan(
+        plan_version=1,
+        title="T",
+        task="Do it well.\n\nAnd soon.",
+        context="Why.",
+        budget=Budget(tokens=200_000, cost_usd=1.5, wall_clock_ms=1_200_000),
+        on_failure=Fallback(steps=(StepId("undo"), StepId("again"))),
+        preconditions=(LockAvailable(lock_name="deploy"), CustomCondition(name="quiet", expression="params.n == 1")),
+        agent="coder",
+        model="small-2",
+        timeout_ms=60_000,
+        concurrency=2,
+        tier=1,
+        params={"n": Parameter(type="integer", default=1)},
+        tools=("shell",),
+        protect=("tests/**",),
+        workspace_id="ws",
+        steps=(Step(id=StepId("a"), description="A", action=RunCommand(command="a"), needs=()),),
+        fallbacks=(
+            Step(id=StepId("undo"), description="Put it back", action=RunCommand(command="b"), needs=()),
+            Step(id=StepId("again"), description="Again", action=RunCommand(command="c"), needs=(StepId("undo"),)),
+        ),
+    )
+    assert read(EVERY_PLAN_FIELD.encode()).record == {"": {"priority": "high"}, "a": {"tags": ["x"]}}
+
+
+EVERY_PLAN_FIELD = """\
+---
+type: plan
+workspace_id: ws
+tools: [shell]
+protect: ["tests/**"]
+record:
+  a: {tags: [x]}
+---
+# T
+
+**Task:**
+Do it well.
+
+And soon.
+
+**Context:** Why.
+**Budget:** max 200k tokens, $1.50, 20 minutes wall clock
+**Priority:** high
+**On failure:** fallback(undo, again)
+**Preconditions:**
+```yaml
+- {type: lock_available, lock_name: deploy}
+- {type: custom, name: quiet, expression: "params.n == 1"}
+```
+**Agent:** coder
+**Model:** small-2
+**Timeout:** 1m
+**Concurrency:** 2
+**Tier:** 1
+**Params:**
+```json
+{"n": {"type": "integer", "default": 1}}
+```
+
+## Steps
+
+### 1. A
+
+**run:** a
+
+## Fallbacks
+
+### undo. Put it back
+
+**run:** b
+
+### again. Again
+
+**needs:** undo
+**run:** c
+"""
+
+
+FIELDS = [
+    ("**run:** a\n**env:**\n- A=b c\n- B=", {"action": RunCommand(command="a", env={"A": "b c", "B": ""})}),
+    ("**run:** a\n**env:** A=b, c", {"action": RunCommand(command="a", env={"A": "b, c"})}),
+    (
+        "**run:** a\n**env:**\n```yaml\nA: ${one.output}\n```",
+        {"action": RunCommand(command="a", env={"A": "${one.output}"})},
+    ),
+    ("**tool:** t\n**operation:** read all", {"action": CallTool(tool="t", operation="read all")}),
+    ("**task:** think", {"action": Task(task="think")}),
+    ("**task:**\n\none\n\n#### two\n- x  \n\n", {"action": Task(task="one\n\n#### two\n- x")}),
+    ("**task:**\n```text\n## Steps\n**run:** a\n```", {"action": Task(task="## Steps\n**run:** a")}),
+    (
+        "**target:** coder\n**subscriptions:** file:a, step:one\n**task:** t\n**instructions:** i\n**tools:** a, b:c d\n"
+        "**criteria:**\n- one,\n  two\n- three",
+        {
+            "action": Task(
+                task="t",
+                agent="coder",
+                instructions="i",
+                criteria=("one,\ntwo", "three"),
+                reads=("file:a", "step:one"),
+                tools=("a", "b:c d"),
+            )
+        },
+    ),
+    ("**task:** t\n**tools:** none", {"action": Task(task="t", tools=())}),
+    (
+        "**action:**\n```yaml\n{type: ask, question: Why?, choices: [a]}\n```",
+        {"action": Ask(question="Why?", choices=("a",))},
+    ),
+    ('**action:**\n```json\n{"type": "release_lock", "lock_name": "x"}\n```', {"action": ReleaseLock(lock_name="x")}),
+    ('**run:** a\n**when:** steps["b"].exit_code == 0', {"when": 'steps["b"].exit_code == 0'}),
+    (
+        "**run:** a\n**for_each:** {in: '${b.output}', max: 5, as: x}",
+        {"for_each": ForEach(source="${b.output}", max=5, name="x")},
+    ),
+    ("**run:** a\n**for_each:**\n```yaml\nin: a\nmax: 5\nas: item\n```", {"for_each": ForEach(source="a", max=5)}),
+    (
+        "**run:** a\n**preconditions:**\n```yaml\n- {type: lock_held, lock_name: x}\n```",
+        {"preconditions": (LockHeld(lock_name="x"),)},
+    ),
+    (
+        '**run:** a\n**contract:** b\nstdout =~ "^ok"\nexit_code == 2',
+        {"verification": Verification(strategy=Contract(command="b", exit_code=2, stdout="^ok"))},
+    ),
+    (
+        "**run:** a\n**verify:**\n```yaml\n{type: pane_idle, idle_threshold_ms: 5}\n```",
+        {"verification": Verification(strategy=PaneIdle(idle_threshold_ms=5))},
+    ),
+    (
+        "**run:** a\n**verify:**\n```yaml\nstrategy: {type: none}\ntimeout_ms: 5\n```",
+        {"verification": Verification(strategy=NoCheck(), timeout_ms=5)},
+    ),
+    ("**run:** a\n**proof:** red-then-green", {"proof": "red-then-green"}),
+    ("**run:** a\n**protect:** tests/**, b", {"protect": ("tests/**", "b")}),
+    ("**run:** a\n**writes:**\n- a, b", {"writes": ("a, b",)}),
+    ("**run:** a\n**on_fail:** fallback(undo)", {"on_failure": Fallback(steps=(StepId("undo"),))}),
+    ("**run:** a\n**on_fail:**\n```yaml\n{strategy: skip, warn: true}\n```", {"on_failure": Skip(warn=True)}),
+    ("**run:** a\n**approval:** ask", {"approval": "ask"}),
+    ("**run:** a\n**budget:** $1", {"budget": Budget(cost_usd=1)}),
+    ("**run:** a\n**budget:**\n```yaml\ntokens: 7\n```", {"budget": Budget(tokens=7)}),
+    ("**run:** a\n**model:** m", {"model": "m"}),
+    ("**run:** a\n**network:** true\n**worktree:** false", {"network": True, "worktree": False}),
+    ("**run:** a\n**pool:** gpu", {"pool": "gpu"}),
+    ("**title:**\n```text\n A <!-- b\n```\n**id:** x\n**run:** a", {"description": " A <!-- b", "id": "x"}),
+]
+
+
+@pytest.mark.parametrize(("body", "values"), FIELDS)
+def test_every_field_of_a_step(body: str, values: dict[str, Any]) -> None:
+    plain: dict[str, Any] = {"id": "one", "description": "One", "action": RunCommand(command="a"), "needs": ()}
+    assert first(body) == Step(**{**plain, **values})
+
+
+def test_what_a_nested_plan_says_beside_itself_is_kept() -> None:
+    text = """\
+---
+record:
+  one/b: {status: done}
+---
+# T
+
+## Steps
+
+### 1. One
+
+**action:**
+```yaml
+type: nested_plan
+plan:
+  title: Inner
+  owner: kim
+  steps:
+    - {action: {type: run, command: a}, tags: [x]}
+    - {action: {type: run, command: b}, tags: [y]}
+```
+"""
+    document = read(text.encode())
+    assert document.problems == ()
+    assert document.record == {
+        "one/": {"owner": "kim"},
+        "one/a": {"tags": ["x"]},
+        "one/b": {"status": "done", "tags": ["y"]},
+    }
+    again = text.replace("status: done", "tags: done")
+    assert places(again) == [("E_DOC_DUPLICATE", 3, 11)]
+
+
 def test_titles_and_marks() -> None:
     for written, title in [
         ("✅ Done", "Done"),
@@ -263,7 +523,7 @@ tols: [a]
 # T
 
 **Timeout:** soon
-**Task:** x
+**Budget:** much
 
 ## Steps
 
@@ -292,7 +552,7 @@ y:
     assert lines(document) == [
         ("E_PLAN_UNKNOWN_FIELD", 2, None),
         ("E_FIELD_VALUE", 6, None),
-        ("E_NOT_YET", 7, None),
+        ("E_FIELD_VALUE", 7, None),
         ("E_STEP_LIMIT", 14, "a"),
         ("E_STEP_UNKNOWN_NEED", 15, "a"),
         ("E_YAML_AMBIGUOUS", 22, "b"),
@@ -311,9 +571,48 @@ def test_a_wrong_heading_says_what_to_write() -> None:
     assert "`### 2. " in document.problems[0].hints[0]
 
 
-def test_a_reference_is_found_on_its_line() -> None:
-    text = "# T\n\n## Steps\n\n### 1. A\n**tool:** t\n**args:**\n```yaml\na: b\nc: x ${a.output.list[0]} y\n```\n"
-    assert lines(read(text.encode())) == [("E_NOT_YET", 10, "a")]
+def test_references_are_kept_as_they_are_written() -> None:
+    texts = ["${one.output}", "x ${nobody.exit_code} y", "${one.output", "${data.key}", "${item}", "${index}"]
+    fence = "\n".join(f'- "{text}"' for text in texts)
+    assert first(f"**tool:** t\n**args:**\n```yaml\na:\n{fence}\nb: {{c: '${{params.x}}'}}\n```").action == CallTool(
+        tool="t", args={"a": texts, "b": {"c": "${params.x}"}}
+    )
+
+
+COLUMNS = [
+    ("# T\n\n**Timeout:**   soon\n\n1. `a`\n", ("E_FIELD_VALUE", 3, 16)),
+    ("# T\n\n  **timeout:** soon\n\n1. `a`\n", ("E_FIELD_VALUE", 3, 16)),
+    ("# T\n\n**Timeout:** 1s\n**Timeout:** 1s\n\n1. `a`\n", ("E_DOC_DUPLICATE", 4, 1)),
+    ("# T\n\n1. `a`\n\n  stray\n", ("E_DOC_SYNTAX", 5, 3)),
+    ("# T\n\n2. `a`\n", ("E_MD_HEADING", 3, 1)),
+    ("# T\n", ("E_PLAN_NO_STEPS", 1, 1)),
+    ("T\n", ("E_DOC_SYNTAX", 1, 1)),
+    ("---\ntier: 1\ntools: [a, b c]\n---\n# T\n\n1. `a`\n", ("E_NAME", 3, 1)),
+    ("---\nrecord: {a: {tags: [], title: x}}\n---\n# T\n\n1. `a`\n", ("E_PLAN_UNKNOWN_FIELD", 2, 24)),
+    ("---\nrecord: {b: {tags: []}}\n---\n# T\n\n1. `a`\n", ("E_PLAN_UNKNOWN_FIELD", 2, 10)),
+]
+STEP_COLUMNS = [
+    ("**needs:** 9\n**run:** a", ("E_STEP_UNKNOWN_NEED", 7, 12)),
+    ("**run:** a\n**needs:**\n- 1\n-   b c", ("E_STEP_ID", 10, 5)),
+    ("**run:** a\n**on_fail:** give up", ("E_FIELD_VALUE", 8, 14)),
+    ("**run:** a\n**for_each:** {in: a, max: 007}", ("E_YAML_AMBIGUOUS", 8, 15)),
+    ("**run:** a\n**for_each:** {in: a, most: 7}", ("E_PLAN_UNKNOWN_FIELD", 8, 15)),
+    ("**tool:** t\n**args:**\n```yaml\na: b\nc:  no\n```", ("E_YAML_AMBIGUOUS", 11, 5)),
+    ("**tool:** t\n**args:**\n  ```yaml\n  a: b\n  c:  no\n  ```", ("E_YAML_AMBIGUOUS", 11, 7)),
+    ('**tool:** t\n**args:**\n```json\n{"a": 1,\n "b": 01}\n```', ("E_DOC_SYNTAX", 11, 7)),
+    ("**action:**\n```yaml\ntype: ask\n  \nquestion: 7\n```", ("E_PLAN_TYPE", 11, 1)),
+    ("**action:**\n  ```yaml\n  {type: ask, question: 7}\n  ```", ("E_PLAN_TYPE", 9, 15)),
+    ("**run:** a\n**verify:**\n```yaml\nstrategy: {type: none, x: 1}\n```", ("E_PLAN_UNKNOWN_FIELD", 10, 24)),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [*COLUMNS, *((f"# T\n\n## Steps\n\n### 1. A\n\n{body}\n", place) for body, place in STEP_COLUMNS)],
+)
+def test_problems_have_line_and_column(text: str, place: tuple[str, int, int]) -> None:
+    assert place in places(text)
+    assert all(line and column for _, line, column in places(text))
 
 
 def test_problems_are_capped() -> None:

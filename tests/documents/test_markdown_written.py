@@ -3,23 +3,28 @@ way through every other notation."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import permutations
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
+import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ordain.core.action import Ask, CallTool, Custom, RunCommand, RunWorkflow, SendText, StoreData, Task, WaitFor
 from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.model import Plan
+from ordain.core.condition import Contract, CustomCondition, External, NoCheck, Verification
+from ordain.core.failure import Abort, AskApproval, Retry
+from ordain.core.model import Action, ForEach, NestedPlan, Parameter, Plan, Step
 from ordain.core.problem import Severity
+from ordain.core.value import StepId
 from ordain.documents.document import Document
 from ordain.documents.markdown_writer import write_markdown
 from ordain.documents.reading import read
 from ordain.documents.tree_writer import write_json, write_yaml
 from tests.plans import LINES, TEXTS, VALUES, plans
 
-GOLDEN = Path(__file__).parent.parent / "golden"
 WRITERS = {"markdown": write_markdown, "yaml": write_yaml, "json": write_json}
 SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -48,7 +53,9 @@ def test_markdown_reads_back(plan: Plan) -> None:
     assert write_markdown(document) == text
 
 
-commands = st.lists(LINES.filter(str.strip) | st.sampled_from(["make", "make test", "make -- test", "make 2"]), max_size=6)
+commands = st.lists(
+    LINES.filter(str.strip) | st.sampled_from(["make", "make test", "make -- test", "make 2"]), max_size=6
+)
 
 
 @given(commands.filter(bool))
@@ -89,3 +96,196 @@ def test_notes_and_record_are_kept_and_never_hashed(
             assert (again.notes, again.record) == (document.notes, document.record)
             same_plan(again, plan)
         assert write_markdown(again) == text
+
+
+# --- Awkward texts in every field --------------------------------------------------------------------------------
+
+
+def step(**fields: Any) -> Step:
+    values = {"id": StepId("one"), "description": "One", "action": RunCommand(command="true"), "needs": ()}
+    return Step(**{**values, **fields})
+
+
+def plan(*steps: Step, **fields: Any) -> Plan:
+    return Plan(**{"plan_version": 1, "title": "T", "steps": steps or (step(),), **fields})
+
+
+def doing(action: Action) -> Plan:
+    return plan(step(action=action))
+
+
+def undone(text: str) -> Plan:
+    """A plan with this text in fallback steps."""
+    fallback = step(id=StepId("undo"), description=text, action=Task(task=text), when=text)
+    return plan(step(), fallbacks=(fallback,))
+
+
+ONE_LINE: dict[str, Callable[[str], Plan]] = {
+    "title": lambda text: plan(title=text),
+    "description": lambda text: plan(step(description=text)),
+    "description of a list item": lambda text: plan(step(description=text, action=RunCommand(command=text))),
+    "description of a fallback step": undone,
+}
+"""Fields of one line."""
+FIELDS: dict[str, Callable[[str], Plan]] = {
+    "plan task": lambda text: plan(task=text),
+    "context": lambda text: plan(context=text),
+    "context of a list": lambda text: plan(step(id=StepId("true"), description="true"), context=text),
+    "plan model": lambda text: plan(model=text),
+    "workspace_id": lambda text: plan(workspace_id=text),
+    "plan protect": lambda text: plan(protect=("a", text)),
+    "plan abort": lambda text: plan(on_failure=Abort(message=text)),
+    "params": lambda text: plan(params={text: Parameter(type="string", description=text, default=text)}),
+    "plan preconditions": lambda text: plan(preconditions=(CustomCondition(name=text, expression=text),)),
+    "when": lambda text: plan(step(when=text)),
+    "for_each": lambda text: plan(step(for_each=ForEach(source=text, max=3, name=text))),
+    "preconditions": lambda text: plan(step(preconditions=(CustomCondition(name=text, expression=text),))),
+    "command": lambda text: doing(RunCommand(command=f"true\n{text}")),
+    "command of one line": lambda text: doing(RunCommand(command=text if text.strip() else "true")),
+    "env": lambda text: doing(RunCommand(command="true", env={"A": text, text: "b"})),
+    "operation": lambda text: doing(CallTool(tool="t", operation=text)),
+    "args": lambda text: doing(CallTool(tool="t", args={text: [text, {"a": text}], "b": text})),
+    "task": lambda text: doing(Task(task=text if text.strip() else "x")),
+    "task of several lines": lambda text: doing(Task(task=f"Do this.\n{text}\n\nThen that.")),
+    "instructions": lambda text: doing(Task(task="x", instructions=text)),
+    "criteria": lambda text: doing(Task(task="x", criteria=(text, "x"))),
+    "reads": lambda text: doing(Task(task="x", reads=("a", text))),
+    "text": lambda text: doing(SendText(text=text, pane=text, keys=(text,))),
+    "key": lambda text: doing(WaitFor(condition=External(key=text), timeout_ms=1)),
+    "value": lambda text: doing(StoreData(key=text, value=text)),
+    "workflow": lambda text: doing(RunWorkflow(workflow_id=text, params={text: text})),
+    "question": lambda text: doing(Ask(question=text, choices=(text,), schema={text: text})),
+    "payload": lambda text: doing(Custom(action_type="a", payload=[text, {text: text}])),
+    "nested plan": lambda text: doing(NestedPlan(plan=plan(step(action=Task(task=text)), context=text))),
+    "contract": lambda text: plan(step(verification=Verification(strategy=Contract(command=text or "x")))),
+    "stdout": lambda text: plan(step(verification=Verification(strategy=Contract(command="x", stdout=text)))),
+    "verification": lambda text: plan(step(verification=Verification(strategy=NoCheck(), description=text))),
+    "protect": lambda text: plan(step(protect=(text, "a"))),
+    "writes": lambda text: plan(step(writes=("a", text))),
+    "ask": lambda text: plan(step(on_failure=AskApproval(summary=text))),
+    "abort": lambda text: plan(step(on_failure=Retry(max_attempts=2, then=Abort(message=text)))),
+    "model": lambda text: plan(step(model=text)),
+    "pool": lambda text: plan(step(pool=text)),
+}
+"""Fields of any text."""
+AWKWARD = [
+    *("\n", "\na", "a\n", "a\n\n\nb", " ", "\t", " a ", "a  \n  b", "---", "a\n---", "---\na: b\n---", "===", "a\n==="),
+    *("## Steps", "a\n\n## Steps\n\n### 1. A\n\n**run:** rm", "# T", "### 2. B", "#### C", "a\n#", "a ##", "\\# a"),
+    *(
+        "status: approved",
+        "**status: approved**",
+        "**status:** approved",
+        "a\n**run:** rm",
+        "**run:** rm",
+        "**Run:** rm",
+    ),
+    *("**contrat:** x", "a\n**contract**: x", "**Context:** x\n**Tier:** 2", "**on_fail:** skip", "**title:** x"),
+    *(
+        "```",
+        "```yaml\na: b\n```",
+        "a\n```\nb\n```",
+        "~~~\na",
+        "````text\n```\n````",
+        "a ``` b",
+        "`a`",
+        "``a`b``",
+        "a\n````",
+    ),
+    *(
+        "✅",
+        "✅ done",
+        "[x] done",
+        "[ ] open",
+        "\\✅ done",
+        "\\[x] done",
+        "\\\\[x]",
+        "a ✅",
+        "\\",
+        "a\\",
+        "\\n",
+        "\\*a\\*",
+    ),
+    *("1. `a`", "2. b", "- a", "- a\n- b", "* a", "> a", "a: b", "a:", "<!-- a -->", "<!--", "a\n-->", "<script>"),
+    *("none", "true", "no", "007", "1.10", "~", "null", "a #b", "#b", "'", '"', "a: 'b", "${HOME}", "$${one.output}"),
+    *(
+        "exit_code == 1",
+        'stdout =~ "a"',
+        "a, b",
+        ", then skip",
+        "retry(2)",
+        "\ufeffa",
+        "\u2028",
+        "a\u00a0",
+        "😀",
+        "...",
+    ),
+]
+
+
+@pytest.mark.parametrize("field", [*ONE_LINE, *FIELDS])
+def test_awkward_texts_survive_every_notation(field: str) -> None:
+    for text in AWKWARD:
+        if field in ONE_LINE:
+            line = text.replace("\n", " ")
+            source = ONE_LINE[field](line if line.strip() else "x")
+        else:
+            source = FIELDS[field](text)
+        document = Document(plan=source)
+        for notation in ("markdown", "yaml", "json", "markdown"):
+            written = WRITERS[notation](document)
+            document = read_text(written, notation)
+            assert (document.plan, document.problems, document.notes, document.record) == (source, (), (), {}), text
+            assert WRITERS[notation](document) == written
+
+
+def test_every_free_text_of_the_model_is_in_the_table() -> None:
+    """A mark put into every field of the table is found in every field of the model that holds free text."""
+    mark = "MARK"
+    found = {kind for made in (*ONE_LINE.values(), *FIELDS.values()) for kind in _marked(made(mark), mark)}
+    missing = {
+        f"{kind.__name__}.{field.name}"
+        for kind in _structs(Plan)
+        for field in msgspec.structs.fields(kind)
+        if f"{kind.__name__}.{field.name}" not in found and _holds_text(field.type)
+    }
+    assert missing == NAMES_AND_IDS
+
+
+NAMES_AND_IDS = {
+    *("Plan.tools", "Plan.agent", "Step.id", "Step.needs", "CallTool.tool", "Task.agent", "Task.tools"),
+    *("Custom.action_type", "AcquireLock.lock_name", "ReleaseLock.lock_name", "LockHeld.lock_name"),
+    *("LockAvailable.lock_name", "StepCompleted.step_id", "Fallback.steps", "ApprovalScope.action_kind"),
+    *("ApprovalScope.workspace_id", "Pattern.rule_id", "PatternMatched.rule_id", "PatternNotMatched.rule_id"),
+    *("PatternMatch.rule_id", "PatternAbsent.rule_id", "PaneState.expected_agent", "PaneState.expected_domain"),
+}
+"""Fields that hold names; those that Markdown has no field for stand in fences, as every value can."""
+
+
+def _marked(value: Any, mark: str, at: str = "") -> set[str]:
+    if isinstance(value, msgspec.Struct):
+        fields = type(value).__struct_fields__
+        return {at for name in fields for at in _marked(getattr(value, name), mark, f"{type(value).__name__}.{name}")}
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        return {inner for item in value for inner in _marked(item, mark, at)}
+    return {at} if isinstance(value, str) and mark in value else set()
+
+
+def _structs(kind: Any, seen: set[Any] | None = None) -> set[Any]:
+    """Every struct that a type leads to."""
+    seen = set() if seen is None else seen
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in seen:
+        seen.add(kind)
+        for field in msgspec.structs.fields(kind):
+            _structs(field.type, seen)
+    for inner in get_args(kind):
+        _structs(inner, seen)
+    return seen
+
+
+def _holds_text(kind: Any) -> bool:
+    kind = getattr(kind, "__supertype__", kind)
+    if get_origin(kind) is Literal:
+        return False
+    return kind in (str, Any) or any(_holds_text(inner) for inner in get_args(kind))

@@ -1,4 +1,4 @@
-"""Golden digests of every action, condition and policy in both tree notations, and the schema of such trees."""
+"""Golden digests of every action, condition and policy in all notations, and the schema of trees."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.condition import Precondition, Strategy, WaitCondition
 from ordain.core.failure import FailurePolicy
 from ordain.core.model import Action, Plan
+from ordain.documents.markdown_writer import write_markdown
 from ordain.documents.reading import read
 from ordain.documents.tree_writer import plan_tree, write_json, write_yaml
 from ordain.documents.yaml_value import read_yaml
@@ -25,7 +26,7 @@ SCHEMA = plan_schema()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
-@pytest.mark.parametrize("notation", ["json", "yaml"])
+@pytest.mark.parametrize("notation", ["json", "yaml", "markdown"])
 @pytest.mark.parametrize("name", sorted(GOLDEN))
 def test_golden_digests_never_change(name: str, notation: str) -> None:
     """They may change only with the plan version."""
@@ -36,10 +37,11 @@ def test_golden_digests_never_change(name: str, notation: str) -> None:
     assert document.plan is not None
     assert canonical_bytes(document.plan).decode() == golden["canonical"]
     assert plan_id(document.plan) == golden["plan_id"]
-    for write in (write_json, write_yaml):
+    for write in (write_json, write_yaml, write_markdown):
         again = read(write(document).encode())
         assert again.plan is not None
         assert plan_id(again.plan) == golden["plan_id"]
+    assert write_markdown(document).split("\n") == golden["markdown"]
 
 
 def test_every_variant_is_golden() -> None:

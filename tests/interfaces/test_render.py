@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import unicodedata
@@ -11,25 +12,28 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ordain.adapters.file_tools import DEFINITIONS
+from ordain.core.action import RunCommand, Task
 from ordain.core.approval import Base
-from ordain.core.canonical import plan_hash, plan_id
+from ordain.core.canonical import plan_from_bytes, plan_hash, plan_id
+from ordain.core.condition import LockHeld, PatternMatch, Verification
 from ordain.core.decision import Choice, Question
 from ordain.core.event import StepState
-from ordain.core.failure import Escalate, Retry
-from ordain.core.model import Plan
+from ordain.core.failure import Escalate, Fallback, Retry
+from ordain.core.model import Budget, ForEach, NestedPlan, Parameter, Plan
 from ordain.core.policy import planned_effects, rule
 from ordain.core.problem import Place, Problem
 from ordain.core.report import LintReport, PlanLine, Review, RunReport, StepReport
 from ordain.core.settings import Settings, limits
 from ordain.core.value import Instant, RunId, StepId
+from ordain.interfaces.preview import review_lines
 from ordain.interfaces.render import (
     Style,
     instant,
     lint_lines,
     problem_lines,
-    review_lines,
     run_lines,
     status_lines,
     visible,
@@ -62,6 +66,29 @@ PLAN: Plan = plan(
     timeout_ms=5_400_000,
     tier=0,
     workspace_id="WS-H7TBAAAAAAAAAAAA",
+)
+
+EVERYTHING = plan(
+    replace(
+        step("build", needs=()),
+        action=RunCommand(command="make", env={"TARGET": "${params.target}", "PRICE": "$${5}"}),
+        when='params.target != ""',
+        writes=("build/**",),
+    ),
+    replace(step("think"), action=Task(task="Find out why.\nWrite it down.", agent="coder", reads=("file:a.txt",))),
+    replace(
+        step("each", tool="odoo", args={"id": "${item}", "note": "$${item}"}),
+        for_each=ForEach(source="${think.output}", max=50),
+        preconditions=(LockHeld(lock_name="main"),),
+        verification=Verification(strategy=PatternMatch(rule_id="says-ok"), description="It says ok"),
+        on_failure=Fallback(steps=("undo",)),
+        budget=Budget(tokens=200_000, cost_usd=1.5),
+    ),
+    replace(step("inner"), action=NestedPlan(plan=plan(step("one", run="a"), step("two", run="b"), title="Inside"))),
+    fallbacks=(step("undo", needs=(), run="git checkout ."),),
+    params={"target": Parameter(type="string", required=True)},
+    protect=("tests/**",),
+    task="Everything",
 )
 
 DRIFT = Problem(
@@ -212,6 +239,7 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
     "preview-draft": lambda: review_lines(review(lineage=None, status="draft", notices=()), PLAIN),
     "preview-reads-only": lambda: review_lines(review(READS_ONLY, document=None, notices=()), PLAIN),
     "preview-with-run": lambda: review_lines(review(run=WAITS, status="executing", notices=()), PLAIN),
+    "preview-everything": lambda: review_lines(review(EVERYTHING, notices=()), PLAIN),
     "preview-colour": lambda: review_lines(review(), COLOUR),
     "run-completed": lambda: run_lines(COMPLETED, PLAIN),
     "run-failed": lambda: run_lines(FAILED, PLAIN),
@@ -224,6 +252,34 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
     "status": lambda: status_lines(LINES, "/home/kim/shop", PLAIN),
     "status-empty": lambda: status_lines((), "/home/kim/shop", PLAIN),
 }
+
+
+NOTATIONS = json.loads((GOLDEN.parent / "notations.json").read_text())
+
+
+def texts(value: object) -> Iterable[str]:
+    """Every text and number somewhere in a value."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in ("plan_version", "strategy", "needs") and not key.endswith("_ms"):
+                yield from texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts(inner)
+    elif isinstance(value, str):
+        yield from (visible(line).strip() for line in value.split("\n"))
+    elif value is not None and not isinstance(value, bool):
+        yield f"{value:g}" if isinstance(value, float) else str(value)
+
+
+@pytest.mark.parametrize("name", sorted(NOTATIONS))
+def test_an_approver_sees_every_value_of_a_plan(name: str) -> None:
+    """Whatever the digest covers is shown, also what this version does not carry out yet."""
+    canonical = NOTATIONS[name]["canonical"]
+    shown = "\n".join(review_lines(review(plan_from_bytes(canonical.encode())), PLAIN, detail="verbose"))
+    quoted = [(text, json.dumps(text, ensure_ascii=False)[1:-1]) for text in texts(json.loads(canonical))]
+    missing = [text for text, again in quoted if text not in shown and again not in shown]
+    assert missing == []
 
 
 @pytest.mark.parametrize("name", SHOWN)

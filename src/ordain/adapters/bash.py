@@ -1,4 +1,5 @@
-"""Commands in the real world: each runs under bash in a session of its own, and leaves no process behind.
+"""Commands in the real world: each runs under bash in a session of its own and is ended with what it
+started, as far as that can be found (SECURITY.md).
 
 Every process carries a mark in its environment, so that whatever an executor left running when it died can be found
 and killed before anything else is done. The output pipe is read as it comes: its digest and length cover all of it,

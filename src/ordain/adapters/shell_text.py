@@ -8,6 +8,7 @@ loading the parser costs as much as starting a program.
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 from typing import TYPE_CHECKING
@@ -174,8 +175,21 @@ def _statement(node: Node, depth: int) -> Statement:
             return Group(_statements(node, depth))
         case "if_statement":
             return _condition(node, depth)
+        case "variable_assignment" | "variable_assignments" if not _substitutes(node):
+            return Simple((":",))  # an assignment alone always succeeds
+        case "declaration_command" | "unset_command":
+            return Simple((node.children[0].type,))
+        case "function_definition":
+            return Simple((":",))  # it succeeds whatever the function does
+        case "for_statement" | "while_statement" | "c_style_for_statement":
+            body = node.child_by_field_name("body")
+            return Condition((_statements(body, depth), ())) if body is not None else Opaque()
         case _:
             return Opaque()
+
+
+def _substitutes(node: Node) -> bool:
+    return any(one.type in ("command_substitution", "process_substitution") for one in _walk(node))
 
 
 def _pipeline(nodes: list[Node], depth: int) -> Statement:
@@ -222,9 +236,19 @@ def _branch(node: Node, depth: int) -> tuple[Statement, ...]:
 def _words(node: Node) -> tuple[str | None, ...]:
     """The words of a command, its assignments left out; one that is only known when it runs is None."""
     if node.type == "test_command":
-        return tuple(word if not set(word) & set("$`'\"\\") else None for word in _text(node).split())
+        return _test_words(_text(node))
     skipped = ("variable_assignment", "file_redirect", "heredoc_redirect", "herestring_redirect")
     return tuple(_word(child) for child in node.children if child.is_named and child.type not in skipped)
+
+
+def _test_words(text: str) -> tuple[str | None, ...]:
+    """The words between `[` and `]`, which tree-sitter takes apart as an expression and not as words."""
+    if not set(text) & set("$`\\"):
+        try:
+            return tuple(shlex.split(text))
+        except ValueError:
+            pass
+    return tuple(word if not set(word) & set("$`'\"\\") else None for word in text.split())
 
 
 def _word(node: Node) -> str | None:

@@ -35,9 +35,9 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     step: StepId
     kind: str
-    """`command`, `contract`, `write`, `read`, or `action` for what is neither a command nor a tool."""
+    """`command`, `contract`, `write`, `read`, `call` of a tool that is not about a path, or `action` for the rest."""
     target: str
-    """The command, or the path."""
+    """The command, the path, or the name of what is called."""
     tool: str
     effect: EffectClass
     destructive: bool
@@ -66,8 +66,8 @@ def planned_effects(plan: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[Pl
             found.append(
                 PlannedEffect(
                     step=step.id,
-                    kind=_kind(step.action, effect),
-                    target=_target(step.action),
+                    kind=_kind(step.action, tool),
+                    target=_target(step.action, tool),
                     tool=tool_name(step.action),
                     effect=effect,
                     destructive=tool.destructive if tool is not None else True,
@@ -80,17 +80,25 @@ def planned_effects(plan: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[Pl
     return tuple(found)
 
 
-def _kind(action: Action, effect: EffectClass) -> str:
+def _kind(action: Action, tool: ToolDefinition | None) -> str:
     if not isinstance(action, CallTool):
         return "action"
-    return "read" if effect is EffectClass.READS else "write"
+    if tool is None or not _about_a_path(tool):
+        return "call"
+    return "read" if tool.effect is EffectClass.READS else "write"
 
 
-def _target(action: Action) -> str:
+def _about_a_path(tool: ToolDefinition) -> bool:
+    return any(parameter.path for parameter in tool.parameters)
+
+
+def _target(action: Action, tool: ToolDefinition | None) -> str:
     """What an action is done to, as far as one word can say it."""
     match action:
-        case CallTool(args=args):
+        case CallTool(args=args) if tool is not None and _about_a_path(tool):
             return str(args.get("path", "."))
+        case CallTool(tool=name, operation=operation):
+            return name if operation is None else f"{name}: {operation}"
         case Task(agent=agent):
             return agent or ""
         case SendText(pane=pane, pane_id=pane_id):

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Container, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, assert_never
 
 from ordain.core.scalar import strings
 from ordain.core.value import Value
@@ -33,6 +33,7 @@ __all__ = [
     "misplaced_reference",
     "parse",
     "references",
+    "spelt",
     "without_references",
 ]
 
@@ -106,6 +107,7 @@ _REST = re.compile(
     r'(?:\?\?[ \t]*(?P<default>"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null|\[\]|\{\})'
     r"[ \t]*)?\}"
 )
+_PLAIN_KEY = re.compile(_NAME)
 _STEP = re.compile(r"[^\s{}.$\[\]]+\.(?:output|exit_code)\b")
 _IN_TEXT = re.compile(
     r"(?<!\$)\$\{[ \t]*(?:(?:data|params)[.\[]|(?P<step>[A-Za-z0-9_-]+)\.(?:output|exit_code)\b)[^}\n]{0,64}\}?"
@@ -202,6 +204,36 @@ def _scalar(text: str) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError
     return value
+
+
+def spelt(reference: Reference) -> str:
+    """How a reference is written; `parse` reads it back."""
+    match reference.source:
+        case StepOutput(step=step, path=path):
+            source = f"{step}.output{_spelt_path(path)}"
+        case StepExitCode(step=step):
+            source = f"{step}.exit_code"
+        case StoredData(key=key, path=path):
+            source = f"data{_spelt_path((key, *path))}"
+        case ParamValue(name=name):
+            source = f"params{_spelt_path((name,))}"
+        case Item(name=name, path=path):
+            source = f"{name}{_spelt_path(path)}"
+        case Index():
+            source = "index"
+        case _ as never:
+            assert_never(never)
+    default = f" ?? {json.dumps(reference.default.value, ensure_ascii=False)}" if reference.default is not None else ""
+    return f"${{{source}{default}}}"
+
+
+def _spelt_path(path: tuple[str | int, ...]) -> str:
+    return "".join(
+        f".{part}"
+        if isinstance(part, str) and _PLAIN_KEY.fullmatch(part)
+        else f"[{json.dumps(part, ensure_ascii=False)}]"
+        for part in path
+    )
 
 
 def is_reference(value: Any, item: str = "item") -> bool:

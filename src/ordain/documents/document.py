@@ -24,7 +24,8 @@ PROBLEMS_MAX = 200
 class Document(msgspec.Struct, frozen=True, kw_only=True):
     """One document as read.
 
-    `plan` is there unless a problem is an error. `places` says where each step starts, by step id, and where the
+    `plan` is there unless a problem is an error; then `partial` is what could be read of it, with which nothing may be
+    done but to look for further problems. `places` says where each step starts, by step id, and where the
     plan's title is, under the empty key. `notes` are the parts beside the plan: heading and text of every other
     section, and under the empty heading the free paragraphs around the title. `record` holds what the document says
     about the plan and its steps without being part of them, never hashed and never believed: owner, status, foreign
@@ -33,6 +34,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     plan: Plan | None = None
+    partial: Plan | None = None
     problems: tuple[Problem, ...] = ()
     places: Mapping[str, Place] = {}
     notes: tuple[tuple[str, str], ...] = ()

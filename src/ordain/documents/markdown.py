@@ -123,8 +123,10 @@ class _Reader:
         }
         if self.outline.title:
             places[""] = Place(line=self.outline.title.line, column=1)
+        whole = plan_unless_wrong(plan, problems)
         return Document(
-            plan=plan_unless_wrong(plan, problems),
+            plan=whole,
+            partial=plan if whole is None else None,
             problems=problems,
             places=places,
             notes=tuple(self.notes),

@@ -225,6 +225,8 @@ class _Writer:
                 else:
                     fields.command("contract", command)
                     fields.lines += expected
+            case Verification(description=None, timeout_ms=None):
+                fields.value("verify", verification.strategy)
             case _:
                 fields.value("verify", verification)
 

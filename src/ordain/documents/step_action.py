@@ -20,7 +20,7 @@ from ordain.documents.draft import code_span
 from ordain.documents.fenced import fenced_value
 from ordain.documents.field_line import Field
 from ordain.documents.fields import list_value, one_line, only_fence, prose, text_line
-from ordain.documents.scan import Fence
+from ordain.documents.scan import Fence, trimmed
 from ordain.documents.tree import TREE_DEPTH_MAX, action_of_tree
 
 __all__ = ["fenced_command", "line_command", "read_action", "sound_command", "sound_prose", "tools_value"]
@@ -186,7 +186,7 @@ def _task(
 
 def tools_value(field: Field, problems: ProblemList) -> tuple[str, ...] | None:
     """Names of tools; `none` alone allows none."""
-    names = () if field.inline == "none" and not field.body else list_value(field, problems)
+    names = () if field.inline == "none" and not trimmed(field.body) else list_value(field, problems)
     if names is None:
         return None
     for name in names:

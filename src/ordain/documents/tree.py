@@ -24,6 +24,7 @@ from ordain.documents.document import (
     ProblemList,
     plan_unless_wrong,
 )
+from ordain.documents.partial import readable_plan
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS, path_text, shape
 from ordain.documents.slug import slug
 from ordain.documents.value import Locate, Path, ReadValue
@@ -50,8 +51,10 @@ def read_tree(read: ReadValue, notation: Notation) -> Document:
     settled = tree.plan(read.value, (), "", 0)
     plan: Plan | None = tree.shaped(read.value, Plan, sound=read.depth <= DEPTH_MAX) if settled else None
     problems = tree.problems.in_order()
+    whole = plan_unless_wrong(plan, problems)
     return Document(
-        plan=plan_unless_wrong(plan, problems),
+        plan=whole,
+        partial=(plan or readable_plan(read.value)) if settled and whole is None else None,
         problems=problems,
         places=LazyPlaces(tree.place, ("", *tree.places)),
         notes=tuple(tree.notes),

@@ -1,4 +1,4 @@
-"""One renderer for everything a person reads: previews, approvals, runs, problems.
+"""How runs, problems and states are shown to people; plans are in `preview`.
 
 Nothing that a plan or a command's output contains can move the cursor, colour, hide or reorder text: every character
 that is not plainly visible is shown escaped. Nothing is cut silently.
@@ -6,21 +6,15 @@ that is not plainly visible is shown escaped. Nothing is cut silently.
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from ordain.core.action import CallTool, RunCommand
 from ordain.core.canonical import short_id
-from ordain.core.event import Limits, StepState
-from ordain.core.model import Step, contract_of
+from ordain.core.event import StepState
 from ordain.core.problem import Problem, Severity
-from ordain.core.refs import literal
-from ordain.core.report import LintReport, PlanLine, Review, RunReport, StepReport
+from ordain.core.report import LintReport, PlanLine, RunReport
 from ordain.core.value import Instant
-from ordain.documents.duration import write_duration
-from ordain.documents.failure import write_failure
 from ordain.interfaces.visible import visible
 
 __all__ = [
@@ -29,13 +23,10 @@ __all__ = [
     "lint_lines",
     "next_command",
     "problem_lines",
-    "review_lines",
     "run_lines",
     "status_lines",
     "visible",
 ]
-
-TIER_WORDS = {0: "tier 0, cooperative: stops mistakes and crashes, not an agent that acts as you (SECURITY.md)"}
 
 
 class Style:
@@ -102,148 +93,6 @@ def lint_lines(report: LintReport, style: Style) -> Iterator[str]:
         with_warnings = f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""
         steps = f"{report.steps} step{'s' * (report.steps != 1)}"
         yield style.good(f"{name}: good") + f" ({steps}{with_warnings}), {style.dim(report.plan_id)}"
-
-
-# --- Plans -----------------------------------------------------------------------------------------------------------
-
-
-def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Iterator[str]:
-    """A plan as an approver must see it. `detail` is quiet, normal or verbose."""
-    plan = review.plan
-    reports = {report.id: report for report in review.run.steps} if review.run is not None else {}
-    yield f"{style.bold('Plan:')} {visible(plan.title)}"
-    if detail == "quiet":
-        for number, step in enumerate(plan.steps, start=1):
-            yield f"  {number}. [{_state(reports.get(step.id))}] {visible(step.description)}"
-        return
-    yield f"  ID:      {review.plan_id}"
-    yield f"  In:      {visible(review.workspace)}"
-    if review.lineage is not None:
-        yield f"  Lineage: {review.lineage} ({review.status})"
-    if review.document is not None:
-        yield f"  From:    {visible(review.document)}"
-    if plan.context is not None:
-        yield "  Context:"
-        yield from _block(plan.context, "    ")
-    yield ""
-    yield "  Steps:"
-    previous: str | None = None
-    for number, step in enumerate(plan.steps, start=1):
-        yield from _step_lines(number, step, previous, reports.get(step.id), style, detail)
-        previous = step.id
-    yield ""
-    yield f"  On failure:  {visible(write_failure(plan.on_failure or review.limits.on_failure))}"
-    for label, value in (
-        ("Workspace", plan.workspace_id),
-        ("Tier", str(plan.tier) if plan.tier is not None else None),
-        ("Tools", ", ".join(plan.tools) or "none" if plan.tools is not None else None),
-        ("Concurrency", str(plan.concurrency) if plan.concurrency else None),
-        ("Timeout", write_duration(plan.timeout_ms) if plan.timeout_ms else None),
-    ):
-        if value is not None:
-            yield f"  {label + ':':<12} {visible(value)}"
-    if detail == "verbose":
-        yield from _limit_lines(review.limits)
-    yield ""
-    yield from _effect_lines(review, style)
-    if review.notices:
-        yield ""
-        yield from (f"  {line}" for line in problem_lines(review.notices, style))
-
-
-def _limit_lines(limits: Limits) -> Iterator[str]:
-    """The settings that hold where the plan is silent."""
-    yield f"  By default:  {limits.concurrency} steps at once, {write_duration(limits.step_timeout_ms)} a step,"
-    yield f"               {write_duration(limits.contract_timeout_ms)} a contract, environment {' '.join(limits.env)}"
-
-
-def _step_lines(
-    number: int, step: Step, previous: str | None, report: StepReport | None, style: Style, detail: str
-) -> Iterator[str]:
-    yield f"    {number}. [{_state(report)}] {style.bold(visible(step.description))}  {style.dim(step.id)}"
-    match step.action:
-        case RunCommand(command=command):
-            yield from _labelled("Runs", command)
-        case CallTool(tool=tool, args=args):
-            yield f"       Calls:      {tool}"
-            for name, value in literal(args).items():
-                text = value if isinstance(value, str) and _plain(value) else json.dumps(value, ensure_ascii=False)
-                yield from _labelled(f"  {visible(name)}", text)
-    implied = (previous,) if previous is not None else ()
-    if step.needs != implied or detail == "verbose":
-        yield f"       Needs:      {', '.join(step.needs) or 'nothing'}"
-    contract = contract_of(step)
-    if contract is not None and step.verification is not None:
-        yield from _labelled("Contract", contract.command)
-        if contract.exit_code:
-            yield f"       Wants:      exit status {contract.exit_code}"
-    if step.verification is not None:
-        if contract is None:
-            yield f"       Verified:   by {step.verification.strategy.__struct_config__.tag}"
-        if step.verification.description is not None:
-            yield from _labelled("Meaning", step.verification.description)
-        if step.verification.timeout_ms is not None:
-            yield f"       Within:     {write_duration(step.verification.timeout_ms)}"
-    if step.on_failure is not None:
-        yield f"       On failure: {visible(write_failure(step.on_failure))}"
-    if step.timeout_ms is not None:
-        yield f"       Timeout:    {write_duration(step.timeout_ms)}"
-    if step.idempotent is not None:
-        word = "may be run again after a crash (claimed)" if step.idempotent else "never run again unasked"
-        yield f"       Repeatable: {style.warn(word)}"
-    if report is not None and report.evidence:
-        yield f"       Evidence:   {visible(report.evidence)}"
-
-
-def _plain(text: str) -> bool:
-    """Whether a text can be shown without quotes: not where it would look like a number or nothing at all."""
-    if text != text.strip(" ") or not text:
-        return False
-    try:
-        json.loads(text)
-    except ValueError:
-        return True
-    return text[0] in "{["
-
-
-def _labelled(label: str, text: str) -> Iterator[str]:
-    """A value after its label; one that has several lines stands whole below it, marked so that it cannot be taken for
-    anything else."""
-    if "\n" not in text:
-        yield f"       {label + ':':<11} {visible(text)}"
-        return
-    yield f"       {label}:"
-    yield from _block(text, "         ")
-
-
-def _block(text: str, indent: str) -> Iterator[str]:
-    for line in text.split("\n"):
-        yield f"{indent}│ {visible(line)}"
-
-
-def _effect_lines(review: Review, style: Style) -> Iterator[str]:
-    yield f"  {style.bold('What it will do')} (computed from the plan and the tool registry):"
-    commands = [effect for effect in review.effects if effect.kind == "command"]
-    contracts = [effect for effect in review.effects if effect.kind == "contract"]
-    writes = sorted({effect.target for effect in review.effects if effect.kind == "write"})
-    reads = sorted({effect.target for effect in review.effects if effect.kind == "read"})
-    if commands:
-        count = len(commands)
-        yield f"    runs {count} command{'s' * (count != 1)}, each with everything you may do on this machine"
-    if contracts:
-        yield f"    checks contracts, which are commands too: {len(contracts)}"
-    if writes:
-        yield f"    writes {', '.join(visible(path) for path in writes)}"
-    if reads:
-        yield f"    reads {', '.join(visible(path) for path in reads)}"
-    for effect in review.effects:
-        if effect.claimed_repeatable:
-            yield f"    {style.warn('may run again after a crash')}: {effect.step}"
-    verdict = "needs approval" if review.requires_approval else "needs no approval"
-    yield f"  {style.bold('Policy:')} {verdict}"
-    for reason in review.reasons:
-        yield f"    because {reason}"
-    yield f"  {style.bold('Trust:')} {TIER_WORDS[review.tier]}"
 
 
 # --- Runs ------------------------------------------------------------------------------------------------------------
@@ -324,10 +173,6 @@ _PAINT = {
 def _painted(state: StepState, style: Style) -> str:
     word = f"{state.value:<10}"
     return style(word, _PAINT[state]) if state in _PAINT else style.dim(word)
-
-
-def _state(report: StepReport | None) -> str:
-    return (report.state if report is not None else StepState.PENDING).value.upper()
 
 
 def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Iterator[str]:

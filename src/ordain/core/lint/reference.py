@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from ordain.core.action import AcquireLock, Ask, Custom, ReleaseLock, RunCommand, RunWorkflow, SendText, StoreData
 from ordain.core.failure import Fallback, Skip
 from ordain.core.lint.facts import Facts
@@ -12,6 +14,7 @@ from ordain.core.lint.survey import Asked, Mention, Scope, Survey, last_policy, 
 from ordain.core.model import Step
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import (
+    Default,
     Index,
     Item,
     ParamValue,
@@ -21,10 +24,11 @@ from ordain.core.refs import (
     Unreadable,
     is_reference,
     misplaced_reference,
+    spelt,
 )
 from ordain.core.scalar import strings
 
-__all__ = ["comes_before", "expressions", "known", "may_be_missing", "misspelt", "places"]
+__all__ = ["comes_before", "expressions", "known", "may_be_missing", "misspelt", "places", "reads_known"]
 
 _PARTS = ("output", "exit_code")
 _INSTEAD = {
@@ -117,6 +121,10 @@ def comes_before(survey: Survey, facts: Facts) -> Iterator[Problem]:
                     detail=f"`{link.step}` refers to `{link.text}`, {what}.",
                     where=Place(step=link.step),
                 )
+
+
+def reads_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A step whose result an agent reads is there."""
     for scope, step, task in survey.tasks:
         for read in task.reads:
             name = read.removeprefix("step:")
@@ -138,11 +146,12 @@ def may_be_missing(survey: Survey, facts: Facts) -> Iterator[Problem]:
             case StepOutput(step=name) | StepExitCode(step=name) if name in mention.scope.known:
                 why = _why_missing(mention.scope, mention.step, name, facts)
                 if why is not None:
+                    with_default = replace(mention.reference, default=Default(value="…"))
                     yield Problem(
                         code="E_REF_MAY_BE_MISSING",
                         detail=f"`{mention.step.id}`: `{mention.text}` may refer to nothing: `{name}` {why}.",
                         where=Place(step=mention.step.id),
-                        hints=(f'Say what stands in then: `{mention.text.rstrip("} ")} ?? "…"}}`.',),
+                        hints=(f"Say what stands in then: `{spelt(with_default)}`.",),
                     )
 
 

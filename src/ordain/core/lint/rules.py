@@ -14,7 +14,7 @@ from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
 from ordain.core.problem import Problem
 
-__all__ = ["RULES", "lint"]
+__all__ = ["RULES", "WANT_ALL", "lint"]
 
 Rule = Callable[[Survey, Facts], Iterator[Problem]]
 
@@ -41,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     reference.known,
     reference.misspelt,
     reference.comes_before,
+    reference.reads_known,
     reference.may_be_missing,
     reference.places,
     reference.expressions,
@@ -72,7 +73,31 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def lint(plan: Plan, facts: Facts) -> tuple[Problem, ...]:
-    """Everything wrong with a plan in these surroundings; empty is good."""
+WANT_ALL: frozenset[Rule] = frozenset(
+    [
+        structure.number_of_steps,
+        structure.step_ids,
+        structure.needs_known,
+        structure.fallbacks_known,
+        reference.known,
+        reference.reads_known,
+        reference.may_be_missing,
+        reference.expressions,
+        agents.named,
+        agents.budget,
+        paths.reads_there,
+        paths.writes_apart,
+        contract.contract_missing_program,
+    ]
+)
+"""Rules that could be wrong about a plan of which a part is missing: what they miss may stand in that part."""
+
+
+def lint(plan: Plan, facts: Facts, *, partial: bool = False) -> tuple[Problem, ...]:
+    """Everything wrong with a plan in these surroundings; empty is good.
+
+    Of a partial plan, what a reader could read of a document with errors, only what is wrong whatever the rest says.
+    """
     survey = Survey(plan)
-    return tuple(problem for rule in RULES for problem in rule(survey, facts))
+    rules = [rule for rule in RULES if rule not in WANT_ALL] if partial else RULES
+    return tuple(problem for rule in rules for problem in rule(survey, facts))

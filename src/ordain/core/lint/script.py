@@ -8,8 +8,9 @@ run under `bash -eo pipefail`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import dropwhile
+from operator import eq, ge, gt, le, lt, ne
 
 import msgspec
 
@@ -69,13 +70,13 @@ class Background(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """`if`; without an `else` branch it succeeds when its condition fails."""
+    """`if`, of which one branch runs, an empty one where there is no `else`; or a loop, whose body may not run."""
 
     branches: tuple[tuple[Statement, ...], ...]
 
 
 class Opaque(msgspec.Struct, frozen=True):
-    """A loop, a definition, an assignment … of which nothing is said here."""
+    """A `case`, an arithmetic … of which nothing is said here."""
 
 
 Statement = Simple | Negated | AndOr | Pipeline | Group | Background | Condition | Opaque
@@ -121,9 +122,9 @@ def plain_script(text: str) -> Script | None:
     if words[0] in RESERVED:
         return None
     if "=" in words[0]:
-        words = list(dropwhile(_ASSIGNMENT.match, words))
+        words = list(dropwhile(_ASSIGNMENT.match, words))  # assignments alone always succeed
     command = tuple(words)
-    return Script((Simple(command),), (command,)) if command else Script((Opaque(),), ())
+    return Script((Simple(command),), (command,)) if command else Script((Simple((":",)),), ())
 
 
 # --- Programs ------------------------------------------------------------------------------------------------------
@@ -189,7 +190,11 @@ def programs(script: Script) -> Iterator[str]:
 
 # --- What an exit status says --------------------------------------------------------------------------------------
 
-_ALWAYS = {"true": 0, ":": 0, "/bin/true": 0, "/usr/bin/true": 0, "false": 1, "/bin/false": 1, "echo": 0, "printf": 0}
+_ALWAYS = {
+    "true": 0, ":": 0, "/bin/true": 0, "/usr/bin/true": 0, "false": 1, "/bin/false": 1, "/usr/bin/false": 1, "echo": 0,
+    "set": 0, "shopt": 0, "export": 0, "declare": 0, "typeset": 0, "readonly": 0, "local": 0, "unset": 0, "umask": 0,
+}  # fmt: skip
+"""Commands that have one exit status whatever they are given: nobody writes one of them to find something out."""
 _TRIVIAL = ("true", ":", "/bin/true", "/usr/bin/true", "exit")
 _EXISTENCE = frozenset(["-e", "-f", "-d", "-a", "-h", "-L"])
 
@@ -200,17 +205,23 @@ def constant_status(script: Script) -> int | None:
     A script that ends in `true` counts as one, although bash may leave it earlier: such an end hides at least some
     failures, and says nothing that its absence would not say.
     """
-    if not script.statements:
+    return _ending(script.statements)
+
+
+def _ending(statements: Sequence[Statement]) -> int | None:
+    if not statements:
         return 0
-    last = script.statements[-1]
+    last = statements[-1]
+    if isinstance(last, Group) and (status := _ending(last.statements)) is not None:
+        return status
     if isinstance(last, Simple):
         words = unwrapped(last.words)
-        if len(script.statements) == 1 or (words and words[0] in _TRIVIAL):
-            return _simple_status(words)
-    for statement in script.statements:
+        if len(statements) == 1 or (words and words[0] in _TRIVIAL):
+            return 0 if len(statements) == 1 and words == ("exit",) else _simple_status(words)
+    for statement in statements:
         if isinstance(statement, Simple) and statement.words[:1] == ("exit",):
             return _status(statement)
-    return _in_order(script.statements)
+    return _in_order(statements)
 
 
 def _in_order(statements: Sequence[Statement]) -> int | None:
@@ -250,16 +261,70 @@ def _status(statement: Statement) -> int | None:
 
 def _simple_status(words: Words) -> int | None:
     name = words[0] if words else None
-    if name == "exit":
-        given = words[1] if len(words) > 1 else None
-        return int(given) % 256 if given is not None and given.isdigit() and len(given) < 9 else None
-    return _ALWAYS.get(name) if name is not None else None
+    match name:
+        case "exit":
+            given = words[1] if len(words) > 1 else None
+            return int(given) % 256 if given is not None and given.isdigit() and len(given) < 9 else None
+        case "printf":
+            # With a number to write, it fails when it is given none.
+            shape = words[1] if len(words) > 1 else None
+            return 0 if shape is not None and not re.search(r"%[^sbq%]", shape) else None
+        case "test":
+            return _tested(words[1:])
+        case "[" | "[[" if words[-1] in ("]", "]]"):
+            return _tested(words[1:-1])
+        case _:
+            return _ALWAYS.get(name) if name is not None else None
+
+
+def _tested(words: Words) -> int | None:
+    """The exit status of `test` with these words, where all of them are known beforehand and none names a file."""
+    literals = [word for word in words if word is not None and not _DEPENDS.search(word)]
+    return None if len(literals) < len(words) or len(words) > _WORDS_MAX else _truth(literals)
+
+
+_WORDS_MAX = 16
+_DEPENDS = re.compile(r"[*?\[\]{}~$`\\]")
+"""What bash may replace in a word, unless it is quoted."""
+_STRINGS: dict[str, Callable[[str, str], bool]] = {
+    "=": eq, "==": eq, "!=": ne, "<": lt, ">": gt,
+}  # fmt: skip
+_NUMBERS: dict[str, Callable[[int, int], bool]] = {
+    "-eq": eq, "-ne": ne, "-lt": lt, "-le": le, "-gt": gt, "-ge": ge,
+}  # fmt: skip
+
+
+def _truth(words: list[str]) -> int | None:
+    match words:
+        case []:
+            return 1
+        case [word]:
+            return int(not word)
+        case ["-n" | "-z" as operator, word]:
+            return int(bool(word) == (operator == "-z"))
+        case [left, operator, right] if operator in _STRINGS:
+            return int(not _STRINGS[operator](left, right))
+        case [left, operator, right] if operator in _NUMBERS:
+            numeric = re.fullmatch(r"-?[0-9]{1,18}", left) and re.fullmatch(r"-?[0-9]{1,18}", right)
+            return int(not _NUMBERS[operator](int(left), int(right))) if numeric else 2
+        case ["!", *rest]:
+            status = _truth(rest)
+            return status if status is None or status > 1 else 1 - status
+    for operator, joined in (("-o", min), ("||", min), ("-a", max), ("&&", max)):
+        if operator in words[1:-1]:
+            at = words.index(operator, 1)
+            first, second = _truth(words[:at]), _truth(words[at + 1 :])
+            return None if first is None or second is None else joined(first, second)
+    return None
 
 
 def _joined(status: int | None, operator: str, further: int | None) -> int | None:
     if status is None:
         return 0 if operator == "||" and further == 0 else None
     return further if (status == 0) == (operator == "&&") else status
+
+
+_FAIL_OPTIONS = frozenset(["pipefail", "errexit"])
 
 
 def top_level(script: Script) -> Iterator[Statement]:
@@ -278,13 +343,23 @@ def top_level(script: Script) -> Iterator[Statement]:
 def ignores_failures(script: Script) -> str | None:
     """The words that switch off what makes a failure in the middle count, such as `set +o pipefail`."""
     for words in script.commands:
-        if words[:1] == ("set",):
-            given = [word or "" for word in words[1:]]
-            for at, word in enumerate(given):
-                named = given[at + 1] if at + 1 < len(given) else ""
-                if word.startswith("+") and ("e" in word or ("o" in word and named in ("pipefail", "errexit"))):
-                    return " ".join(["set", *given])
+        given = [word or "" for word in words[1:]]
+        if (words[:1] == ("set",) and _unset(given)) or (words[:1] == ("shopt",) and _shopt_unset(given)):
+            return " ".join([words[0] or "", *given])
     return None
+
+
+def _unset(given: list[str]) -> bool:
+    """Whether `set` switches one of the two off; in `set +e`, `+eo pipefail`, `+o errexit` …"""
+    return any(
+        word.startswith("+") and ("e" in word or ("o" in word and named in _FAIL_OPTIONS))
+        for word, named in zip(given, [*given[1:], ""], strict=True)
+    )
+
+
+def _shopt_unset(given: list[str]) -> bool:
+    options = "".join(word for word in given if word.startswith("-"))
+    return "u" in options and "o" in options and not _FAIL_OPTIONS.isdisjoint(given)
 
 
 def existence_only(script: Script) -> str | None:

@@ -15,6 +15,7 @@ from ordain.core.report import Approved, LintReport, Prepared, Review
 from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document
+from ordain.interfaces.preview import review_lines
 
 __all__ = ["approve", "ask_approval", "lint", "prepare", "prepared_value", "show"]
 
@@ -76,7 +77,7 @@ def show(session: Session, what: str, detail: str) -> int:
     if session.json:
         session.answer(review_value(review), problems=review.notices)
     else:
-        session.say(render.review_lines(review, session.style, detail=detail))
+        session.say(review_lines(review, session.style, detail=detail))
     return FINE
 
 
@@ -108,7 +109,7 @@ def prepare(session: Session, document: str) -> int:
             next_=[prepared.approval_command or prepared.commit_command],
         )
     else:
-        session.say(render.review_lines(prepared.review, session.style))
+        session.say(review_lines(prepared.review, session.style))
         session.say(["", f"Stored as {prepared.lineage}, good until {render.instant(prepared.expires_at)}. Next:"])
         session.say([f"  → {session.style.bold(prepared.approval_command or prepared.commit_command)}"])
     return FINE
@@ -140,7 +141,7 @@ def approve(session: Session, plan: str, start: bool) -> int:
 
 def ask_approval(session: Session, review: Review) -> bool:
     """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand."""
-    if not session.page([*render.review_lines(review, session.style), ""]):
+    if not session.page([*review_lines(review, session.style), ""]):
         return False
     short = short_id(review.plan_id)
     if review.small:

@@ -11,6 +11,7 @@ from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start, carry_out, watcher
 from ordain.interfaces.cli.planning import ask_approval, prepared_value
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document
+from ordain.interfaces.preview import review_lines
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
 
@@ -28,7 +29,7 @@ def run(session: Session, document: str) -> int:
     if not review.requires_approval:
         session.notices(review.notices)
         if not session.json:
-            session.say(render.review_lines(review, session.style, detail="quiet"))
+            session.say(review_lines(review, session.style, detail="quiet"))
         work = session.app.commit(review.plan_id, session.by, watcher(session, events=True))
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:

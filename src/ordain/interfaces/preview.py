@@ -1,0 +1,244 @@
+"""A plan as an approver must see it: everything that is in the digest, and what it comes to.
+
+Every field of the plan and its steps is shown by construction: the common ones in their own words, all others by name,
+so that a field added to the model can not be approved unseen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ordain.core.action import CallTool, RunCommand
+from ordain.core.condition import Verification
+from ordain.core.event import Limits, StepState
+from ordain.core.failure import FailurePolicy
+from ordain.core.model import Action, NestedPlan, Plan, Step, contract_of
+from ordain.core.policy import PlannedEffect
+from ordain.core.refs import literal, references
+from ordain.core.report import Review, StepReport
+from ordain.core.tool import action_kind
+from ordain.documents.duration import write_duration
+from ordain.documents.failure import write_failure
+from ordain.documents.yaml_text import yaml_text
+from ordain.interfaces.render import Style, problem_lines
+from ordain.interfaces.visible import visible
+
+__all__ = ["review_lines"]
+
+TIER_WORDS = {0: "tier 0, cooperative: stops mistakes and crashes, not an agent that acts as you (SECURITY.md)"}
+_PLAN_SHOWN = frozenset(["plan_version", "title", "context", "steps", "fallbacks", "on_failure", "tools", "timeout_ms"])
+_STEP_SHOWN = frozenset(
+    ["id", "description", "action", "needs", "verification", "on_failure", "timeout_ms", "idempotent"]
+)
+"""The fields that have words of their own; all others are shown by their names."""
+
+
+def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Iterator[str]:
+    """A plan as an approver must see it. `detail` is quiet, normal or verbose."""
+    plan = review.plan
+    reports = {report.id: report for report in review.run.steps} if review.run is not None else {}
+    yield f"{style.bold('Plan:')} {visible(plan.title)}"
+    if detail == "quiet":
+        for number, step in enumerate(plan.steps, start=1):
+            yield f"  {number}. [{_state(reports.get(step.id))}] {visible(step.description)}"
+        return
+    yield f"  ID:      {review.plan_id}"
+    yield f"  In:      {visible(review.workspace)}"
+    if review.lineage is not None:
+        yield f"  Lineage: {review.lineage} ({review.status})"
+    if review.document is not None:
+        yield f"  From:    {visible(review.document)}"
+    yield from _plan_lines(plan, reports, style, detail, review.limits.on_failure)
+    if detail == "verbose":
+        yield from _limit_lines(review.limits)
+    yield ""
+    yield from _effect_lines(review, style)
+    if review.notices:
+        yield ""
+        yield from (f"  {line}" for line in problem_lines(review.notices, style))
+
+
+def _plan_lines(
+    plan: Plan, reports: dict[Any, StepReport], style: Style, detail: str, default: FailurePolicy | None
+) -> Iterator[str]:
+    """What a plan says, whether it stands alone or inside a step."""
+    if plan.context is not None:
+        yield "  Context:"
+        yield from _block(plan.context, "    ")
+    yield ""
+    yield "  Steps:"
+    previous: str | None = None
+    for number, step in enumerate(plan.steps, start=1):
+        yield from _step_lines(f"{number}.", step, previous, reports.get(step.id), style, detail)
+        previous = step.id
+    if plan.fallbacks:
+        yield ""
+        yield "  Fallbacks, run only where a failure policy names them:"
+        for step in plan.fallbacks:
+            yield from _step_lines("-", step, None, reports.get(step.id), style, detail)
+    yield ""
+    policy = plan.on_failure or default
+    if policy is not None:
+        yield f"  On failure:  {visible(write_failure(policy))}"
+    if plan.tools is not None:
+        yield f"  Tools:       {visible(', '.join(plan.tools) or 'none')}"
+    if plan.timeout_ms is not None:
+        yield f"  Timeout:     {write_duration(plan.timeout_ms)}"
+    yield from (line[5:] for line in _other_fields(plan, _PLAN_SHOWN, width=13))
+
+
+def _limit_lines(limits: Limits) -> Iterator[str]:
+    """The settings that hold where the plan is silent."""
+    yield f"  By default:  {limits.concurrency} steps at once, {write_duration(limits.step_timeout_ms)} a step,"
+    yield f"               {write_duration(limits.contract_timeout_ms)} a contract, environment {' '.join(limits.env)}"
+
+
+# --- Steps -----------------------------------------------------------------------------------------------------------
+
+
+def _step_lines(
+    number: str, step: Step, previous: str | None, report: StepReport | None, style: Style, detail: str
+) -> Iterator[str]:
+    yield f"    {number} [{_state(report)}] {style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
+    yield from _action_lines(step.action, style, detail)
+    implied = (previous,) if previous is not None else ()
+    if step.needs != implied or detail == "verbose":
+        yield f"       Needs:      {visible(', '.join(step.needs) or 'nothing')}"
+    if step.verification is not None:
+        yield from _verification_lines(step, step.verification)
+    if step.on_failure is not None:
+        yield f"       On failure: {visible(write_failure(step.on_failure))}"
+    if step.timeout_ms is not None:
+        yield f"       Timeout:    {write_duration(step.timeout_ms)}"
+    if step.idempotent is not None:
+        word = "may be run again after a crash (claimed)" if step.idempotent else "never run again unasked"
+        yield f"       Repeatable: {style.warn(word)}"
+    yield from _other_fields(step, _STEP_SHOWN, width=12)
+    if report is not None and report.evidence:
+        yield f"       Evidence:   {visible(report.evidence)}"
+
+
+def _action_lines(action: Action, style: Style, detail: str) -> Iterator[str]:
+    match action:
+        case RunCommand(command=command, env=env):
+            yield from _labelled("Runs", command)
+            yield from _values(_given(env))
+        case CallTool(tool=tool, operation=operation, args=args):
+            yield f"       Calls:      {visible(tool if operation is None else f'{tool}: {operation}')}"
+            yield from _values(_given(args))
+        case NestedPlan(plan=plan):
+            yield f"       Carries out: {style.bold(visible(plan.title))}"
+            yield from (f"       {line}".rstrip() for line in _plan_lines(plan, {}, style, detail, None))
+        case _:
+            yield f"       Does:       {action_kind(action)}"
+            fields: dict[str, Any] = msgspec.to_builtins(action)
+            fields.pop("type")
+            yield from _values(_given(fields))
+
+
+def _verification_lines(step: Step, verification: Verification) -> Iterator[str]:
+    contract = contract_of(step)
+    if contract is None:
+        strategy: dict[str, Any] = msgspec.to_builtins(verification.strategy)
+        yield f"       Verified:   by {strategy.pop('type')}"
+        yield from _values({f"  {name}": value for name, value in strategy.items()})
+    else:
+        yield from _labelled("Contract", contract.command)
+        if contract.exit_code:
+            yield f"       Wants:      exit status {contract.exit_code}"
+        if contract.stdout is not None:
+            yield from _labelled("Output has", contract.stdout)
+    if verification.description is not None:
+        yield from _labelled("Meaning", verification.description)
+    if verification.timeout_ms is not None:
+        yield f"       Within:     {write_duration(verification.timeout_ms)}"
+
+
+# --- Values ----------------------------------------------------------------------------------------------------------
+
+
+def _other_fields(value: Plan | Step, shown: frozenset[str], *, width: int) -> Iterator[str]:
+    """The fields that have no words of their own and are not absent, by their names."""
+    said: dict[str, Any] = msgspec.to_builtins(value)
+    named = {name.replace("_", " ").capitalize(): inner for name, inner in said.items() if name not in shown}
+    yield from _values(named, width=width)
+
+
+def _values(values: dict[str, Any], *, width: int = 12) -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, str) and _plain(value):
+            text = value
+        elif isinstance(value, dict | list | tuple) and len(json.dumps(value)) > 80:
+            text = yaml_text(value).removesuffix("\n")
+        else:
+            text = json.dumps(value, ensure_ascii=False)
+        yield from _labelled(visible(name), text, width=width)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What an action gets, by name: as it gets it, but as it is written where that could be taken for a reference."""
+    said = literal(dict(values))
+    return {f"  {name}": values[name] if next(references(said[name]), None) else said[name] for name in values}
+
+
+def _plain(text: str) -> bool:
+    """Whether a text can be shown without quotes: not where it would look like a number or nothing at all."""
+    if text != text.strip(" ") or not text:
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return True
+    return text[0] in "{["
+
+
+def _labelled(label: str, text: str, *, width: int = 12) -> Iterator[str]:
+    """A value after its label; one that has several lines stands whole below it, marked so that it cannot be taken for
+    anything else."""
+    if "\n" not in text:
+        yield f"       {label + ':':<{width - 1}} {visible(text)}"
+        return
+    yield f"       {label}:"
+    yield from _block(text, "         ")
+
+
+def _block(text: str, indent: str) -> Iterator[str]:
+    for line in text.split("\n"):
+        yield f"{indent}│ {visible(line)}"
+
+
+def _state(report: StepReport | None) -> str:
+    return (report.state if report is not None else StepState.PENDING).value.upper()
+
+
+# --- What it comes to ------------------------------------------------------------------------------------------------
+
+
+def _effect_lines(review: Review, style: Style) -> Iterator[str]:
+    yield f"  {style.bold('What it will do')} (computed from the plan and the tool registry):"
+    kinds: dict[str, list[PlannedEffect]] = {}
+    for effect in review.effects:
+        kinds.setdefault(effect.kind, []).append(effect)
+    commands, contracts = kinds.get("command", ()), kinds.get("contract", ())
+    if commands:
+        count = len(commands)
+        yield f"    runs {count} command{'s' * (count != 1)}, each with everything you may do on this machine"
+    if contracts:
+        yield f"    checks contracts, which are commands too: {len(contracts)}"
+    for kind, verb in (("call", "calls"), ("write", "writes"), ("read", "reads")):
+        if kind in kinds:
+            yield f"    {verb} {', '.join(visible(target) for target in sorted({one.target for one in kinds[kind]}))}"
+    for effect in kinds.get("action", ()):
+        yield f"    {effect.tool}{f' {visible(effect.target)}' if effect.target else ''} (step {visible(effect.step)})"
+    for effect in review.effects:
+        if effect.claimed_repeatable:
+            yield f"    {style.warn('may run again after a crash')}: {effect.step}"
+    verdict = "needs approval" if review.requires_approval else "needs no approval"
+    yield f"  {style.bold('Policy:')} {verdict}"
+    for reason in review.reasons:
+        yield f"    because {reason}"
+    yield f"  {style.bold('Trust:')} {TIER_WORDS[review.tier]}"
