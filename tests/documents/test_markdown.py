@@ -371,8 +371,8 @@ FIELDS = [
     ("**task:**\n\none\n\n#### two\n- x  \n\n", {"action": Task(task="one\n\n#### two\n- x")}),
     ("**task:**\n```text\n## Steps\n**run:** a\n```", {"action": Task(task="## Steps\n**run:** a")}),
     (
-        "**target:** coder\n**subscriptions:** file:a, step:one\n**task:** t\n**instructions:** i\n**tools:** a, b:c d\n"
-        "**criteria:**\n- one,\n  two\n- three",
+        "**target:** coder\n**subscriptions:** file:a, step:one\n**task:** t\n**instructions:** i\n"
+        "**tools:** a, b:c d\n**criteria:**\n- one,\n  two\n- three",
         {
             "action": Task(
                 task="t",

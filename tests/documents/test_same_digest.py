@@ -68,7 +68,8 @@ def laid_out(text: str, chance: Random) -> Iterator[str]:
             if chance.random() < 0.1:
                 yield "**status: running**"
                 yield ""
-            yield f"{' ' * chance.randrange(4)}**{name}:**{' ' * chance.randrange(3)}{known.value}{' ' * chance.randrange(3)}"
+            before, between, after = (" " * chance.randrange(limit) for limit in (4, 3, 3))
+            yield f"{before}**{name}:**{between}{known.value}{after}"
         else:
             yield from lines[block.line - 1 : block.end]
 
@@ -93,10 +94,8 @@ record: {"": {created_at: today, plan_id: "plan:1"}}
 @SLOW
 def test_the_record_of_markdown(plan: Plan) -> None:
     text = write_markdown(plan)
-    if text.startswith("---\n"):
-        text = text.replace("---\n", f"---\n{RECORD}", 1)
-    else:
-        text = f"---\n{RECORD}---\n{text}"
+    fenced = text.startswith("---\n")
+    text = text.replace("---\n", f"---\n{RECORD}", 1) if fenced else f"---\n{RECORD}---\n{text}"
     assert id_of(text + "\n## Risks\n\n- none\n") == plan_id(plan)
 
 

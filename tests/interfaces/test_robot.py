@@ -103,7 +103,11 @@ def test_json_lint(workspace: Workspace):
     refused(workspace.ordain("lint", "--json", "--strict", "warns.plan.md"), "W_CONTRACT_SIGPIPE")
     workspace.write("bad.plan.md", WARNS + "**timeout:** 2d\n**needs:** 9\n")
     document = refused(workspace.ordain("lint", "--format", "json", "bad.plan.md"), "E_STEP_LIMIT")
-    assert {problem["code"] for problem in document["problems"]} == {"E_STEP_LIMIT", "E_STEP_UNKNOWN_NEED"}
+    assert [problem["code"] for problem in document["problems"]] == [
+        "E_STEP_LIMIT",
+        "E_STEP_UNKNOWN_NEED",
+        "W_CONTRACT_SIGPIPE",
+    ]
     assert document["data"]["plan_id"] is None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ordain.adapters.shell_text import ShellText
 from ordain.core.bound import DOCUMENT_BYTES_MAX
+from ordain.core.environment import holds_secret
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.paths import wanted_files
 from ordain.core.lint.script import Script, plain_script, programs
@@ -87,6 +88,7 @@ class DirectoryWorkspace:
             expression_faults=self._expression_faults(survey),
             missing_programs=frozenset(name for name in programs if not self._installed(name)),
             missing_files=frozenset(path for path in wanted if not self._there(path)),
+            secrets={name: value for name, value in os.environ.items() if holds_secret(name, value)},
             tier=self._tier,
             workspace_id=workspace_id,
         )

@@ -18,5 +18,8 @@ Instant = NewType("Instant", int)
 """Milliseconds since 1970-01-01 UTC."""
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Base of everything inside a plan: immutable, keyword-only, unknown fields refused."""
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """Base of everything inside a plan: immutable, keyword-only, unknown fields refused.
+
+    Values are trees, so that the collector of cycles has nothing to look for in them.
+    """

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-
-import yaml
+from itertools import pairwise
 
 from ordain.documents.document import Notation, ProblemList
 from ordain.documents.field_line import PLAN_FIELDS, STEP_FIELDS, FieldNames
 from ordain.documents.front_matter import read_front_matter
 from ordain.documents.outline import item_start, numbered, outline_of
 from ordain.documents.scan import Block, Heading, Text, scan, trimmed
+from ordain.documents.yaml_value import open_lines
 
 __all__ = ["in_form"]
 
@@ -33,7 +33,7 @@ def in_form(text: str, notation: Notation) -> str:
     ends = [line[len(bare) :] for line, bare in zip(whole, lines, strict=True)]
     for number, line in _EDITS[notation](lines):
         lines[number - 1] = line
-    if lines[-1]:
+    if lines[-1] and not (notation == "yaml" and len(lines) in open_lines("\n".join(lines))):
         lines, ends[-1:] = [*lines, ""], [ends[0], ""]
     return mark + "\n".join(map(str.__add__, lines, ends))
 
@@ -87,7 +87,7 @@ def _steps(blocks: Sequence[Block]) -> Iterator[_Edit]:
     names, problems = FieldNames(), ProblemList()
     starts = [at for at, block in enumerate(blocks) if isinstance(block, Heading) and block.level == 3]
     yield from _blank_lines(blocks[: starts[0]] if starts else blocks)
-    for start, end in zip(starts, [*starts[1:], len(blocks)], strict=True):
+    for start, end in pairwise([*starts, len(blocks)]):
         heading = blocks[start]
         if isinstance(heading, Heading):
             number, _, title = heading.text.partition(".")
@@ -126,11 +126,8 @@ def _json(lines: Sequence[str]) -> Iterator[_Edit]:
 
 
 def _yaml(lines: Sequence[str]) -> Iterator[_Edit]:
-    inside: set[int] = set()
-    for event in yaml.parse("\n".join(lines), Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.ScalarEvent) and event.start_mark and event.end_mark:
-            inside.update(range(event.start_mark.line, event.end_mark.line + (event.end_mark.column > 0)))
-    yield from ((number, line.rstrip(" \t")) for number, line in enumerate(lines, 1) if number - 1 not in inside)
+    left = open_lines("\n".join(lines))
+    yield from ((number, line.rstrip(" \t")) for number, line in enumerate(lines, 1) if number not in left)
 
 
 _EDITS = {"markdown": _markdown, "json": _json, "yaml": _yaml}

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from itertools import chain
 from typing import Any, NoReturn
@@ -20,7 +20,7 @@ import msgspec
 from ordain.core.bound import DEPTH_MAX, INTEGER_MAX, STRING_BYTES_MAX
 from ordain.core.scalar import string_fault
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
-from ordain.documents.value import Locate, Mark, Path, ReadValue, exact_number, whole_numbers
+from ordain.documents.value import Locate, Mark, Path, ReadValue, exact_number
 
 __all__ = ["read_json"]
 
@@ -105,35 +105,50 @@ def _quickly(text: str, depth_max: int) -> tuple[Any, int]:
     """The value by msgspec's reader, and its depth; ValueError wherever the careful one might have a word to say."""
     if not (text.isascii() and "\x7f" not in text) and _RAW_DOUBT.search(text):
         raise ValueError
-    value = msgspec.json.decode(text)
-    depth, has_whole = _check(value, depth_max)
+    holder = [msgspec.json.decode(text)]
     # The last of two equal keys wins there; then a colon is lost, which an escape sequence could make up for.
-    if "\\u003a" in text or "\\u003A" in text or text.count(":") != msgspec.json.encode(value).count(b":"):
+    if "\\u003a" in text or "\\u003A" in text or text.count(":") != msgspec.json.encode(holder[0]).count(b":"):
         raise ValueError
-    if _strings_in_doubt(text) and any(map(string_fault, _strings(value))):
+    depth = _made_whole(holder, depth_max)
+    if _strings_in_doubt(text) and any(map(string_fault, _strings(holder[0]))):
         raise ValueError
-    return whole_numbers(value) if has_whole else value, depth
+    return holder[0], depth
 
 
-def _check(value: Any, depth_max: int) -> tuple[int, bool]:
-    """The depth of a value, and whether it holds a whole number that was not written as an integer; ValueError where
+def _made_whole(holder: list[Any], depth_max: int) -> int:
+    """The depth of the value in this list, in which floats that are whole become integers, in place; ValueError where
     it is too deep, or where a number may not be what was written."""
-    has_whole = False
-    level: list[Any] = [[value]]
+    level: list[Any] = [holder]
     for depth in range(depth_max + 1):
         items = chain.from_iterable(container.values() if type(container) is dict else container for container in level)
         others = [item for item in items if type(item) is not str]
-        level = [item for item in others if type(item) is dict or type(item) is list]
-        for item in others:
-            if type(item) is int and not -INTEGER_MAX <= item <= INTEGER_MAX:
-                raise ValueError
-            if type(item) is float and item.is_integer():
-                has_whole = True
-                if not 0 < abs(item) <= INTEGER_MAX:
-                    raise ValueError
-        if not level:
-            return depth, has_whole
+        inner = [item for item in others if type(item) is dict or type(item) is list]
+        if len(inner) < len(others) and _in_doubt(others):
+            _make_whole(level)
+        if not inner:
+            return depth
+        level = inner
     raise ValueError
+
+
+def _in_doubt(items: Sequence[Any]) -> bool:
+    """Whether a float among these is whole; ValueError where a number may not be what was written."""
+    found = False
+    for item in items:
+        if type(item) is int and not -INTEGER_MAX <= item <= INTEGER_MAX:
+            raise ValueError
+        if type(item) is float and item.is_integer():
+            found = True
+            if not 0 < abs(item) <= INTEGER_MAX:
+                raise ValueError
+    return found
+
+
+def _make_whole(containers: Sequence[Any]) -> None:
+    for container in containers:
+        for key, item in container.items() if type(container) is dict else enumerate(container):
+            if type(item) is float and item.is_integer():
+                container[key] = int(item)
 
 
 def _strings_in_doubt(text: str) -> bool:

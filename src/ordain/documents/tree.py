@@ -439,10 +439,29 @@ def _settled(step: dict[str, Any], index: int, ids: list[str], taken: Mapping[st
         and not description.isspace()
         and type(action) is dict
         and action.get("type") not in _UNSETTLED_ACTIONS
-        and (policy is None or (type(policy) is dict and "then" not in policy and policy.get("strategy") != "fallback"))
+        and (policy is None or _holds_no_steps(policy))
         and type(needs) is list
-        and (not needs or (len(needs) == 1 and type(needs[0]) is str and needs[0] in taken))
+        and (not needs or _sorted_ids(needs, taken))
     )
+
+
+def _holds_no_steps(policy: Any) -> bool:
+    """Whether a failure policy, and what follows it, names no fallback steps."""
+    while type(policy) is dict:
+        if policy.get("strategy") == "fallback":
+            return False
+        policy = policy.get("then")
+    return policy is None
+
+
+def _sorted_ids(needs: list[Any], taken: Mapping[str, Path | int]) -> bool:
+    """Whether these are ids of steps above, each once, in the order in which they are hashed."""
+    last = ""
+    for need in needs:
+        if type(need) is not str or need <= last or need not in taken:
+            return False
+        last = need
+    return True
 
 
 def _path_of(place: Path | int, plan: Path) -> Path:

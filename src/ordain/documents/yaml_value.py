@@ -17,7 +17,7 @@ from ordain.core.scalar import string_fault
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
 from ordain.documents.value import Mark, ReadValue, exact_number
 
-__all__ = ["read_yaml", "reads_as_text", "yaml_comments"]
+__all__ = ["open_lines", "read_yaml", "reads_as_text", "yaml_comments"]
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -68,12 +68,24 @@ def yaml_comments(text: str) -> tuple[str, ...]:
     if _COMMENT.search(text):
         for token in yaml.scan(text, Loader=_Loader):
             # Between two tokens stand white space and comments only.
-            found += (comment[1] for comment in _COMMENT.finditer(text[end : token.start_mark.index]))
+            found += (comment[1].rstrip() for comment in _COMMENT.finditer(text[end : token.start_mark.index]))
             end = max(end, token.end_mark.index)
             if isinstance(token, yaml.ScalarToken) and token.style in ("|", ">"):
                 header = text[token.start_mark.index : end].partition("\n")[0]
-                found += (comment[1] for comment in _COMMENT.finditer(header))
+                found += (comment[1].rstrip() for comment in _COMMENT.finditer(header))
     return tuple(found)
+
+
+def open_lines(text: str) -> set[int]:
+    """The lines of a YAML text that can be read, from one, whose end is inside a scalar: its white space may count."""
+    found: set[int] = set()
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.ScalarEvent) and event.start_mark and event.end_mark:
+            first, last = event.start_mark.line + 1, event.end_mark.line
+            in_block = event.style in ("|", ">")
+            # The first line of a block is its mark, and a block ends where a line does or at the document's end.
+            found.update(range(first + in_block, last + 1 + (in_block and event.end_mark.column > 0)))
+    return found
 
 
 class _Mapping:

@@ -31,6 +31,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Programs that contracts start and that are not here."""
     missing_files: frozenset[str] = frozenset()
     """Paths that steps read and that are not here."""
+    secrets: Mapping[str, str] = {}
+    """The variables of the environment that hold secrets → their values, which stand in no plan."""
     tier: int = 0
     """The strongest trust tier that can be had here."""
     workspace_id: str | None = None

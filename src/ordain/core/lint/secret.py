@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -35,33 +35,37 @@ _ESCAPES = (b"\\n", b"\\t", b"\\r")
 
 
 def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """No text in the plan has the shape of a well-known secret; the problem shows only how it begins."""
-    if next(_found(survey.encoded or _shown(survey.plan)), None) is None:
+    """No text in the plan has the shape of a well-known secret, or is one that a variable holds; the problem shows at
+    most how it begins."""
+    held = {written(value): f"the value of ${name}" for name, value in facts.secrets.items()}
+    values = {value.strip(b'"'): whose for value, whose in held.items() if value is not None}
+    if next(_found(survey.encoded or _shown(survey.plan), values), None) is None:
         return
     for step in (*survey.plan.steps, *survey.plan.fallbacks):
-        for start, what in _found(written(step) or _shown(step)):
-            yield _problem(start, what, f"`{step.id}`", Place(step=step.id))
+        for what in _found(written(step) or _shown(step), values):
+            yield _problem(what, f"`{step.id}`", Place(step=step.id))
     around = msgspec.structs.replace(survey.plan, steps=(), fallbacks=())
-    for start, what in _found(written(around) or _shown(around)):
-        yield _problem(start, what, "The plan", None)
+    for what in _found(written(around) or _shown(around), values):
+        yield _problem(what, "The plan", None)
 
 
-def _problem(start: str, what: str, who: str, where: Place | None) -> Problem:
+def _problem(what: str, who: str, where: Place | None) -> Problem:
     return Problem(
         code="E_PLAN_SECRET",
-        detail=f"{who} holds what looks like {what}: `{start}…`.",
+        detail=f"{who} holds {what}.",
         where=where,
-        hints=("Put it into a variable of the environment, and let the command read that.",),
+        hints=("Leave it in a variable of the environment, and let the command read that.",),
     )
 
 
-def _found(data: bytes) -> Iterator[tuple[str, str]]:
-    """How the first secret of each shape begins, and whose it is; one in the middle of a word is none."""
+def _found(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:
+    """What secrets stand in a text; of each shape only the first. One in the middle of a word is none."""
+    yield from (whose for value, whose in values.items() if value in data)
     for shape, what in _SHAPES:
         for found in shape.finditer(data):
             at = found.start()
             if not _WORD.match(data[at - 1 : at]) or data[at - 2 : at] in _ESCAPES:
-                yield found.group()[:4].decode(), what
+                yield f"what looks like {what}: `{found.group()[:4].decode()}…`"
                 break
 
 
