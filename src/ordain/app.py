@@ -37,10 +37,13 @@ from ordain.core.lineage import PlanState
 from ordain.core.lint.later import not_yet_refused
 from ordain.core.lint.rules import lint
 from ordain.core.model import Plan, all_steps, contract_of
+from ordain.core.params import file_patterns, read_values
 from ordain.core.policy import Ruling, planned_effects, rule, unknown_names
 from ordain.core.problem import Place, Problem, Refused, Severity, refuse
+from ordain.core.refs import references
 from ordain.core.report import Approved, LintReport, PlanLine, Prepared, Review, RunReport, run_report
 from ordain.core.settings import Settings, limits
+from ordain.core.template import Filled, fill
 from ordain.core.tool import SHELL, ToolDefinition, definition_digest, definition_of
 from ordain.core.value import Instant, RunId
 from ordain.documents.configuration import read_settings
@@ -51,6 +54,8 @@ from ordain.records import WORKSPACE_STREAM, Records, first_lineage, lineage_id,
 
 __all__ = ["App"]
 
+Params = Sequence[tuple[str, str]]
+"""Names and values of a template's parameters, as they were typed."""
 TIER = 0
 """The trust tier this version can give: cooperative. Tier 1 comes with the sandbox."""
 
@@ -104,9 +109,12 @@ class App:
 
     # --- Looking ---------------------------------------------------------------------------------------------------
 
-    def lint(self, data: bytes, file: str | None = None) -> LintReport:
-        """Everything wrong with a document, in its text and in these surroundings. Writes nothing."""
-        document, problems = self._lint(data, file)
+    def lint(self, data: bytes, file: str | None = None, params: Params = ()) -> LintReport:
+        """Everything wrong with a document, in its text and in these surroundings. Writes nothing.
+
+        A template is looked at as it is; with values for its parameters, the plan it becomes.
+        """
+        document, problems = self._lint(data, file, params or None)
         plan = document.plan
         identity = plan_id(plan) if plan is not None else None
         return LintReport(
@@ -119,9 +127,15 @@ class App:
             problems=problems,
         )
 
-    def review_document(self, data: bytes, file: str | None = None) -> Review:
+    def review_document(self, data: bytes, file: str | None = None, params: Params = ()) -> Review:
         """What a document's plan would do, without storing it; raises Refused when it has errors."""
-        document, problems = self._lint(data, file)
+        document, problems = self._lint(data, file, params)
+        if document.plan is None and not params and {problem.code for problem in problems} >= {"E_PARAM"}:
+            # A template whose values are still wanted can be looked at all the same.
+            wanted = tuple(problem for problem in problems if problem.code == "E_PARAM")
+            document, problems = self._lint(data, file, None)
+            plan = _plan_or_refuse(document, problems)
+            return self._review(plan, lineage=None, status="template", document=file, notices=(*wanted, *problems))
         plan = _plan_or_refuse(document, problems)
         return self._review(plan, lineage=None, status="draft", document=file, notices=problems)
 
@@ -215,14 +229,21 @@ class App:
 
     # --- Preparing, approving --------------------------------------------------------------------------------------
 
-    async def prepare(self, data: bytes, file: str | None, by: Principal) -> Prepared:
-        """Check a document and store its plan's bytes; what was stored is what can be approved and run."""
-        document, problems = self._lint(data, file)
+    async def prepare(self, data: bytes, file: str | None, by: Principal, params: Params = ()) -> Prepared:
+        """Check a document and store its plan's bytes; what was stored is what can be approved and run.
+
+        `params` are the values of a template's parameters, as they were typed.
+        """
+        document, problems = self._lint(data, file, params)
         plan = _plan_or_refuse(document, problems)
         return await self._prepare(plan, by, file, _sha256(data), problems)
 
     async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
-        """The same for a plan made by code."""
+        """The same for a plan made by code; a template takes the defaults of its parameters."""
+        filled = self._filled(plan, ())
+        if not isinstance(filled, Filled):
+            raise Refused(filled)
+        plan = filled.plan
         workspace = await self._identity()
         settings, _, _ = self.settings()
         problems = lint(plan, self._workspace.facts(plan, self._toolbox.definitions(), settings, workspace.id))
@@ -517,19 +538,33 @@ class App:
             document = shlex.quote(state.prepared.document or "DOCUMENT")
             raise refuse("E_PLAN_EXPIRED", "The plan was prepared too long ago.", command=f"ordain prepare {document}")
 
-    def _lint(self, data: bytes, file: str | None) -> tuple[Document, tuple[Problem, ...]]:
+    def _lint(self, data: bytes, file: str | None, params: Params | None) -> tuple[Document, tuple[Problem, ...]]:
+        """The document with the plan it becomes with these values, or as it stands where `params` is None."""
         document = read(data, file)
+        origin: Mapping[str, str] = {}
+        if params is not None and document.plan is not None:
+            filled = self._filled(document.plan, params)
+            if not isinstance(filled, Filled):
+                problems = (*document.problems, *_placed(filled, document, file))
+                return msgspec.structs.replace(document, plan=None), problems
+            document, origin = msgspec.structs.replace(document, plan=filled.plan), filled.origin
         plan = document.plan or document.partial
         if plan is None:
             return document, document.problems
-        # The ledger is looked at only for a plan that names its workspace, or agents or tools that only a trusted
-        # configuration can have: linting must not need a state directory.
+        # The ledger is looked at only for a plan that names its workspace, or what only a trusted configuration can
+        # say: linting must not need a state directory.
         tools = self._toolbox.definitions()
         workspace_id = self._records.workspace_id() if plan.workspace_id is not None else None
-        settings = self.settings()[0] if _names_others(plan, tools) else Settings()
+        settings = self.settings()[0] if self._has_ledger() and _asks_settings(plan, tools) else Settings()
         facts = self._workspace.facts(plan, tools, settings, workspace_id)
         found = lint(plan, facts, partial=document.plan is None)
-        return document, (*document.problems, *_placed(found, document, file))
+        return document, (*document.problems, *_placed(found, document, file, origin))
+
+    def _filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
+        values, problems = read_values(plan.params, params)
+        if problems:
+            return problems
+        return fill(plan, values, {pattern: self._workspace.files(pattern) for pattern in file_patterns(plan)})
 
     def _rule(self, plan: Plan, settings: Settings) -> Ruling:
         return rule(plan, self._toolbox.definitions(), settings)
@@ -589,23 +624,30 @@ def _plan_or_refuse(document: Document, problems: Sequence[Problem]) -> Plan:
     return document.plan
 
 
-def _names_others(plan: Plan, tools: Mapping[str, ToolDefinition]) -> bool:
-    """Whether a plan has tasks for agents, or calls of tools that are not built in."""
-    return any(
-        isinstance(step.action, Task) or (isinstance(step.action, CallTool) and step.action.tool not in tools)
+def _asks_settings(plan: Plan, tools: Mapping[str, ToolDefinition]) -> bool:
+    """Whether lint needs the settings to judge a plan: it names agents, tools that are not built in, or results of
+    steps that the settings may let be skipped."""
+    return plan.agent is not None or any(
+        isinstance(step.action, Task)
+        or (
+            isinstance(step.action, CallTool)
+            and (step.action.tool not in tools or next(references(step.action.args), None) is not None)
+        )
         for step in all_steps(plan)
     )
 
 
-def _placed(problems: Sequence[Problem], document: Document, file: str | None) -> Iterator[Problem]:
-    """The same problems with the line in the document where their step begins; what its reader told already is left
-    out."""
+def _placed(
+    problems: Sequence[Problem], document: Document, file: str | None, origin: Mapping[str, str] | None = None
+) -> Iterator[Problem]:
+    """The same problems with the line in the document where their step begins, or the step it was generated from;
+    what its reader told already is left out."""
     told = {(problem.code, problem.where.step if problem.where else None) for problem in document.problems}
     for problem in problems:
         step = problem.where.step if problem.where is not None else None
         if (problem.code, step) in told:
             continue
-        place = document.places.get(step or "", Place())
+        place = document.places.get((origin or {}).get(step, step) if step else "", Place())
         yield msgspec.structs.replace(problem, where=msgspec.structs.replace(place, file=file, step=step))
 
 

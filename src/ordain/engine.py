@@ -280,9 +280,9 @@ class Engine:
         timeout_ms = step.timeout_ms or self._state.plan.timeout_ms or limits.step_timeout_ms
         key = self._key(step_id)
         match step.action:
-            case RunCommand(command=text):
+            case RunCommand(command=text, env=variables):
                 names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step_id, "ORDAIN_STEP_KEY": key}
-                env = self._shell.environment(limits.env) | names
+                env = self._shell.environment(limits.env) | literal(dict(variables)) | names
                 command = Command(text=text, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id))
                 finished = await self._shell.run(command)
                 error, detail = None, ""
@@ -348,7 +348,10 @@ class Engine:
         contract = contract_of(step)
         assert contract is not None and step.verification is not None
         timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
-        return await verify(contract, timeout_ms, shell=self._shell, limits=limits, mark=self._mark(step_id))
+        env = self._shell.environment(limits.env)
+        if isinstance(step.action, RunCommand):
+            env |= literal(dict(step.action.env))  # as approved: a contract asks about the same things
+        return await verify(contract, timeout_ms, env, shell=self._shell, mark=self._mark(step_id))
 
     async def _operand(self, step_id: StepId) -> str | None:
         """What the step's tool changes, as it is now."""

@@ -170,6 +170,10 @@ class Workspace(Protocol):
         """The content of a document by the path it was prepared from, if it can still be read."""
         ...
 
+    def files(self, pattern: str) -> tuple[str, ...]:
+        """The names of the files that match a pattern (`src/**/*.py`), sorted; no links, nothing outside."""
+        ...
+
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
     ) -> Facts:

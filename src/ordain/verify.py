@@ -1,26 +1,28 @@
 """The harness: runs contracts and returns what it saw. The only code that can say a step passed its contract.
 
-A contract comes from the approved bytes, runs in its own session with an environment from an allow-list, and is judged
-by the operating system's exit status alone: nothing that it prints, and nothing an agent wrote, counts.
+A contract comes from the approved bytes, runs in its own session with an environment from an allow-list and the
+step's own variables, and is judged by the operating system's exit status alone: nothing that it prints, and nothing an
+agent wrote, counts.
 """
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 
 from ordain.core.condition import Contract
-from ordain.core.event import Evidence, Limits, Verdict
+from ordain.core.event import Evidence, Verdict
 from ordain.ports import Command, Finished, Shell
 
 __all__ = ["judge", "signal_name", "verify"]
 
 
-async def verify(contract: Contract, timeout_ms: int, *, shell: Shell, limits: Limits, mark: str) -> Evidence:
+async def verify(contract: Contract, timeout_ms: int, env: Mapping[str, str], *, shell: Shell, mark: str) -> Evidence:
     """Run a contract once and judge it."""
     finished = await shell.run(
         Command(
             text=contract.command,
-            env=shell.environment(limits.env),
+            env=env,
             timeout_ms=timeout_ms,
             mark=mark,
         )

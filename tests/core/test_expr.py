@@ -130,6 +130,37 @@ def test_an_error_is_never_true(expression, variables):
     assert time.process_time() - started < 1
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "['x']" + ".map(a, a + a)" * 25 + ".size() == 1",
+        "[[1]]" + ".map(a, a + a)" * 20 + ".size() == 1",
+        "['x']" + ".map(a, a + a + a + a + a + a + a + a)" * 10 + ".size() == 1",
+        "[[1]]" + ".map(a, [a, a])" * 25 + " == []",
+        "['x']" + "".join(f".map(v{n}, v{n} + v{n})" for n in range(25)) + ".size() == 1",
+        f"{LIST}.all(a, {LIST}.all(b, ({' + '.join(['string(a)'] * 200)}).size() > 0))",
+    ],
+)
+def test_what_would_grow_too_large_is_refused_before_it_is_begun(expression):
+    started = time.process_time()
+    assert CEL.check(expression, VARIABLES) is not None
+    with pytest.raises(ExpressionError):
+        CEL.evaluate(expression, values())
+    assert time.process_time() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "data.l.filter(x, x.size > 3).map(x, x.name).exists(n, n == 'a' || n == 'b')",
+        "data.l.all(x, x.n > 0) && data.m.all(x, x.n > 0) && data.k.exists(x, x.n == 1)",
+        "data.l.all(x, ['a', 'b', 'c'].exists(y, x.startsWith(y)))",
+    ],
+)
+def test_ordinary_loops_are_let_pass(expression):
+    assert CEL.check(expression, VARIABLES) is None
+
+
 def test_ordinary_work_on_large_results_is_done():
     steps = {"a": {"output": "x" * 1_000_000}}
     assert CEL.evaluate('["a", "b"].exists(w, steps["a"].output.contains(w))', values(steps=steps)) is False
@@ -139,5 +170,27 @@ def test_ordinary_work_on_large_results_is_done():
 @given(st.text(max_size=60) | st.text(alphabet="steps[\"'a].output=0&|!() \\`/\n", max_size=40))
 def test_any_text_is_checked_and_named_without_an_exception(text):
     named(text)
+    started = time.process_time()
     fault = CEL.check(text, VARIABLES)
     assert fault is None or fault
+    assert time.process_time() - started < 1
+
+
+PARTS = st.sampled_from(
+    [
+        "[1, 2]", "['x']", ".map(a, a + a)", ".map(a, [a])", ".all(b, b == a)", ".size()", " == 1", " && ", "data.x",
+        "(", ")", ".filter(c, true)", ".exists(a, ", "a", " + ", "[a, a]", "!", "true", " ? 1 : 2", "'xxxxxxxx'", ", ",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(PARTS, max_size=60).map("".join))
+def test_any_expression_is_checked_and_evaluated_in_bounded_time(text):
+    started = time.process_time()
+    fault = CEL.check(text, VARIABLES)
+    try:
+        found = CEL.evaluate(text, values(data={"x": ["y" * 1000] * 100}))
+    except ExpressionError:
+        found = None
+    assert found is None or (isinstance(found, bool) and fault is None)
+    assert time.process_time() - started < 2

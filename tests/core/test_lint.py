@@ -4,6 +4,8 @@ import time
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import force_setattr, replace
 
 from ordain.adapters.cel import Cel
@@ -27,6 +29,7 @@ from ordain.core.condition import (
     CustomCondition,
     LockAvailable,
     LockHeld,
+    PaneExists,
     PaneIdle,
     PatternAbsent,
     StableTail,
@@ -34,12 +37,13 @@ from ordain.core.condition import (
 )
 from ordain.core.failure import Continue, Escalate, Fallback, Retry, Skip
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.rules import RULES, lint
+from ordain.core.lint.rules import RULES, WANT_ALL, lint
 from ordain.core.lint.survey import Survey
-from ordain.core.model import Budget, ForEach, NestedPlan, Parameter
+from ordain.core.model import Budget, ForEach, NestedPlan, Parameter, Plan
 from ordain.core.settings import Agent, Settings, ToolSource
 from ordain.core.tool import EffectClass, ToolDefinition
 from tests.build import plan, step
+from tests.plans import plans
 
 SETTINGS = Settings(
     agents={"coder": Agent(preset="codex"), "reviewer": Agent(human=True)},
@@ -810,6 +814,15 @@ def test_a_secret_is_not_shown_in_its_problem():
     assert "a1b2" not in msgspec.json.encode(problem).decode()
 
 
+def test_the_value_of_a_variable_that_holds_a_secret_stands_in_no_plan():
+    facts = replace(FACTS, secrets={"DEPLOY_TOKEN": 'correct "horse" \n battery'})
+    (problem,) = problems(plan(write(content='x correct "horse" \n battery y')), facts)
+    assert (problem.code, problem.where.step) == ("E_PLAN_SECRET", "w")
+    assert "$DEPLOY_TOKEN" in problem.detail
+    assert "horse" not in problem.detail
+    assert codes(plan(write(content="correct horse battery")), facts) == []
+
+
 def test_deep_arguments_are_refused_without_a_recursion_error():
     value: object = "x"
     for _ in range(5000):
@@ -833,6 +846,104 @@ def test_references_are_needs_and_a_circle_of_both_names_the_reference():
 def test_a_tool_of_a_plugin_is_checked_like_a_built_in_one():
     tools = {**DEFINITIONS, "nothing": ToolDefinition(name="nothing", description="", effect=EffectClass.READS)}
     assert codes(plan(step("a", tool="nothing")), replace(FACTS, tools=tools)) == []
+
+
+# --- Plans made by code --------------------------------------------------------------------------------------------
+
+FORBIDDEN_TEXTS = (
+    ("a\x1b[2Jb", "E_DOC_CONTROL_CHARACTER"),
+    ("a\x00", "E_DOC_CONTROL_CHARACTER"),
+    ("a\rb", "E_DOC_CONTROL_CHARACTER"),
+    ("a\x08", "E_DOC_CONTROL_CHARACTER"),
+    ("a\x7f", "E_DOC_CONTROL_CHARACTER"),
+    ("a\x9b2J", "E_DOC_CONTROL_CHARACTER"),
+    ("a\ud800", "E_DOC_CONTROL_CHARACTER"),
+    ("a\u202e", "E_DOC_BIDI"),
+    ("a\u2066", "E_DOC_BIDI"),
+    ("x" * ((1 << 20) + 1), "E_DOC_TOO_LARGE"),
+)
+
+
+def told_everywhere(text):
+    """Plans that hold a text, each somewhere else."""
+    return (
+        plan(step("a"), title=text),
+        plan(step("a"), context=text),
+        plan(replace(step("a"), description=text)),
+        plan(task(text=text), **THOUGHTS),
+        plan(task(criteria=("good", text)), **THOUGHTS),
+        plan(act("a", RunCommand(command="make", env={"A": text}))),
+        plan(step("a"), fallbacks=(replace(step("f", needs=()), description=text),)),
+        plan(act("n", NestedPlan(plan=plan(replace(step("b"), description=text))))),
+        plan(act("n", NestedPlan(plan=plan(step("b"), title=text)))),
+        plan(replace(step("a"), preconditions=(CustomCondition(name=text, expression="true"),))),
+        plan(act("a", Ask(question="Which?", choices=("this", text)))),
+    )
+
+
+DEEP = [[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        *((made, code) for text, code in FORBIDDEN_TEXTS for made in told_everywhere(text)),
+        (plan(act("a", SendText(text="x", pane_id=2**53))), "E_DOC_NUMBER"),
+        (plan(replace(step("a"), preconditions=(PaneExists(pane_id=2**60),))), "E_DOC_NUMBER"),
+        (plan(act("a", Ask(question="Which?", schema={"maximum": 2**70}))), "E_DOC_NUMBER"),
+        (plan(act("a", Custom(action_type="x", payload=10**5000))), "E_DOC_NUMBER"),
+        (plan(act("a", Custom(action_type="x", payload=1e17))), "E_DOC_NUMBER"),
+        (plan(step("a"), params={"n": Parameter(type="number", default=float("inf"))}), "E_DOC_NUMBER"),
+        (plan(act("a", Ask(question="Which?", schema={"a": DEEP}))), "E_DOC_DEPTH"),
+        (plan(act("a", Custom(action_type="x", payload=DEEP))), "E_DOC_DEPTH"),
+        (plan(step("a"), budget=Budget(tokens=2**53)), "E_STEP_LIMIT"),
+        (plan(step("a"), budget=Budget(cost_usd=float("nan"))), "E_STEP_LIMIT"),
+        (plan(step("-5")), "E_STEP_ID"),
+        (plan(write("x" * 256)), "E_TOOL_ARGS"),
+        (plan(write("x/" * 2048)), "E_TOOL_ARGS"),
+    ],
+    ids=shown,
+)
+def test_plans_made_by_code_are_held_to_what_documents_are(made, code):
+    assert set(codes(made)) == {code}
+
+
+def test_an_argument_that_holds_itself_is_refused():
+    value = ["x"]
+    value += [value, value]
+    assert "E_DOC_DEPTH" in codes(plan(write(content=value)))
+
+
+def texts_in(tree, path=()):
+    """The ways to all texts in a tree that are not names of variants."""
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            if key not in ("type", "strategy", "proof", "approval") or isinstance(value, dict):
+                yield from texts_in(value, (*path, key))
+    elif isinstance(tree, list):
+        for index, value in enumerate(tree):
+            yield from texts_in(value, (*path, index))
+    elif isinstance(tree, str):
+        yield path
+
+
+@given(st.data())
+def test_a_forbidden_character_is_found_in_any_text_of_any_plan(data):
+    tree = msgspec.json.decode(msgspec.json.encode(data.draw(plans())))
+    *way, last = data.draw(st.sampled_from(list(texts_in(tree))))
+    text, code = data.draw(st.sampled_from(FORBIDDEN_TEXTS[:-1]))
+    inner = tree
+    for key in way:
+        inner = inner[key]
+    inner[last] += text
+    made = msgspec.convert(tree, Plan)
+    assert code in [problem.code for problem in lint(made, FACTS)]
+
+
+@given(plans())
+def test_sound_plans_have_no_fault_of_content(made):
+    content = {"E_DOC_CONTROL_CHARACTER", "E_DOC_BIDI", "E_DOC_TOO_LARGE", "E_DOC_NUMBER", "E_DOC_DEPTH"}
+    assert content.isdisjoint(problem.code for problem in lint(made, FACTS))
 
 
 HOSTILE = {
@@ -866,6 +977,10 @@ def test_hostile_plans_take_bounded_time(name):
     started = time.process_time()
     lint(made, facts)
     assert time.process_time() - started < 5
+
+
+def test_only_rules_are_left_out_of_partial_plans():
+    assert set(RULES) > WANT_ALL
 
 
 def test_every_rule_is_told_in_a_sentence():

@@ -197,6 +197,7 @@ REFUSED = [
     (step("**task:**"), "E_FIELD_VALUE"),
     (step("**task:** a\n**reads:**\n- a\nb"), "E_DOC_SYNTAX"),
     (step("**task:** a\n**criteria:**\n```yaml\n- 1\n```"), "E_PLAN_TYPE"),
+    (step("**task:** a\n**reads:**\n- a\n" + "  b\n" * (1 << 19)), "E_DOC_TOO_LARGE"),
     (step("**run:** a\n**env:** A"), "E_FIELD_VALUE"),
     (step("**run:** a\n**env:**\n- A=b\n- A=c"), "E_DOC_DUPLICATE"),
     (step("**run:** a\n**env:**\n```yaml\nA: 1\n```"), "E_PLAN_TYPE"),

@@ -135,7 +135,7 @@ FIELDS: dict[str, Callable[[str], Plan]] = {
     "workspace_id": lambda text: plan(workspace_id=text),
     "plan protect": lambda text: plan(protect=("a", text)),
     "plan abort": lambda text: plan(on_failure=Abort(message=text)),
-    "params": lambda text: plan(params={text: Parameter(type="string", description=text, default=text)}),
+    "params": lambda text: plan(params={text: Parameter(type="string", description=text, default=text, files=text)}),
     "plan preconditions": lambda text: plan(preconditions=(CustomCondition(name=text, expression=text),)),
     "when": lambda text: plan(step(when=text)),
     "for_each": lambda text: plan(step(for_each=ForEach(source=text, max=3, name=text))),

@@ -58,7 +58,7 @@ def test_an_open_fence_reaches_the_end() -> None:
 
 
 def test_a_fence_is_dedented_by_its_own_indent() -> None:
-    assert scan(lines_of("  ```\n    a\n b\n  ```")) == [Fence(1, 4, "", ("  a", "b"), True)]
+    assert scan(lines_of("  ```\n    a\n b\n  ```")) == [Fence(1, 4, "", ("  a", "b"), True, 2)]
 
 
 @pytest.mark.parametrize("line", ["``", "``` a`b", "    ```", "\t~~~"])

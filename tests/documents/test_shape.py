@@ -134,7 +134,12 @@ def test_a_problem_carries_the_step_and_the_base_path() -> None:
             ("Did you mean `command`?",),
         ),
         ({"tokens": 1.5}, Budget, "`tokens` is a fraction; a whole number is wanted.", ()),
-        ({"type": "x"}, Parameter, "`type` is `x`; `string` or `integer` or `number` or `boolean` is wanted.", ()),
+        (
+            {"type": "x"},
+            Parameter,
+            "`type` is `x`; `string` or `integer` or `number` or `boolean` or `list` is wanted.",
+            (),
+        ),
         (STEP | {"depends_on": []}, Step, "A step has no field `depends_on`.", ("Write `needs`.",)),
         ([], Plan, "The plan is a list; a mapping is wanted.", ()),
     ],

@@ -3,7 +3,9 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
+from ordain.core.action import RunCommand
 from ordain.core.event import AttemptStarted
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.problem import Refused, refuse
@@ -626,3 +628,19 @@ def test_a_busy_ledger_is_waited_for():
 
     life.ledger.append = append
     assert life.run().status() == "completed"
+
+
+def test_a_command_and_its_contract_get_the_steps_variables():
+    """As they were approved, with `$${` for a literal `${`."""
+    seen = []
+
+    async def note(command):
+        seen.append((command.text, command.env.get("WHO")))
+        return Finished(duration_ms=1, exit_code=0)
+
+    action = RunCommand(command="greet", env={"WHO": "$${kim}"})
+    life = Scenario(replace(step("a", contract="greeted"), action=action))
+    life.shell.script |= {"greet": note, "greeted": note}
+    life.approve().run()
+    assert life.status() == "completed"
+    assert set(seen) == {("greet", "${kim}"), ("greeted", "${kim}")}

@@ -205,6 +205,32 @@ def test_json_resume(workspace: Workspace):
     refused(workspace.ordain("resume", "--json", run), "E_RUN_ENDED")
 
 
+def test_json_fmt(workspace: Workspace):
+    file = workspace.write("odd.plan.md", "#  Odd\n\n1.  `echo one`\n")
+    plan = answered(workspace.ordain("lint", "--json", "odd.plan.md"))["plan_id"]
+    shown = answered(workspace.ordain("fmt", "--json", "odd.plan.md"))
+    in_form = "# Odd\n\n1. `echo one`\n"
+    assert shown == {"notation": "markdown", "plan_id": plan, "changed_lines": [1, 3], "text": in_form}
+    yaml = answered(workspace.ordain("fmt", "--json", "--to", "yaml", "odd.plan.md"))
+    assert (yaml["notation"], yaml["plan_id"], yaml["changed_lines"]) == ("yaml", plan, [])
+    assert yaml["text"].startswith("plan_version: 1\ntitle: Odd\n")
+    checked = {"notation": "markdown", "plan_id": plan, "changed_lines": [1, 3]}
+    assert answered(workspace.ordain("fmt", "--json", "--check", "odd.plan.md"), REFUSED) == checked
+    assert answered(workspace.ordain("fmt", "--json", "-i", "odd.plan.md")) == checked
+    assert file.read_text() == in_form
+    assert answered(workspace.ordain("fmt", "--json", "--check", "odd.plan.md")) == {**checked, "changed_lines": []}
+    workspace.write("bad.plan.md", "# Bad\n")
+    document = refused(workspace.ordain("fmt", "--json", "bad.plan.md"), "E_PLAN_NO_STEPS")
+    assert document["problems"][0]["where"] == {"file": "bad.plan.md", "line": 1, "column": 1, "step": None}
+    refused(workspace.ordain("fmt", "--json", "missing.plan.md"), "E_DOC_NOT_FOUND")
+
+
+def test_json_schema(workspace: Workspace):
+    data = answered(workspace.ordain("schema", "--json", "plan"))
+    assert data == json.loads(workspace.ordain("schema", "plan").out)
+    assert (data["$ref"], "Step" in data["$defs"]) == ("#/$defs/Plan", True)
+
+
 def test_json_log(workspace: Workspace):
     run, _ = workspace.started("small.plan.md")
     events = answered(workspace.ordain("log", "--json", run))["events"]

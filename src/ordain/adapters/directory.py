@@ -13,7 +13,7 @@ from ordain.adapters.shell_text import ShellText
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.environment import holds_secret
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import wanted_files
+from ordain.core.lint.paths import path_fault, wanted_files
 from ordain.core.lint.script import Script, plain_script, programs
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
@@ -72,6 +72,21 @@ class DirectoryWorkspace:
             return _read_regular(self._path / path)
         except OSError:
             return None
+
+    def files(self, pattern: str) -> tuple[str, ...]:
+        try:
+            matches = list(self._path.glob(pattern)) if path_fault(pattern) is None else []
+        except (ValueError, OSError):  # no pattern, or a directory that is not to be looked at
+            return ()
+        found = []
+        for path in matches:
+            within = path.relative_to(self._path)
+            linked = any((self._path / parent).is_symlink() for parent in (within, *within.parents[:-1]))
+            name = within.as_posix()
+            # A name that is not UTF-8 can stand in no plan.
+            if not linked and path.is_file() and path_fault(name) is None and name.isprintable():
+                found.append(name)
+        return tuple(sorted(found))
 
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fnmatch
 import heapq
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -148,6 +149,9 @@ class MemoryWorkspace:
 
     def document(self, path: str) -> bytes | None:
         return self.documents.get(path)
+
+    def files(self, pattern: str) -> tuple[str, ...]:
+        return tuple(sorted(name for name in self.documents if fnmatch.fnmatchcase(name, pattern)))
 
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None

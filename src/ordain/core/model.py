@@ -86,7 +86,7 @@ class Budget(Value, frozen=True):
 
 
 class ForEach(Value, frozen=True, rename={"source": "in", "name": "as"}):
-    """Repeat a step for every item of a list known only at run time."""
+    """Repeat a step for every item of a list: one that is known at run time, or a parameter's."""
 
     source: str
     """A reference to the list."""
@@ -94,6 +94,8 @@ class ForEach(Value, frozen=True, rename={"source": "in", "name": "as"}):
     name: str | None = None
     """What the item is called inside the step; absent, it is `item`."""
     concurrency: int | None = None
+    batch: int | None = None
+    """How many items are taken at once; the item is then the list of them."""
 
     def __post_init__(self) -> None:
         if self.name == "item":
@@ -103,10 +105,12 @@ class ForEach(Value, frozen=True, rename={"source": "in", "name": "as"}):
 class Parameter(Value, frozen=True):
     """A value that a template wants before it becomes a plan."""
 
-    type: Literal["string", "integer", "number", "boolean"]
+    type: Literal["string", "integer", "number", "boolean", "list"]
     description: str | None = None
     default: Any = None
     required: bool = False
+    files: str | None = None
+    """A pattern; the value, unless one is given, are the names of the files that match it when the plan is made."""
 
 
 class Step(Value, frozen=True):

@@ -6,7 +6,7 @@ registry and the plan's bytes, never at prose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -21,13 +21,13 @@ from ordain.core.action import (
     StoreData,
     Task,
 )
-from ordain.core.model import Action, Plan, all_steps, contract_of
+from ordain.core.model import Action, Plan, Step, all_steps, contract_of
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.settings import Settings
 from ordain.core.tool import OWN_ACTION_KINDS, SHELL, EffectClass, ToolDefinition, definition_of, tool_name
 from ordain.core.value import StepId
 
-__all__ = ["PlannedEffect", "Ruling", "planned_effects", "rule", "unknown_names"]
+__all__ = ["PlannedEffect", "Ruling", "effects_of", "planned_effects", "rule", "unknown_names"]
 
 
 class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,29 +55,29 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
 
 def planned_effects(plan: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[PlannedEffect, ...]:
     """Everything the plan will do, in its order. A contract is a command too, and can do whatever a command can."""
-    found = []
-    for step in all_steps(plan):
-        claimed = step.idempotent is True
-        if isinstance(step.action, RunCommand):
-            found.append(_shell("command", step.id, step.action.command, claimed=claimed))
-        else:
-            tool = definition_of(step.action, tools)
-            effect = tool.effect if tool is not None else EffectClass.OPAQUE
-            found.append(
-                PlannedEffect(
-                    step=step.id,
-                    kind=_kind(step.action, tool),
-                    target=_target(step.action, tool),
-                    tool=tool_name(step.action),
-                    effect=effect,
-                    destructive=tool.destructive if tool is not None else True,
-                    claimed_repeatable=claimed and effect is not EffectClass.READS,
-                )
-            )
-        contract = contract_of(step)
-        if contract is not None:
-            found.append(_shell("contract", step.id, contract.command, claimed=False))
-    return tuple(found)
+    return tuple(effect for step in all_steps(plan) for effect in effects_of(step, tools))
+
+
+def effects_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[PlannedEffect]:
+    """What one step will do: its action, then its contract. What a plan in it will do is not among it."""
+    claimed = step.idempotent is True
+    if isinstance(step.action, RunCommand):
+        yield _shell("command", step.id, step.action.command, claimed=claimed)
+    else:
+        tool = definition_of(step.action, tools)
+        effect = tool.effect if tool is not None else EffectClass.OPAQUE
+        yield PlannedEffect(
+            step=step.id,
+            kind=_kind(step.action, tool),
+            target=_target(step.action, tool),
+            tool=tool_name(step.action),
+            effect=effect,
+            destructive=tool.destructive if tool is not None else True,
+            claimed_repeatable=claimed and effect is not EffectClass.READS,
+        )
+    contract = contract_of(step)
+    if contract is not None:
+        yield _shell("contract", step.id, contract.command, claimed=False)
 
 
 def _kind(action: Action, tool: ToolDefinition | None) -> str:

@@ -33,6 +33,7 @@ __all__ = [
     "misplaced_reference",
     "parse",
     "references",
+    "spans",
     "spelt",
     "without_references",
 ]
@@ -130,10 +131,10 @@ def references(value: Any, item: str = "item") -> Iterator[str]:
     """
     for text in strings(value):
         if "${" in text:
-            yield from (text[start:end] for start, end in _spans(text, item))
+            yield from (text[start:end] for start, end in spans(text, item))
 
 
-def _spans(text: str, item: str) -> Iterator[tuple[int, int]]:
+def spans(text: str, item: str) -> Iterator[tuple[int, int]]:
     """Where references stand in a text; one that cannot be read ends where it looks like ending."""
     at, start = 0, _start(item)
     while found := start.search(text, at):
@@ -240,13 +241,13 @@ def is_reference(value: Any, item: str = "item") -> bool:
     """Whether a value is one reference and nothing else: it keeps the type of what it refers to."""
     if not isinstance(value, str) or not value.startswith("${"):
         return False
-    return next(_spans(value, item), None) == (0, len(value))
+    return next(spans(value, item), None) == (0, len(value))
 
 
 def without_references(text: str, item: str = "item") -> str:
     """The text with a plain word in place of every reference, to look at what is known of it beforehand."""
     parts, at = [], 0
-    for start, end in _spans(text, item):
+    for start, end in spans(text, item):
         parts += [text[at:start], "x"]
         at = end
     return "".join([*parts, text[at:]])

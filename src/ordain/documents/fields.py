@@ -213,9 +213,9 @@ def list_value(field: Field, problems: ProblemList, *, commas: bool = True) -> t
     fence = only_fence(field, problems)
     if fence is not None:
         return _fenced_list(field, fence, problems)
-    found: list[str] = []
+    items: list[list[str]] = []
     if field.inline:
-        found = [word.strip() for word in field.inline.split(",")] if commas else [field.inline]
+        items = [[word.strip()] for word in field.inline.split(",")] if commas else [[field.inline]]
     for block in trimmed(field.body):
         text = block.text if type(block) is Text else ""
         item, more = _LIST_ITEM.fullmatch(text), _GOES_ON.fullmatch(text)
@@ -223,12 +223,15 @@ def list_value(field: Field, problems: ProblemList, *, commas: bool = True) -> t
             belongs_to_no_field([block], problems)
             return None
         if item:
-            found.append(item[1].strip())
-        elif more and found:
-            found[-1] += "\n" + more[1].rstrip()
+            items.append([item[1].strip()])
+        elif more and items:
+            items[-1].append(more[1].rstrip())
         elif not block.blank:
             belongs_to_no_field([block], problems)
             return None
+    found = ["\n".join(item) for item in items]
+    if any(_sound(field, text, problems) is None for text in found):
+        return None
     if not found or not all(found):
         hint = "Write list items below the name: `- one`."
         detail = f"`{field.name}` has an empty place." if found else f"`{field.name}` names nothing."

@@ -6,8 +6,9 @@ is approved may be ignored when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
+from typing import Any
 
 from ordain.core.action import CallTool, RunCommand
 from ordain.core.condition import Contract, NoCheck
@@ -16,12 +17,21 @@ from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan, Step
 from ordain.core.problem import Place, Problem
-from ordain.core.refs import references
+from ordain.core.refs import (
+    ParamValue,
+    Reference,
+    StepExitCode,
+    StepOutput,
+    StoredData,
+    Unreadable,
+    parse,
+    references,
+)
 from ordain.core.tool import action_kind
 
 __all__ = ["not_yet", "not_yet_refused"]
 
-_PLAN_FIELDS = ("task", "fallbacks", "preconditions", "protect", "budget", "params", "agent", "model")
+_PLAN_FIELDS = ("task", "fallbacks", "preconditions", "protect", "budget", "agent", "model")
 _STEP_FIELDS = (
     "when", "for_each", "preconditions", "proof", "protect", "writes", "approval", "budget", "model", "network",
     "worktree", "pool",
@@ -66,16 +76,16 @@ def _parts(plan: Plan) -> Iterator[tuple[str | None, str]]:
 def _step_parts(step: Step) -> Iterator[str]:
     if _step_values(step) != _NOTHING:
         for name in _STEP_FIELDS:
-            if getattr(step, name) not in (None, ()):
+            if getattr(step, name) not in (None, ()) and not (name == "for_each" and _known_before(step)):
                 yield f"`{name}`"
     action = step.action
     if isinstance(action, RunCommand):
-        if action.env:
-            yield "`env`"
+        if action.env and _refers_to_results(action.env):
+            yield "references to earlier results"
     elif isinstance(action, CallTool):
         if action.operation is not None:
             yield "`operation`"
-        if next(references(action.args), None) is not None:
+        if _refers_to_results(action.args):
             yield "references to earlier results"
     else:
         yield f"the action `{action_kind(action)}`"
@@ -88,6 +98,21 @@ def _step_parts(step: Step) -> Iterator[str]:
             yield f"the verification `{strategy.__struct_config__.tag}`"
     if step.on_failure is not None:
         yield from _policy_parts(step.on_failure)
+
+
+def _refers_to_results(values: Mapping[str, Any]) -> bool:
+    """Whether some value is known only when another step has run; parameters and items are known before."""
+    for text in references(values):
+        reference = parse(text)
+        if isinstance(reference, Unreadable) or isinstance(reference.source, StepOutput | StepExitCode | StoredData):
+            return True
+    return False
+
+
+def _known_before(step: Step) -> bool:
+    """Whether a step is repeated over a parameter, and becomes several steps before anything runs."""
+    reference = parse(step.for_each.source) if step.for_each is not None else None
+    return isinstance(reference, Reference) and isinstance(reference.source, ParamValue)
 
 
 def _policy_parts(policy: FailurePolicy | None) -> Iterator[str]:

@@ -79,7 +79,10 @@ WANT_ALL: frozenset[Rule] = frozenset(
         structure.step_ids,
         structure.needs_known,
         structure.fallbacks_known,
+        structure.no_cycles,
+        structure.fallbacks_end,
         reference.known,
+        reference.comes_before,
         reference.reads_known,
         reference.may_be_missing,
         reference.expressions,
@@ -90,7 +93,8 @@ WANT_ALL: frozenset[Rule] = frozenset(
         contract.contract_missing_program,
     ]
 )
-"""Rules that could be wrong about a plan of which a part is missing: what they miss may stand in that part."""
+"""Rules that could be wrong about a plan of which a part is missing: what they miss may stand in that part, and what
+steps say of each other may be said of a step that was taken for another one."""
 
 
 def lint(plan: Plan, facts: Facts, *, partial: bool = False) -> tuple[Problem, ...]:

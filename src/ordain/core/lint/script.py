@@ -279,6 +279,8 @@ def _simple_status(words: Words) -> int | None:
 
 def _tested(words: Words) -> int | None:
     """The exit status of `test` with these words, where all of them are known beforehand and none names a file."""
+    if len(words) == 2 and words[0] not in ("-n", "-z", "!"):
+        return None
     literals = [word for word in words if word is not None and not _DEPENDS.search(word)]
     return None if len(literals) < len(words) or len(words) > _WORDS_MAX else _truth(literals)
 

@@ -70,9 +70,9 @@ def _found(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:
 
 
 def _shown(value: Any) -> bytes:
-    """What cannot be written as JSON has other problems, and is looked at as Python shows it; what is nested too deep
-    for that, not at all."""
+    """What cannot be written as JSON has other problems, and is looked at as Python shows it; what Python
+    does not show either, not at all."""
     try:
         return repr(value).encode("utf-8", "surrogatepass")
-    except RecursionError:
+    except (RecursionError, ValueError):  # Python writes no very long numbers
         return b""

@@ -5,7 +5,7 @@ Rules look at lists here instead of walking the plan each for itself; a plan may
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -74,17 +74,20 @@ class Scope:
         return Order({name: step.needs for name, step in self.steps.items()})
 
     @cached_property
-    def order(self) -> Order:
-        """The order with what references imply. A fallback runs for the steps that name it, so what it refers to comes
-        before those."""
-        if not self.links:
-            return self.declared
+    def needs(self) -> Mapping[str, Sequence[str]]:
+        """What each step waits for: its own needs, and what references imply. A fallback runs for the steps that name
+        it, so what it refers to comes before those."""
         needs: dict[str, list[str]] = {name: list(step.needs) for name, step in self.steps.items()}
         for link in self.links:
             for step in self.users.get(link.step, ()) if link.step not in self.steps else (link.step,):
                 if step in needs and (step != link.target or step == link.step):
                     needs[step].append(link.target)
-        return Order(needs)
+        return needs
+
+    @cached_property
+    def order(self) -> Order:
+        """The order with what references imply."""
+        return Order(self.needs) if self.links else self.declared
 
 
 class Mention(msgspec.Struct, frozen=True):

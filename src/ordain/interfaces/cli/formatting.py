@@ -1,8 +1,9 @@
-"""The command about the form of documents: fmt."""
+"""The commands about the form of documents: fmt, schema."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -15,18 +16,20 @@ from ordain.core.problem import Problem, Refused, refuse
 from ordain.documents.document import Notation
 from ordain.documents.form import changed_lines, formatted
 from ordain.documents.reading import read
+from ordain.interfaces.cli.schemas import plan_schema
 from ordain.interfaces.cli.shell import FINE, REFUSED, Session, command, read_document
 
-__all__ = ["fmt"]
+__all__ = ["fmt", "schema"]
 
 _LINES_SHOWN = 10
+_SCHEMAS = {"plan": plan_schema}
 
 
 @command()
 @click.argument("document", metavar="DOCUMENT")
 @click.option("--to", type=click.Choice(["markdown", "yaml", "json"]), help="Print it in this notation.")
 @click.option("-i", "--in-place", is_flag=True, help="Rewrite the file; only lines that are not in form change.")
-@click.option("--check", is_flag=True, help="Print nothing; exit with 2 where the document is not in form.")
+@click.option("--check", is_flag=True, help="Print no document; exit with 2 where it is not in form.")
 def fmt(session: Session, document: str, to: Notation | None, in_place: bool, check: bool) -> int:
     """Print a document in form, or in another notation. The plan id stays the same.
 
@@ -58,6 +61,21 @@ def fmt(session: Session, document: str, to: Notation | None, in_place: bool, ch
     return REFUSED if check and lines else FINE
 
 
+@command()
+@click.argument("name", metavar="NAME", type=click.Choice(sorted(_SCHEMAS)))
+def schema(session: Session, name: str) -> int:
+    """Print the JSON Schema of what Ordain reads: `plan` is a plan document in JSON or YAML.
+
+    Example: ordain schema plan
+    """
+    made = _SCHEMAS[name]()
+    if session.json:
+        session.answer(made)
+    else:
+        click.echo(json.dumps(made, ensure_ascii=False, indent=2))
+    return FINE
+
+
 def _told(lines: tuple[int, ...], verb: str) -> str:
     if not lines:
         return "in form"
@@ -79,16 +97,18 @@ def _unwritable(problems: tuple[Problem, ...], notation: str) -> list[Problem]:
 
 
 def _replace(path: str, data: bytes) -> None:
-    """Put these bytes in a file's place at once, with the mode it had; a link is followed and stays a link."""
+    """Put these bytes in a file's place at once, with its owner and mode; a link is followed and stays a link."""
     target = Path(os.path.realpath(path))
     try:
-        mode = target.stat().st_mode & 0o7777
+        before = target.stat()
         descriptor, beside = tempfile.mkstemp(prefix=f".{target.name[:64]}.", dir=target.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fchmod(file.fileno(), mode)
+                with contextlib.suppress(OSError):  # only root can give a file to another
+                    os.fchown(file.fileno(), before.st_uid, before.st_gid)
+                os.fchmod(file.fileno(), before.st_mode & 0o7777)
                 os.fsync(file.fileno())
             Path(beside).replace(target)
         except BaseException:

@@ -22,6 +22,10 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "answer": ("running", "Decide what a run asks a person. For people at a terminal."),
         "resume": ("running", "Go on with what stopped."),
     },
+    "Plans": {
+        "fmt": ("formatting", "Print a document in form or in another notation, or put the file into form."),
+        "schema": ("formatting", "The JSON Schema of plan documents."),
+    },
     "Runs": {"log": ("running", "The ledger's events about a plan or a run.")},
     "Around": {
         "init": ("around", "Make this directory a workspace with its own settings."),

@@ -14,7 +14,7 @@ from ordain.core.problem import Refused, refuse
 from ordain.core.report import Approved, LintReport, Prepared, Review
 from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start
-from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document
+from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document, with_params
 from ordain.interfaces.preview import review_lines
 
 __all__ = ["approve", "ask_approval", "lint", "prepare", "prepared_value", "show"]
@@ -23,7 +23,8 @@ __all__ = ["approve", "ask_approval", "lint", "prepare", "prepared_value", "show
 @command()
 @click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT…")
 @click.option("--strict", is_flag=True, help="Warnings count as errors.")
-def lint(session: Session, documents: tuple[str, ...], strict: bool) -> int:
+@with_params
+def lint(session: Session, documents: tuple[str, ...], strict: bool, params: list[tuple[str, str]]) -> int:
     """Check documents: everything wrong, with the line and the fix. Writes nothing.
 
     Example: ordain lint fix.plan.md
@@ -35,7 +36,7 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool) -> int:
         except Refused as refused:  # the other documents are still worth looking at
             reports.append(LintReport(file=path, problems=refused.problems))
         else:
-            reports.append(session.app.lint(data, name))
+            reports.append(session.app.lint(data, name, params))
     problems = [problem for report in reports for problem in report.problems]
     bad = any(not report.good for report in reports) or (strict and bool(problems))
     if session.json:
@@ -61,7 +62,8 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool) -> int:
 @click.option("--quiet", "detail", flag_value="quiet", help="Only steps and states.")
 @click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
 @click.option("--verbose", "detail", flag_value="verbose", help="Everything, defaults too.")
-def show(session: Session, what: str, detail: str) -> int:
+@with_params
+def show(session: Session, what: str, params: list[tuple[str, str]], detail: str) -> int:
     """Show what a document or plan would do, or how a run stands.
 
     Example: ordain show fix.plan.md
@@ -73,7 +75,7 @@ def show(session: Session, what: str, detail: str) -> int:
         else:
             session.say(render.run_lines(report, session.style, verbose=detail == "verbose"))
         return FINE
-    review = _review(session, what)
+    review = _review(session, what, params)
     if session.json:
         session.answer(review_value(review), problems=review.notices)
     else:
@@ -81,27 +83,30 @@ def show(session: Session, what: str, detail: str) -> int:
     return FINE
 
 
-def _review(session: Session, what: str) -> Review:
+def _review(session: Session, what: str, params: list[tuple[str, str]]) -> Review:
     """A review of a file when there is one by that name, else of a stored plan."""
     # A file must not be able to stand in for a stored plan by bearing its name: `./NAME` says that the file is meant.
     stored = re.fullmatch(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+", what)
     if stored is None and (what == "-" or Path(what).exists()):
         data, name = read_document(session, what)
-        return session.app.review_document(data, name)
+        return session.app.review_document(data, name, params)
     if what.endswith((".md", ".markdown", ".yaml", ".yml", ".json")):
         raise refuse("E_DOC_NOT_FOUND", f"There is no document {what}.")
+    if params:
+        raise click.UsageError("--param is for documents; a stored plan has all its values.")
     return session.app.review(what)
 
 
 @command()
 @click.argument("document")
-def prepare(session: Session, document: str) -> int:
+@with_params
+def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> int:
     """Check a document, store its plan, and show what it will do. What was stored is what can be approved and run.
 
     Example: ordain prepare fix.plan.md
     """
     data, name = read_document(session, document)
-    prepared = session.run(session.app.prepare(data, name, session.by))
+    prepared = session.run(session.app.prepare(data, name, session.by, params))
     if session.json:
         session.answer(
             prepared_value(prepared),

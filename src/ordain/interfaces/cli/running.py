@@ -10,7 +10,7 @@ from ordain.core.problem import Problem
 from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start, carry_out, watcher
 from ordain.interfaces.cli.planning import ask_approval, prepared_value
-from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document
+from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document, with_params
 from ordain.interfaces.preview import review_lines
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
@@ -18,13 +18,14 @@ __all__ = ["answer", "commit", "log", "resume", "run", "status"]
 
 @command()
 @click.argument("document")
-def run(session: Session, document: str) -> int:
+@with_params
+def run(session: Session, document: str, params: list[tuple[str, str]]) -> int:
     """Check a document, show what it will do, ask for approval if policy wants it, carry it out and report.
 
     Example: ordain run fix.plan.md
     """
     data, name = read_document(session, document)
-    prepared = session.run(session.app.prepare(data, name, session.by))
+    prepared = session.run(session.app.prepare(data, name, session.by, params))
     review = prepared.review
     if not review.requires_approval:
         session.notices(review.notices)

@@ -28,7 +28,7 @@ from ordain.core.approval import Channel, Principal
 from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.interfaces import render, robot
 
-__all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "read_document"]
+__all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "read_document", "with_params"]
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
@@ -226,6 +226,26 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
         return made
 
     return wrap
+
+
+def with_params(body: Callable[..., int]) -> Callable[..., int]:
+    """The option that gives a template's parameters their values, as a list of names and texts in `params`."""
+
+    def split(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> list[tuple[str, str]]:
+        for text in given:
+            if "=" not in text:
+                raise click.BadParameter(f"`{text}` is not written NAME=VALUE.")
+        return [(name.strip(), value) for name, _, value in (text.partition("=") for text in given)]
+
+    option = click.option(
+        "--param",
+        "params",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=split,
+        help="A value for the plan's parameter.",
+    )
+    return option(body)
 
 
 def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: Any) -> int:
