@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 _LOCK = Path(tempfile.gettempdir()) / f"ordain-test-programs-{os.getuid()}.lock"
+_PACKAGES = {"bwrap": "bubblewrap"}
+"""Programs whose package is called otherwise."""
 _QUIET = {"DEBIAN_FRONTEND": "noninteractive", "PATH": os.environ.get("PATH", os.defpath)}
 
 
@@ -36,7 +38,8 @@ def _installed(program: str) -> str | None:
         fcntl.flock(lock, fcntl.LOCK_EX)  # let go when the file is closed
         if (found := shutil.which(program)) is not None:
             return found  # another worker was faster
-        install = [apt, "install", "-y", "-qq", "--no-install-recommends", program]
+        package = _PACKAGES.get(program, program)
+        install = [apt, "install", "-y", "-qq", "--no-install-recommends", package]
         # The lists of packages are fetched at most once, and not at all where they are there already.
         if not _done(install) and not (_done([apt, "update", "-qq"]) and _done(install)):
             return None

@@ -18,6 +18,7 @@ from ordain.adapters.memory import (
     ManualClock,
     MemoryWorkspace,
     MemoryWriterLock,
+    ScriptedProbe,
     ScriptedShell,
     ScriptedToolbox,
 )
@@ -129,7 +130,7 @@ class Scenario:
         self.ledger = CrashingLedger(self.world)
         self.shell, self.toolbox = WorldShell(self.world), WorldToolbox(self.world)
         self.clock, self.workspace, self.lock = ManualClock(), MemoryWorkspace(), MemoryWriterLock()
-        self.ids = CountingIds()
+        self.ids, self.probe = CountingIds(), ScriptedProbe()
         self.app = self._app()
         self.plan_id: PlanId | None = None
         self.report: RunReport | None = None
@@ -140,6 +141,7 @@ class Scenario:
             open_ledger=lambda: self.ledger,
             workspace=self.workspace,
             shell=self.shell,
+            probe=self.probe,
             toolbox=self.toolbox,
             clock=self.clock,
             ids=self.ids,

@@ -882,6 +882,25 @@ def test_a_policy_that_names_nothing(tmp_path: Path) -> None:
     ]
 
 
+WANTS = md(args('path: a\ncontent: "${params.number}"'), front="params: {number: {type: integer, required: true}}")
+
+
+@pytest.mark.parametrize(
+    ("params", "hint"),
+    [
+        ((), "Write `--param number=3`."),
+        ((("number", "seven"),), "Write `--param number=3`."),
+        ((("number", "7"), ("numbr", "7")), "Did you mean `number`?"),
+    ],
+    ids=["missing", "wrongly typed", "unknown"],
+)
+def test_a_parameter_that_does_not_fit(tmp_path: Path, params: tuple[tuple[str, str], ...], hint: str) -> None:
+    app = opened(tmp_path / "w")
+    with pytest.raises(Refused) as caught:
+        asyncio.run(app.prepare(WANTS.encode(), "x", KIM, params))
+    assert [(problem.code, problem.hints) for problem in caught.value.problems] == [("E_PARAM", (hint,))]
+
+
 def test_policy_denies(tmp_path: Path) -> None:
     app = opened(tmp_path / "w", '[policy]\ndeny = ["shell"]\n')
     assert refused(app.prepare(SMALL.encode(), "x", KIM)) == ["E_POLICY_DENIED"]

@@ -6,6 +6,7 @@ always passed in: only a person's channel can approve, answer or trust.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from ordain.core.approval import (
 )
 from ordain.core.canonical import canonical_bytes, plan_hash, plan_id, short_id
 from ordain.core.decision import decided, persons_only, questions
+from ordain.core.difference import difference
 from ordain.core.event import (
     ApprovalGiven,
     ConfigTrusted,
@@ -36,21 +38,33 @@ from ordain.core.event import (
 from ordain.core.lineage import PlanState
 from ordain.core.lint.later import not_yet_refused
 from ordain.core.lint.rules import lint
-from ordain.core.model import Plan, all_steps, contract_of
+from ordain.core.model import Plan, Step, all_steps, contract_of
 from ordain.core.params import file_patterns, read_values
 from ordain.core.policy import Ruling, planned_effects, rule, unknown_names
 from ordain.core.problem import Place, Problem, Refused, Severity, refuse
 from ordain.core.refs import references
-from ordain.core.report import Approved, LintReport, PlanLine, Prepared, Review, RunReport, run_report
+from ordain.core.report import (
+    Approved,
+    Comparison,
+    LintReport,
+    PlanLine,
+    Prepared,
+    Review,
+    RunReport,
+    Side,
+    run_report,
+)
 from ordain.core.settings import Settings, limits
+from ordain.core.simulation import Looked, Simulation, simulate
 from ordain.core.template import Filled, fill
 from ordain.core.tool import SHELL, ToolDefinition, definition_digest, definition_of
-from ordain.core.value import Instant, RunId
+from ordain.core.value import Instant, PlanId, RunId
 from ordain.documents.configuration import read_settings
 from ordain.documents.document import Document
 from ordain.documents.reading import read
-from ordain.ports import Append, Clock, Ids, Ledger, Observer, Shell, Toolbox, Workspace, WriterLock
+from ordain.ports import Append, Clock, Ids, Ledger, Observer, Probe, Shell, Toolbox, Workspace, WriterLock
 from ordain.records import WORKSPACE_STREAM, Records, first_lineage, lineage_id, stored_plan
+from ordain.verify import foresee
 
 __all__ = ["App"]
 
@@ -70,6 +84,7 @@ class App:
         has_ledger: Callable[[], bool] = lambda: True,
         workspace: Workspace,
         shell: Shell,
+        probe: Probe,
         toolbox: Toolbox,
         clock: Clock,
         ids: Ids,
@@ -79,7 +94,7 @@ class App:
     ) -> None:
         self._open_ledger, self._ledger_exists = open_ledger, has_ledger
         self._opened: Ledger | None = None
-        self._workspace, self._shell, self._toolbox = workspace, shell, toolbox
+        self._workspace, self._shell, self._probe, self._toolbox = workspace, shell, probe, toolbox
         self._clock, self._ids, self._lock = clock, ids, lock
         self._pid, self._boot_id = pid, boot_id
         self._stop: Callable[[], None] | None = None
@@ -119,7 +134,7 @@ class App:
         identity = plan_id(plan) if plan is not None else None
         return LintReport(
             file=file,
-            dialect=document.notation,
+            dialect=document.dialect or document.notation,
             plan_id=identity,
             plan_hash=plan_hash(identity) if identity is not None else None,
             title=plan.title if plan is not None else None,
@@ -153,6 +168,68 @@ class App:
             notices=(*self._drift(state), *self.settings()[2]),
             run=self._report(run_id) if run_id is not None else None,
         )
+
+    async def simulate_document(self, data: bytes, file: str | None = None, params: Params = ()) -> Simulation:
+        """How a run of a document's plan would go. Nothing is changed: contracts are looked at, if at all, where they
+        can change nothing."""
+        document, problems = self._lint(data, file, params)
+        return await self._simulate(_plan_or_refuse(document, problems))
+
+    async def simulate(self, ref: str) -> Simulation:
+        """The same for a stored plan."""
+        return await self._simulate(stored_plan(self._records.lineage(self._records.find_plan(ref))))
+
+    async def _simulate(self, plan: Plan) -> Simulation:
+        in_force = limits(self.settings()[0])
+        wanted = [step for step in plan.steps if contract_of(step) is not None]
+        at_once = asyncio.Semaphore(in_force.concurrency)
+
+        async def look(step: Step) -> Looked:
+            async with at_once:
+                return await foresee(step, probe=self._probe, shell=self._shell, limits=in_force)
+
+        looked = await asyncio.gather(*(look(step) for step in wanted))
+        return simulate(
+            plan,
+            plan_id(plan),
+            concurrency=plan.concurrency or in_force.concurrency,
+            looked={step.id: found for step, found in zip(wanted, looked, strict=True)},
+            usual=self._records.durations() if self._has_ledger() else {},
+        )
+
+    def stored(self, ref: str) -> Side:
+        """A stored plan by itself: the very one with this id, or the newest of a lineage."""
+        stream, identity = self._records.find_revision(ref)
+        return self._stored(stream, identity)
+
+    def last_prepared(self, document: str) -> Side:
+        """The plan that was prepared last from the document of this name."""
+        found = self._records.last_prepared(document) if self._has_ledger() else None
+        if found is None:
+            command = f"ordain prepare {shlex.quote(document)}"
+            raise refuse("E_PLAN_NOT_FOUND", f"No plan was prepared from {document} yet.", command=command)
+        return self._stored(*found)
+
+    def _stored(self, stream: str, identity: PlanId) -> Side:
+        state = self._records.lineage(stream)
+        document = state.prepared.document if state.prepared is not None else None
+        plan = stored_plan(state, identity)
+        return Side(plan_id=identity, plan=plan, lineage=lineage_id(stream), document=document)
+
+    def in_document(self, data: bytes, file: str | None = None, params: Params | None = None) -> Side:
+        """The plan in a document, filled in with these values, or as it stands where `params` is None; raises Refused
+        when there is none to speak of. What else is wrong with it is not looked at."""
+        document = read(data, file)
+        if document.plan is None:
+            raise Refused(document.problems)
+        filled = self._filled(document.plan, params) if params is not None else Filled(plan=document.plan)
+        if not isinstance(filled, Filled):
+            raise Refused(tuple(_placed(filled, document, file)))
+        return Side(plan_id=plan_id(filled.plan), plan=filled.plan, document=file)
+
+    def diff(self, old: Side, new: Side) -> Comparison:
+        """What changed from one plan to another, and what of it to read first."""
+        return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, self._toolbox.definitions()))
 
     def run(self, ref: str) -> RunReport:
         """One run as it stands."""

@@ -9,6 +9,7 @@ from ordain.adapters.bash import BashShell
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
 from ordain.adapters.file_tools import FileTools
+from ordain.adapters.read_only import ReadOnlyProbe
 from ordain.adapters.state_directory import shelf_path, state_directory, state_path, workspace_directory
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.app import TIER, App
@@ -44,6 +45,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         has_ledger=has_ledger,
         workspace=DirectoryWorkspace(workspace, TIER),
         shell=BashShell(workspace),
+        probe=ReadOnlyProbe(workspace, state_path(os.environ)),
         toolbox=FileTools(workspace),
         clock=WallClock(),
         ids=RandomIds(),

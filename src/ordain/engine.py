@@ -31,7 +31,6 @@ from ordain.core.event import (
     Settlement,
     StepState,
 )
-from ordain.core.model import contract_of
 from ordain.core.problem import Refused
 from ordain.core.refs import literal
 from ordain.core.schedule import (
@@ -345,13 +344,7 @@ class Engine:
     async def _contract(self, step_id: StepId) -> Evidence:
         """Run a step's contract; only a step that has one gets here."""
         step, limits = self._state.step(step_id), self._state.limits_in_force
-        contract = contract_of(step)
-        assert contract is not None and step.verification is not None
-        timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
-        env = self._shell.environment(limits.env)
-        if isinstance(step.action, RunCommand):
-            env |= literal(dict(step.action.env))  # as approved: a contract asks about the same things
-        return await verify(contract, timeout_ms, env, shell=self._shell, mark=self._mark(step_id))
+        return await verify(step, shell=self._shell, limits=limits, mark=self._mark(step_id))
 
     async def _operand(self, step_id: StepId) -> str | None:
         """What the step's tool changes, as it is now."""

@@ -26,6 +26,7 @@ __all__ = [
     "Ids",
     "Ledger",
     "Observer",
+    "Probe",
     "Shell",
     "ToolResult",
     "Toolbox",
@@ -111,6 +112,14 @@ class Shell(Protocol):
 
     def environment(self, names: Sequence[str]) -> dict[str, str]:
         """The values of these variables, as far as they are set."""
+        ...
+
+
+class Probe(Protocol):
+    """Runs commands that can look at everything and change nothing."""
+
+    async def look(self, command: Command) -> Finished:
+        """What the command saw. `fault` where nothing here can hold a command to that; then it was not run."""
         ...
 
 

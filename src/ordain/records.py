@@ -9,9 +9,11 @@ import msgspec
 
 from ordain.core.canonical import plan_from_bytes, plan_id, short_id
 from ordain.core.event import (
+    AttemptEnded,
     ConfigTrusted,
     Event,
     LineageEvent,
+    PlanPrepared,
     Recorded,
     RunEvent,
     RunOpened,
@@ -21,6 +23,7 @@ from ordain.core.event import (
 from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
+from ordain.core.simulation import action_digest
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.ports import Append, Ledger
@@ -28,6 +31,8 @@ from ordain.ports import Append, Ledger
 __all__ = ["WORKSPACE_STREAM", "Records", "first_lineage", "lineage_id", "stored_plan"]
 
 WORKSPACE_STREAM = "workspace"
+_RUNS_REMEMBERED = 50
+"""How far back it is looked for how long things take."""
 
 
 class Records:
@@ -40,8 +45,17 @@ class Records:
 
     def find_plan(self, ref: str) -> str:
         """The lineage a person means: by plan id, plan hash, any unambiguous 8 hex digits of it, or lineage id."""
+        return self._find(ref)[0]
+
+    def find_revision(self, ref: str) -> tuple[str, PlanId]:
+        """The lineage and the very plan a person means: the one with this id, or the newest of a lineage."""
+        stream, identity = self._find(ref)
+        return stream, identity or self.lineage(stream).plan_id
+
+    def _find(self, ref: str) -> tuple[str, PlanId | None]:
+        found: list[tuple[str, PlanId | None]]
         if ref.upper().startswith("PLAN-"):
-            found = list(self._ledger.streams("lineage/" + ref.upper()))
+            found = [(stream, None) for stream in self._ledger.streams("lineage/" + ref.upper())]
         else:
             digits = ref.removeprefix("plan:").removeprefix("sha256:").lower()
             if len(digits) < 8 or not all(digit in "0123456789abcdef" for digit in digits):
@@ -51,12 +65,26 @@ class Records:
                     "Give at least 8 hex digits of its id, or PLAN-…; a document is stored first by `ordain prepare`.",
                     command="ordain status",
                 )
-            found = [stream for _, stream in self._ledger.lookup("plan:" + digits)]
+            found = [(stream, PlanId(identity)) for identity, stream in self._ledger.lookup("plan:" + digits)]
         if not found:
             raise refuse("E_PLAN_NOT_FOUND", f"No plan `{ref}` is known here.", command="ordain status")
         if len(found) > 1:
             raise refuse("E_PLAN_AMBIGUOUS", f"`{ref}` fits {len(found)} plans.", "Give more digits.")
         return found[0]
+
+    def last_prepared(self, document: str) -> tuple[str, PlanId] | None:
+        """The lineage and plan that were prepared last from a document of this name, if any were."""
+        found: tuple[Instant, str, PlanId] | None = None
+        for stream in self.lineages():
+            for recorded in self._ledger.read(stream):
+                event = recorded.event
+                if (
+                    isinstance(event, PlanPrepared)
+                    and event.document == document
+                    and (found is None or recorded.at >= found[0])
+                ):
+                    found = (recorded.at, stream, event.plan_id)
+        return found[1:] if found is not None else None
 
     def lineage_of(self, identity: PlanId) -> str | None:
         """The lineage that holds exactly this plan, if it was ever prepared."""
@@ -133,6 +161,20 @@ class Records:
         """The configuration a person trusted last."""
         events = [recorded.event for recorded in self._ledger.read(WORKSPACE_STREAM)]
         return next((event for event in reversed(events) if isinstance(event, ConfigTrusted)), None)
+
+    def durations(self) -> dict[str, list[int]]:
+        """How long actions took that went well, newest runs first, by the digest of the action."""
+        found: dict[str, list[int]] = {}
+        runs = [(stream, run_id) for stream in self.lineages() for run_id in self.lineage(stream).runs]
+        for stream, run_id in runs[-_RUNS_REMEMBERED:]:
+            state = self.lineage(stream)
+            for recorded in self.run_events(run_id):
+                event = recorded.event
+                if isinstance(event, RunOpened):
+                    actions = {step.id: action_digest(step.action) for step in stored_plan(state, event.plan_id).steps}
+                elif isinstance(event, AttemptEnded) and event.outcome.error is None:
+                    found.setdefault(actions[event.step], []).append(event.outcome.duration_ms)
+        return found
 
     # --- Writing ---------------------------------------------------------------------------------------------------
 

@@ -8,26 +8,22 @@ agent wrote, counts.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
 
-from ordain.core.condition import Contract
-from ordain.core.event import Evidence, Verdict
-from ordain.ports import Command, Finished, Shell
+from ordain.core.action import RunCommand
+from ordain.core.event import Evidence, Limits, Verdict
+from ordain.core.model import Step, contract_of
+from ordain.core.refs import literal
+from ordain.core.simulation import Looked
+from ordain.ports import Command, Finished, Probe, Shell
 
-__all__ = ["judge", "signal_name", "verify"]
+__all__ = ["foresee", "judge", "signal_name", "verify"]
 
 
-async def verify(contract: Contract, timeout_ms: int, env: Mapping[str, str], *, shell: Shell, mark: str) -> Evidence:
-    """Run a contract once and judge it."""
-    finished = await shell.run(
-        Command(
-            text=contract.command,
-            env=env,
-            timeout_ms=timeout_ms,
-            mark=mark,
-        )
-    )
-    verdict, detail = judge(finished, contract.exit_code)
+async def verify(step: Step, *, shell: Shell, limits: Limits, mark: str) -> Evidence:
+    """Run a step's contract once and judge it; only for steps that have one."""
+    command, wanted = _contract(step, shell, limits, mark)
+    finished = await shell.run(command)
+    verdict, detail = judge(finished, wanted)
     return Evidence(
         verdict=verdict,
         duration_ms=finished.duration_ms,
@@ -37,6 +33,26 @@ async def verify(contract: Contract, timeout_ms: int, env: Mapping[str, str], *,
         output_bytes=finished.output_bytes,
         output_sha256=finished.output_sha256,
     )
+
+
+async def foresee(step: Step, *, probe: Probe, shell: Shell, limits: Limits) -> Looked:
+    """What a step's contract says before the step, as far as that can be seen without changing anything. It never
+    counts as evidence."""
+    command, wanted = _contract(step, shell, limits, mark="")
+    finished = await probe.look(command)
+    verdict, detail = judge(finished, wanted)
+    return Looked(detail=finished.fault) if finished.fault is not None else Looked(verdict=verdict, detail=detail)
+
+
+def _contract(step: Step, shell: Shell, limits: Limits, mark: str) -> tuple[Command, int]:
+    """The command of a step's contract, and the exit status it wants. It sees the variables of the allow-list and
+    those of its step, which were approved with it."""
+    contract, env = contract_of(step), shell.environment(limits.env)
+    assert contract is not None and step.verification is not None
+    if isinstance(step.action, RunCommand):
+        env |= literal(dict(step.action.env))
+    timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
+    return Command(text=contract.command, env=env, timeout_ms=timeout_ms, mark=mark), contract.exit_code
 
 
 def judge(finished: Finished, expected: int) -> tuple[Verdict, str]:

@@ -236,6 +236,7 @@ STRUCTURE = [
     (plan(step("a"), params={"n": Parameter(type="number", default=False)}), "E_PARAM"),
     (plan(step("a"), params={"n": Parameter(type="string", default=1)}), "E_PARAM"),
     (plan(step("a"), params={"n": Parameter(type="boolean", default="yes")}), "E_PARAM"),
+    (plan(step("a"), params={"n": Parameter(type="list", default="yes")}), "E_PARAM"),
     (plan(step("a"), params={"n": Parameter(type="string", default="x", required=True)}), "E_PARAM"),
 ]
 
@@ -635,6 +636,7 @@ def test_contracts(made, code):
 
 
 GOOD = [
+    plan(step("a"), params={"n": Parameter(type="list", default=["a"])}),
     plan(step("a"), write(content="$HOME $5.00 $$ ${HOME} ${x $${a.output} $${item}")),
     plan(step("a", run="echo ${HOME} ${nobody.output} $${a.output} ${a}")),
     plan(write(content="${b.output}", name="a", needs=()), step("b", needs=())),

@@ -238,6 +238,21 @@ def test_awkward_texts_survive_every_notation(field: str) -> None:
             assert WRITERS[notation](document) == written
 
 
+@pytest.mark.parametrize(
+    ("title", "heading"),
+    [
+        ("Tidy up", "# Tidy up\n\n1."),
+        ("✅ Tidy", "# \\✅ Tidy\n\n1."),
+        ("#", "# Untitled\n\n**Title:** #\n\n1."),
+        (" Tidy <!-- up", "# Tidy -- up\n\n**Title:**\n```text\n Tidy <!-- up\n```\n\n1."),
+    ],
+)
+def test_titles_that_a_heading_can_not_show(title: str, heading: str) -> None:
+    text = write_markdown(plan(step(id=StepId("true"), description="true"), title=title))
+    assert text.startswith(heading)
+    assert read_text(text).plan == plan(step(id=StepId("true"), description="true"), title=title)
+
+
 def test_every_free_text_of_the_model_is_in_the_table() -> None:
     """A mark put into every field of the table is found in every field of the model that holds free text."""
     mark = "MARK"

@@ -65,7 +65,7 @@ FIELDS = [
     "```yaml\ntype: ask\nquestion: Why?\n```\n",
     "```yaml\nstrategy: {type: none}\n```\n",
     "```yaml\nstrategy: retry\nmax_attempts: 2\nthen: {strategy: skip, warn: true}\n```\n",
-    "```yaml\ntype: nested_plan\nplan: {title: T, owner: a, steps: [{action: {type: run, command: a}, tags: []}]}\n```\n",
+    "```yaml\ntype: nested_plan\nplan: {title: T, owner: a, steps: [{action: {type: run, command: a}}]}\n```\n",
     '```json\n{"type": "wait_for", "condition": {"type": "external", "key": "a"}, "timeout_ms": 1}\n```\n',
     '```json\n{"type": "nested_plan", "plan": {"steps": [1]}}\n```\n',
     '```json\n{"in": "a", "max": 1, "tokens": 1, "n": {"type": "string", "default": {"a": []}}}\n```\n',

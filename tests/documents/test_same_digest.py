@@ -56,7 +56,7 @@ def laid_out(text: str, chance: Random) -> Iterator[str]:
             in_steps = in_steps or block.text == "Steps"
             marks, title = line.split(" ", 1)
             number, dot, rest = title.partition(". ") if block.level == 3 else ("", "", title)
-            if block.level != 2 and rest[0] not in "\\✅[" and chance.random() < 0.5:
+            if block.level != 2 and rest[:1] not in "\\✅[" and chance.random() < 0.5:
                 rest = chance.choice(["✅ ", "[x] ", "[ ]  "]) + rest
             yield from [""] * chance.randrange(3)
             yield f"{' ' * chance.randrange(4)}{marks}  {number}{dot}{rest}{chance.choice(['', '  ', ' ##'])}"

@@ -33,10 +33,14 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 class BashShell:
-    """ports.Shell over real processes, rooted in one directory that no command can choose."""
+    """ports.Shell over real processes, rooted in one directory that no command can choose.
 
-    def __init__(self, workspace: Path) -> None:
+    `inside` are the words of a program that runs the rest of its command line inside something, such as a sandbox.
+    """
+
+    def __init__(self, workspace: Path, inside: tuple[str, ...] = ()) -> None:
         self._workspace = workspace
+        self._inside = inside
         self._bash = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
         self._own: dict[int, str] = {}
         """Our direct children and their marks."""
@@ -91,7 +95,7 @@ class BashShell:
 
     def _spawn(self, bash: str, command: Command) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [bash, *BASH_OPTIONS, command.text],
+            [*self._inside, bash, *BASH_OPTIONS, command.text],
             cwd=self._workspace,
             env={**command.env, MARK: command.mark},
             stdin=subprocess.DEVNULL,

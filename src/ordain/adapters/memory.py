@@ -22,7 +22,15 @@ from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant
 from ordain.ports import Command, Finished, ToolResult
 
-__all__ = ["CountingIds", "ManualClock", "MemoryWorkspace", "MemoryWriterLock", "ScriptedShell", "ScriptedToolbox"]
+__all__ = [
+    "CountingIds",
+    "ManualClock",
+    "MemoryWorkspace",
+    "MemoryWriterLock",
+    "ScriptedProbe",
+    "ScriptedShell",
+    "ScriptedToolbox",
+]
 
 
 class ManualClock:
@@ -129,6 +137,18 @@ class ScriptedToolbox:
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
         return f"{self.files.get(args.get('path', '.'))!r}"
+
+
+class ScriptedProbe:
+    """ports.Probe that sees what it is told; anything else it could not look at."""
+
+    def __init__(self) -> None:
+        self.exit_codes: dict[str, int] = {}
+
+    async def look(self, command: Command) -> Finished:
+        if command.text not in self.exit_codes:
+            return Finished(duration_ms=0, fault="nothing here can look")
+        return Finished(duration_ms=1, exit_code=self.exit_codes[command.text])
 
 
 class MemoryWorkspace:

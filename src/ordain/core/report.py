@@ -7,6 +7,7 @@ import msgspec
 from ordain.core.approval import Base
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
+from ordain.core.difference import Difference
 from ordain.core.event import Limits, StepState
 from ordain.core.model import Plan
 from ordain.core.policy import PlannedEffect
@@ -15,7 +16,18 @@ from ordain.core.schedule import why_waiting
 from ordain.core.state import RunState, StepRecord
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
-__all__ = ["Approved", "LintReport", "PlanLine", "Prepared", "Review", "RunReport", "StepReport", "run_report"]
+__all__ = [
+    "Approved",
+    "Comparison",
+    "LintReport",
+    "PlanLine",
+    "Prepared",
+    "Review",
+    "RunReport",
+    "Side",
+    "StepReport",
+    "run_report",
+]
 
 
 class LintReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +135,23 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
     last_run: RunId | None = None
     run: RunReport | None = None
     """The newest run, while it has not ended."""
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One of two plans that are compared, and where it is from: a stored lineage, a document, or both."""
+
+    plan_id: PlanId
+    plan: Plan
+    lineage: str | None = None
+    document: str | None = None
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Two plans and what changed from the old to the new."""
+
+    old: Side
+    new: Side
+    difference: Difference
 
 
 def run_report(state: RunState, plan_id: PlanId, now: Instant, *, executing: bool = False) -> RunReport:

@@ -1,24 +1,27 @@
 """The steps of a plan by when they can begin: what each waits for, an order to read them in, and waves.
 
 A wave holds the steps that could begin together: everything they wait for is in earlier waves. Linear in steps and
-needs. Steps that wait for each other in a circle are in no wave and in no order; lint refuses such plans.
+needs. Steps that wait for each other in a circle, or for such steps, are in no wave and in no order; lint refuses them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from heapq import heapify, heappop, heappush
+from collections.abc import Mapping, Sequence
+from typing import cast
 
-from ordain.core.graph import dependents
+from ordain.core.lint.order import Order
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
 from ordain.core.value import StepId
 
-__all__ = ["reading_order", "waits_for", "waves"]
+__all__ = ["Needs", "ordering", "reading_order", "waits_for", "waves"]
+
+Needs = Mapping[StepId, Sequence[StepId]]
+"""For each step, in the plan's order, the steps it waits for."""
 
 
 def waits_for(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
-    """For each step of the plan, in its order, the steps it waits for: by `needs` and by what it refers to."""
+    """What each step of the plan waits for: by its `needs`, and by what it refers to."""
     known = Survey(plan).scopes[0].needs
     return {
         StepId(name): tuple(StepId(need) for need in dict.fromkeys(needs) if need in known)
@@ -26,24 +29,33 @@ def waits_for(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
     }
 
 
-def reading_order(needs: Mapping[StepId, Iterable[StepId]]) -> list[StepId]:
-    """The steps as they are written, moved down only where they would stand above what they wait for."""
-    position = {name: number for number, name in enumerate(needs)}
-    names = list(needs)
-    waiting = {name: len(set(wanted)) for name, wanted in needs.items()}
-    needed_by = dependents({name: set(wanted) for name, wanted in needs.items()})
-    free = [position[name] for name, count in waiting.items() if count == 0]
-    heapify(free)
-    found = []
-    while free:
-        name = names[heappop(free)]
-        found.append(name)
-        for other in needed_by[name]:
-            waiting[other] -= 1
-            if waiting[other] == 0:
-                heappush(free, position[other])
-    return found
+def ordering(needs: Needs) -> Order:
+    """Which step comes before which."""
+    return Order(cast("Mapping[str, Sequence[str]]", needs))
 
 
-def waves(needs: Mapping[StepId, Iterable[StepId]]) -> tuple[tuple[StepId, ...], ...]:
+def reading_order(needs: Needs) -> list[StepId]:
+    """The steps as they are written; one that stands below a step waiting for it is moved up to just above that."""
+    sound = set(ordering(needs).sequence)
+    found: dict[StepId, None] = {}
+    for first in needs:
+        todo = [first] if first in sound else []
+        while todo:
+            above = [need for need in needs[todo[-1]] if need not in found] if todo[-1] not in found else []
+            if above:
+                todo.extend(reversed(above))
+            else:
+                found.setdefault(todo.pop())
+    return list(found)
+
+
+def waves(needs: Needs) -> tuple[tuple[StepId, ...], ...]:
     """The steps by the longest way to them, each wave in the plan's order."""
+    level: dict[str, int] = {}
+    for name in ordering(needs).sequence:
+        level[name] = 1 + max((level[need] for need in needs[StepId(name)]), default=-1)
+    found: list[list[StepId]] = [[] for _ in range(1 + max(level.values(), default=-1))]
+    for step in needs:
+        if step in level:
+            found[level[step]].append(step)
+    return tuple(tuple(wave) for wave in found)

@@ -30,7 +30,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     section, and under the empty heading the free paragraphs around the title. `record` holds what the document says
     about the plan and its steps without being part of them, never hashed and never believed: owner, status, foreign
     ids and the like, by step id, and under the empty key those of the plan; those of a plan nested in the step `a`
-    stand under `a/` and its steps' under `a/b`.
+    stand under `a/` and its steps' under `a/b`. `dialect` names the seed in whose form the document is written, where
+    that is not the form of its notation.
     """
 
     plan: Plan | None = None
@@ -39,6 +40,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     places: Mapping[str, Place] = {}
     notes: tuple[tuple[str, str], ...] = ()
     notation: Notation = "markdown"
+    dialect: str | None = None
     record: Mapping[str, Mapping[str, Any]] = {}
 
 

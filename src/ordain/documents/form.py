@@ -33,7 +33,7 @@ def formatted(data: bytes, document: Document, to: Notation | None = None) -> st
         return again.problems
     if plan_id(again.plan) != plan_id(document.plan):
         raise RuntimeError("the formatted document says something else than the document")
-    if same and (again.notes != document.notes or again.record != document.record):
+    if again.record != document.record or (same and again.notes != document.notes):
         raise RuntimeError("the formatted document lost something that stands beside the plan")
     return text
 

@@ -52,7 +52,7 @@ from ordain.documents.outline import (
 from ordain.documents.scan import Block, Fence, Heading, Text, blank, may_hide, scan, trimmed
 from ordain.documents.step_action import sound_prose
 
-__all__ = ["read_markdown"]
+__all__ = ["read_markdown", "read_parts"]
 
 _PROSE = ("task", "context")
 """Plan fields that may hold several paragraphs."""
@@ -65,9 +65,13 @@ def read_markdown(text: str) -> Document:
     front = read_front_matter(lines, problems)
     if front is None:
         return Document(problems=with_columns(problems.in_order(), lines))
-    outline = outline_of(scan(lines, front.end), problems)
+    return read_parts(lines, front, outline_of(scan(lines, front.end), problems), problems)
+
+
+def read_parts(lines: Sequence[str], front: FrontMatter, outline: Outline, problems: ProblemList) -> Document:
+    """The document of these lines, whose parts are known already, with the problems met on the way."""
     reader = _Reader(lines, front, outline, problems)
-    reader.may_hide = may_hide("\n".join(lines[front.end :]) if front.end else text)
+    reader.may_hide = may_hide("\n".join(lines[front.end :]))
     return reader.read()
 
 

@@ -389,7 +389,7 @@ def _heading(head: str, title: str) -> tuple[str, str | None]:
         return line, None
     shown = _UNUSUAL.sub("", " ".join(title.split()))[:_TITLE_SHOWN].strip()
     line = head + escaped_title(shown)
-    return (line if title_of_heading(line) == shown else f"{head}Untitled"), title
+    return (line if shown and title_of_heading(line) == shown else f"{head}Untitled"), title
 
 
 def _code_span(command: str) -> str | None:

@@ -12,12 +12,17 @@ import msgspec
 
 from ordain.core.model import Plan
 from ordain.core.problem import Place
+from ordain.documents.dialects.detection import TOP_KEYS, front_matter_dialect, tree_dialect
+from ordain.documents.dialects.s1 import read_s1
+from ordain.documents.dialects.s2 import read_s2
+from ordain.documents.dialects.s3 import read_s3
 from ordain.documents.document import Document, LazyPlaces, Notation
 from ordain.documents.json_value import read_json
 from ordain.documents.markdown import read_markdown
 from ordain.documents.shape import RECORD_FIELDS
 from ordain.documents.text import decode
 from ordain.documents.tree import TREE_DEPTH_MAX, read_tree
+from ordain.documents.value import ReadValue
 from ordain.documents.yaml_value import read_yaml, yaml_comments
 
 __all__ = ["notation_of", "read"]
@@ -27,7 +32,7 @@ _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")
 _IGNORED = re.compile(r"(?:[ \t]*(?:#.*)?\n|---[ \t]*\n)*")
 _KEY = re.compile(r"""(["']?)([A-Za-z_]+)\1[ \t]*:(?=[ \t\n]|\Z)""")
 _STEPS = re.compile(r"""^(["']?)steps\1[ \t]*:[ \t]*(?:[\[#].*)?$""", re.MULTILINE)
-_PLAN_KEYS = frozenset((*Plan.__struct_fields__, *RECORD_FIELDS))
+_PLAN_KEYS = frozenset((*Plan.__struct_fields__, *RECORD_FIELDS)) | TOP_KEYS
 
 
 def read(data: bytes, file: str | None = None) -> Document:
@@ -56,18 +61,32 @@ def notation_of(text: str) -> Notation:
 
 
 def _json(text: str) -> Document:
-    return read_tree(read_json(text, depth_max=TREE_DEPTH_MAX), "json")
+    return _tree(read_json(text, depth_max=TREE_DEPTH_MAX), "json")
 
 
 def _yaml(text: str) -> Document:
-    document = read_tree(read_yaml(text, depth_max=TREE_DEPTH_MAX), "yaml")
+    document = _tree(read_yaml(text, depth_max=TREE_DEPTH_MAX), "yaml")
     comments = yaml_comments(text) if document.plan is not None else ()
     if not comments:
         return document
     return msgspec.structs.replace(document, notes=(("", "\n".join(comments)), *document.notes))
 
 
-_READERS = {"json": _json, "yaml": _yaml, "markdown": read_markdown}
+def _tree(read: ReadValue, notation: Notation) -> Document:
+    match None if read.problems else tree_dialect(read.value):
+        case "s1":
+            return read_s1(read, notation)
+        case "s2":
+            return read_s2(read, notation)
+        case _:
+            return read_tree(read, notation)
+
+
+def _markdown(text: str) -> Document:
+    return read_s3(text) if front_matter_dialect(text) else read_markdown(text)
+
+
+_READERS = {"json": _json, "yaml": _yaml, "markdown": _markdown}
 
 
 def _named(document: Document, file: str) -> Document:

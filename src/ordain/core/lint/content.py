@@ -94,10 +94,10 @@ def _scalars(value: Any, skipped: Any = None) -> Iterator[Any]:
     while todo:
         one = todo.pop()
         match one:
-            case str() | int() | float() | None:
-                yield one
-            case _ if one is skipped or id(one) in seen or isinstance(one, NestedPlan):
+            case _ if (one is skipped and one is not value) or id(one) in seen or isinstance(one, NestedPlan):
                 continue
+            case str() | int() | float():
+                yield one
             case msgspec.Struct():
                 seen.add(id(one))
                 todo += [getattr(one, field) for field in one.__struct_fields__]

@@ -15,6 +15,7 @@ from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey, last_policy
 from ordain.core.model import PLAN_VERSION
 from ordain.core.name import id_fault, name_fault, scope_fault
+from ordain.core.params import fits
 from ordain.core.problem import Place, Problem
 
 __all__ = [
@@ -193,18 +194,12 @@ def _circle(group: list[str]) -> Problem:
 
 def params(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A parameter has a name that can be referred to and a default, if any, of its own type."""
-    fits = {
-        "string": lambda value: isinstance(value, str),
-        "boolean": lambda value: isinstance(value, bool),
-        "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-        "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    }
     for scope in survey.scopes:
         for name, parameter in scope.plan.params.items():
             if name.isascii() and not _VARIABLE.fullmatch(name):
                 hint = "Use letters, digits and `_`, not a digit first."
                 yield Problem(code="E_PARAM", detail=f"`{name}` cannot be the name of a parameter.", hints=(hint,))
-            if parameter.default is not None and not fits[parameter.type](parameter.default):
+            if parameter.default is not None and not fits(parameter, parameter.default):
                 detail = f"The default of the parameter `{name}` is not of its type, {parameter.type}."
                 yield Problem(code="E_PARAM", detail=detail)
             if parameter.default is not None and parameter.required:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from pathlib import Path
 
 import click
 import msgspec
 
 from ordain.core.canonical import short_id
-from ordain.core.problem import Refused, refuse
+from ordain.core.problem import Refused
 from ordain.core.report import Approved, LintReport, Prepared, Review
 from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start
-from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document, with_params
+from ordain.interfaces.cli.shell import (
+    FINE,
+    REFUSED,
+    WAITING,
+    Session,
+    command,
+    is_document,
+    read_document,
+    with_params,
+)
 from ordain.interfaces.preview import review_lines
 
 __all__ = ["approve", "ask_approval", "lint", "prepare", "prepared_value", "show"]
@@ -85,15 +92,9 @@ def show(session: Session, what: str, params: list[tuple[str, str]], detail: str
 
 def _review(session: Session, what: str, params: list[tuple[str, str]]) -> Review:
     """A review of a file when there is one by that name, else of a stored plan."""
-    # A file must not be able to stand in for a stored plan by bearing its name: `./NAME` says that the file is meant.
-    stored = re.fullmatch(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+", what)
-    if stored is None and (what == "-" or Path(what).exists()):
+    if is_document(what, params):
         data, name = read_document(session, what)
         return session.app.review_document(data, name, params)
-    if what.endswith((".md", ".markdown", ".yaml", ".yml", ".json")):
-        raise refuse("E_DOC_NOT_FOUND", f"There is no document {what}.")
-    if params:
-        raise click.UsageError("--param is for documents; a stored plan has all its values.")
     return session.app.review(what)
 
 

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import getpass
 import os
+import re
 import shutil
 import signal
 import sys
@@ -28,7 +29,7 @@ from ordain.core.approval import Channel, Principal
 from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.interfaces import render, robot
 
-__all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "read_document", "with_params"]
+__all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "is_document", "read_document", "with_params"]
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
@@ -226,6 +227,19 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
         return made
 
     return wrap
+
+
+def is_document(what: str, params: Sequence[tuple[str, str]] = ()) -> bool:
+    """Whether a person means a file, and not a plan that is stored; values for parameters are for files only."""
+    # A file must not be able to stand in for a stored plan by bearing its name: `./NAME` says that the file is meant.
+    stored = re.fullmatch(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+", what)
+    if stored is None and (what == "-" or Path(what).exists()):
+        return True
+    if what.endswith((".md", ".markdown", ".yaml", ".yml", ".json")):
+        raise refuse("E_DOC_NOT_FOUND", f"There is no document {what}.")
+    if params:
+        raise click.UsageError("--param is for documents; a stored plan has all its values.")
+    return False
 
 
 def with_params(body: Callable[..., int]) -> Callable[..., int]:

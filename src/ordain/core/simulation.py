@@ -1,0 +1,146 @@
+"""What a run of a plan would be like: who waits for whom, what is decided only then, what holds already, how long.
+
+Pure: what was found out by looking (contracts that hold, how long steps took before) is passed in, and nothing is
+claimed about what nobody looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import msgspec
+
+from ordain.core.canonical import canonical_bytes, digest
+from ordain.core.event import Verdict
+from ordain.core.model import Action, Plan, Step, contract_of
+from ordain.core.payload import payload
+from ordain.core.refs import Item, ParamValue, Unreadable, parse, references
+from ordain.core.value import PlanId, StepId
+from ordain.core.waves import waits_for, waves
+
+__all__ = ["Looked", "SimulatedStep", "Simulation", "action_digest", "decided_later", "simulate"]
+
+_ACTION_TYPE = "application/vnd.ordain.action.v1+json"
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What looking at a step's contract showed, before anything was done; no verdict where nobody could look."""
+
+    verdict: Verdict | None = None
+    detail: str = ""
+
+
+class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step as it would go."""
+
+    number: int
+    id: StepId
+    description: str
+    wave: int
+    """The first wave is 1; a step of no wave (0) waits for itself and never begins."""
+    waits_for: tuple[StepId, ...] = ()
+    decided_later: Mapping[str, tuple[str, ...]] = {}
+    """By the name of the argument, the references whose values are known only when the step begins."""
+    contract: Looked | None = None
+    usually_ms: int | None = None
+    """How long the same action took before, where it ever did."""
+
+
+class Simulation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run that did not happen."""
+
+    plan_id: PlanId
+    title: str
+    concurrency: int
+    waves: tuple[tuple[StepId, ...], ...]
+    steps: tuple[SimulatedStep, ...]
+    expected_ms: int | None = None
+    """How long it would take, where it is known of every step how long it took before."""
+    unknown_durations: int = 0
+
+
+def simulate(
+    plan: Plan,
+    identity: PlanId,
+    *,
+    concurrency: int,
+    looked: Mapping[StepId, Looked],
+    usual: Mapping[str, Sequence[int]],
+) -> Simulation:
+    """How a run would go. `usual` holds, by the digest of an action, how long it took before."""
+    needs = waits_for(plan)
+    layers = waves(needs)
+    wave_of = {step: number for number, layer in enumerate(layers, start=1) for step in layer}
+    steps = tuple(
+        SimulatedStep(
+            number=number,
+            id=step.id,
+            description=step.description,
+            wave=wave_of.get(step.id, 0),
+            waits_for=needs[step.id],
+            decided_later=decided_later(step),
+            contract=looked.get(step.id, Looked()) if contract_of(step) is not None else None,
+            usually_ms=_median(usual.get(action_digest(step.action), ())),
+        )
+        for number, step in enumerate(plan.steps, start=1)
+    )
+    unknown = sum(step.usually_ms is None for step in steps)
+    return Simulation(
+        plan_id=identity,
+        title=plan.title,
+        concurrency=concurrency,
+        waves=layers,
+        steps=steps,
+        expected_ms=None if unknown else _expected(steps, layers, concurrency),
+        unknown_durations=unknown,
+    )
+
+
+def decided_later(step: Step) -> dict[str, tuple[str, ...]]:
+    """The arguments of a step whose values depend on what other steps do, with the references in them."""
+    values: Any = payload(step.action)
+    named = values if isinstance(values, Mapping) else {"value": values}
+    item = step.for_each.name or "item" if step.for_each is not None else "item"
+    found: dict[str, tuple[str, ...]] = {}
+    for name, value in named.items():
+        later = tuple(text for text in references(value, item) if _is_later(text, item))
+        if later:
+            found[name] = later
+    if step.for_each is not None and _is_later(step.for_each.source, "item"):
+        found["for_each"] = (step.for_each.source,)
+    return found
+
+
+def _is_later(text: str, item: str) -> bool:
+    reference = parse(text, item)
+    return not isinstance(reference, Unreadable) and not isinstance(reference.source, ParamValue | Item)
+
+
+def action_digest(action: Action) -> str:
+    """What tells one action from another, whichever plan it is in."""
+    return digest(_ACTION_TYPE, canonical_bytes(action))
+
+
+def _median(durations: Sequence[int]) -> int | None:
+    return sorted(durations)[len(durations) // 2] if durations else None
+
+
+def _expected(steps: Sequence[SimulatedStep], layers: Sequence[Sequence[StepId]], concurrency: int) -> int | None:
+    """How long steps of these durations take, as many at once as may be, in the plan's order where there is a
+    choice; None where some step never begins."""
+    if sum(map(len, layers)) < len(steps):
+        return None
+    by_id = {step.id: step for step in steps}
+    ready_at: dict[StepId, int] = {}
+    slots = [0] * concurrency
+    end = 0
+    waiting = sorted(steps, key=lambda step: (step.wave, step.number))
+    for step in waiting:
+        free = heappop(slots)
+        ready = max((ready_at[need] for need in step.waits_for), default=0)
+        ready_at[step.id] = max(free, ready) + (by_id[step.id].usually_ms or 0)
+        heappush(slots, ready_at[step.id])
+        end = max(end, ready_at[step.id])
+    return end

@@ -1,0 +1,74 @@
+"""A simulated run as people read it: wave by wave, what waits for what, what is not known yet, what holds already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ordain.core.event import Verdict
+from ordain.core.simulation import SimulatedStep, Simulation
+from ordain.interfaces.render import Style, duration
+from ordain.interfaces.visible import visible
+
+__all__ = ["simulation_lines"]
+
+_HOLDS = {
+    Verdict.HELD: "holds already",
+    Verdict.BROKEN: "does not hold yet",
+    Verdict.INCONCLUSIVE: "could not be judged",
+}
+
+
+def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
+    """Everything that is known beforehand. Nothing was run but contracts, where they can change nothing."""
+    yield f"{style.bold('Simulated:')} {visible(simulation.title)}"
+    yield f"  Plan:  {simulation.plan_id}"
+    by_id = {step.id: step for step in simulation.steps}
+    for number, wave in enumerate(simulation.waves, start=1):
+        at_once = min(len(wave), simulation.concurrency)
+        yield ""
+        yield f"  {style.bold(f'Wave {number}')}: {_count(len(wave), 'step')}" + (
+            f", {at_once} at once" if len(wave) > 1 else ""
+        )
+        for step in wave:
+            yield from _step_lines(by_id[step], style)
+    stuck = [step.id for step in simulation.steps if not step.wave]
+    if stuck:
+        yield ""
+        yield f"  {style.bad('Never begins:')} {visible(', '.join(stuck))}"
+    yield ""
+    yield from _sum_lines(simulation, style)
+
+
+def _step_lines(step: SimulatedStep, style: Style) -> Iterator[str]:
+    took = f"  usually {duration(step.usually_ms)}" if step.usually_ms is not None else ""
+    yield f"    {step.number}. {style.bold(visible(step.description))}  {style.dim(visible(step.id) + took)}"
+    waits = f"after {', '.join(step.waits_for)}" if step.waits_for else "at once"
+    yield f"       Begins:     {visible(waits)}"
+    for name, references in step.decided_later.items():
+        yield f"       At run time: {visible(name)} is decided by {visible(', '.join(references))}"
+    if step.contract is not None:
+        verdict = step.contract.verdict
+        word = _HOLDS[verdict] if verdict is not None else "not looked at"
+        paint = style.warn if verdict is Verdict.HELD else str
+        detail = f" ({visible(step.contract.detail)})" if step.contract.detail else ""
+        yield f"       Contract:   {paint(word)}{detail}"
+
+
+def _sum_lines(simulation: Simulation, style: Style) -> Iterator[str]:
+    steps = simulation.steps
+    held = sum(step.contract is not None and step.contract.verdict is Verdict.HELD for step in steps)
+    if held:
+        yield f"  {style.warn(_count(held, 'contract') + ' would prove nothing')}: held before the step did anything"
+    unchecked = sum(step.contract is None for step in steps)
+    if unchecked:
+        yield f"  Without a contract: {_count(unchecked, 'step')}"
+    if simulation.expected_ms is not None:
+        yield f"  Would take about {duration(simulation.expected_ms)}, as things took before"
+    else:
+        known = len(steps) - simulation.unknown_durations
+        yield f"  How long it takes is not known: {known} of {_count(len(steps), 'step')} ran before"
+    yield "  Nothing was run or changed."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
