@@ -228,6 +228,28 @@ def test_what_does_not_go_together(workspace: Workspace, arguments: list[str]):
     assert "Usage: ordain fmt" in done.err
 
 
+# --- Places of problems --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "places"),
+    [
+        (
+            "bad.plan.md",
+            "# T\n\n**Timeout:** soon\n\n## Steps\n\n### 1. A\n\n**tool:** t\n**args:**\n```yaml\na:  no\n```\n",
+            ["bad.plan.md:3:14: E_FIELD_VALUE", "bad.plan.md:12:5: E_YAML_AMBIGUOUS"],
+        ),
+        ("bad.yaml", "title: T\nsteps:\n  - action: {type: aks}\n", ["bad.yaml:3:14: E_STEP_ACTION"]),
+        ("bad.json", '{"title": "T",\n "steps": [{"action": {"type": "aks"}}]}', ["bad.json:2:24: E_STEP_ACTION"]),
+    ],
+)
+def test_lint_prints_line_and_column(workspace: Workspace, name: str, text: str, places: list[str]):
+    workspace.write(name, text)
+    done = workspace.ordain("lint", name)
+    assert done.status == REFUSED
+    assert [place for place in places if place not in done.out] == []
+
+
 # --- Schemas ---------------------------------------------------------------------------------------------------------
 
 

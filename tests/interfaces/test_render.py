@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core.action import RunCommand, Task
 from ordain.core.approval import Base
 from ordain.core.canonical import plan_from_bytes, plan_hash, plan_id
-from ordain.core.condition import LockHeld, PatternMatch, Verification
+from ordain.core.condition import LockHeld, PatternMatch, Precondition, Verification
 from ordain.core.decision import Choice, Question
 from ordain.core.event import StepState
 from ordain.core.failure import Escalate, Fallback, Retry
@@ -257,11 +258,19 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
 NOTATIONS = json.loads((GOLDEN.parent / "notations.json").read_text())
 
 
+CONDITIONS = {variant.__struct_config__.tag for variant in get_args(Precondition)}
+
+
 def texts(value: object) -> Iterable[str]:
     """Every text and number somewhere in a value."""
     if isinstance(value, dict):
+        in_words = value.get("type") in CONDITIONS
         for key, inner in value.items():
-            if key not in ("plan_version", "strategy", "needs") and not key.endswith("_ms"):
+            if (
+                (key != "type" or not in_words)
+                and key not in ("plan_version", "strategy", "needs")
+                and not key.endswith("_ms")
+            ):
                 yield from texts(inner)
     elif isinstance(value, list):
         for inner in value:

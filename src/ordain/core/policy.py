@@ -35,7 +35,8 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     step: StepId
     kind: str
-    """`command`, `contract`, `write`, `read`, `call` of a tool that is not about a path, or `action` for the rest."""
+    """`command`, `contract`, `write`, `read`, `call` of a tool that is not about a path, `agent`, `pane`, or `action`
+    for the rest."""
     target: str
     """The command, the path, or the name of what is called."""
     tool: str
@@ -81,6 +82,8 @@ def effects_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[Plan
 
 
 def _kind(action: Action, tool: ToolDefinition | None) -> str:
+    if isinstance(action, Task | SendText):
+        return "agent" if isinstance(action, Task) else "pane"
     if not isinstance(action, CallTool):
         return "action"
     if tool is None or not _about_a_path(tool):
@@ -100,7 +103,7 @@ def _target(action: Action, tool: ToolDefinition | None) -> str:
         case CallTool(tool=name, operation=operation):
             return name if operation is None else f"{name}: {operation}"
         case Task(agent=agent):
-            return agent or ""
+            return agent or "the agent of the configuration"
         case SendText(pane=pane, pane_id=pane_id):
             return pane or f"pane {pane_id}"
         case AcquireLock(lock_name=name) | ReleaseLock(lock_name=name):

@@ -185,7 +185,7 @@ class _Reader:
         return fields
 
     def _refuse_outside(self, blocks: Sequence[Block], fields: Mapping[str, Field]) -> None:
-        """Refuse numbered commands before `## Steps`: a person would take them for steps, and they would not run."""
+        """Refuse numbered commands and tool tasks before `## Steps`: a person would take them for steps, and they would not run."""
         inside = {block.line for field in fields.values() for block in field.body}
         notes = [block for block in blocks if block.line not in inside]
         start = item_start(notes)
@@ -193,9 +193,9 @@ class _Reader:
         if work is not None:
             hints = (
                 "Write them below the heading `## Steps`.",
-                "Commands that are only for readers stand in a section of their own, or as `-` items.",
+                "What is only for readers stands in a section of its own, or as `-` items.",
             )
-            detail = "Numbered commands stand before `## Steps`, where nothing is run."
+            detail = "A numbered item that reads as a step stands before `## Steps`, where nothing is run."
             self.problems.add("E_DOC_SYNTAX", detail, *hints, line=work.line)
 
     def _end_of_value(self, blocks: Sequence[Block], at: int, name: str, inline: str) -> int:

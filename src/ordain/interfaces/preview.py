@@ -13,26 +13,38 @@ from typing import Any
 import msgspec
 
 from ordain.core.action import CallTool, RunCommand
-from ordain.core.condition import Verification
+from ordain.core.condition import Precondition, Verification
 from ordain.core.event import Limits, StepState
 from ordain.core.failure import FailurePolicy
-from ordain.core.model import Action, NestedPlan, Plan, Step, contract_of
+from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contract_of
 from ordain.core.policy import PlannedEffect
 from ordain.core.refs import literal, references
 from ordain.core.report import Review, StepReport
+from ordain.core.simulation import decided_later
 from ordain.core.tool import action_kind
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure
 from ordain.documents.yaml_text import yaml_text
 from ordain.interfaces.render import Style, problem_lines
 from ordain.interfaces.visible import visible
+from ordain.interfaces.words import condition_words
 
 __all__ = ["review_lines"]
 
+_VERBS = {
+    "agent": "gives tasks to",
+    "pane": "types into",
+    "call": "calls",
+    "write": "writes",
+    "read": "reads",
+}
+"""Kinds of effects that are told by their targets alone."""
 TIER_WORDS = {0: "tier 0, cooperative: stops mistakes and crashes, not an agent that acts as you (SECURITY.md)"}
-_PLAN_SHOWN = frozenset(["plan_version", "title", "context", "steps", "fallbacks", "on_failure", "tools", "timeout_ms"])
+_PLAN_SHOWN = frozenset(
+    ["plan_version", "title", "context", "steps", "fallbacks", "preconditions", "on_failure", "tools", "timeout_ms"]
+)
 _STEP_SHOWN = frozenset(
-    ["id", "description", "action", "needs", "verification", "on_failure", "timeout_ms", "idempotent"]
+    ["id", "description", "action", "needs", "preconditions", "verification", "on_failure", "timeout_ms", "idempotent"]
 )
 """The fields that have words of their own; all others are shown by their names."""
 
@@ -69,6 +81,10 @@ def _plan_lines(
     if plan.context is not None:
         yield "  Context:"
         yield from _block(plan.context, "    ")
+    if plan.preconditions:
+        yield ""
+        yield "  Preconditions:"
+        yield from (f"    {_condition(condition)}" for condition in plan.preconditions)
     yield ""
     yield "  Steps:"
     previous: str | None = None
@@ -105,6 +121,9 @@ def _step_lines(
 ) -> Iterator[str]:
     yield f"    {number} [{_state(report)}] {style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
     yield from _action_lines(step.action, style, detail)
+    if step.preconditions:
+        yield "       Only if:"
+        yield from (f"         {_condition(condition)}" for condition in step.preconditions)
     implied = (previous,) if previous is not None else ()
     if step.needs != implied or detail == "verbose":
         yield f"       Needs:      {visible(', '.join(step.needs) or 'nothing')}"
@@ -120,6 +139,11 @@ def _step_lines(
     yield from _other_fields(step, _STEP_SHOWN, width=12)
     if report is not None and report.evidence:
         yield f"       Evidence:   {visible(report.evidence)}"
+
+
+def _condition(condition: Precondition) -> str:
+    """A condition that nobody has checked yet: nothing checks one in this version."""
+    return f"[UNCHECKED] {visible(condition_words(condition))}"
 
 
 def _action_lines(action: Action, style: Style, detail: str) -> Iterator[str]:
@@ -219,26 +243,35 @@ def _state(report: StepReport | None) -> str:
 
 
 def _effect_lines(review: Review, style: Style) -> Iterator[str]:
+    """The effects, those that can do the most harm first."""
     yield f"  {style.bold('What it will do')} (computed from the plan and the tool registry):"
     kinds: dict[str, list[PlannedEffect]] = {}
     for effect in review.effects:
         kinds.setdefault(effect.kind, []).append(effect)
+        if effect.destructive:
+            yield f"    {style.bad('may destroy something')}: {visible(effect.target)} (step {visible(effect.step)})"
     commands, contracts = kinds.get("command", ()), kinds.get("contract", ())
     if commands:
-        count = len(commands)
-        yield f"    runs {count} command{'s' * (count != 1)}, each with everything you may do on this machine"
+        count = f"{len(commands)} command{'s' * (len(commands) != 1)}"
+        yield f"    runs {count}, each with everything you may do on this machine and its network"
     if contracts:
         yield f"    checks contracts, which are commands too: {len(contracts)}"
-    for kind, verb in (("call", "calls"), ("write", "writes"), ("read", "reads")):
+    for kind, verb in _VERBS.items():
         if kind in kinds:
             yield f"    {verb} {', '.join(visible(target) for target in sorted({one.target for one in kinds[kind]}))}"
     for effect in kinds.get("action", ()):
         yield f"    {effect.tool}{f' {visible(effect.target)}' if effect.target else ''} (step {visible(effect.step)})"
+    for step in all_steps(review.plan):
+        if step.network:
+            yield f"    {style.warn('may use the network')}: {visible(step.id)}"
+        for name, sources in decided_later(step).items():
+            decided = f"`{name}` of {step.id} is decided at run time, by {', '.join(sources)}"
+            yield f"    {style.warn(visible(decided))}"
     for effect in review.effects:
         if effect.claimed_repeatable:
-            yield f"    {style.warn('may run again after a crash')}: {effect.step}"
+            yield f"    {style.warn('may run again after a crash')}: {visible(effect.step)}"
     verdict = "needs approval" if review.requires_approval else "needs no approval"
     yield f"  {style.bold('Policy:')} {verdict}"
     for reason in review.reasons:
-        yield f"    because {reason}"
+        yield f"    because {visible(reason)}"
     yield f"  {style.bold('Trust:')} {TIER_WORDS[review.tier]}"

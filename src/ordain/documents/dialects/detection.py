@@ -25,6 +25,7 @@ TOP_KEYS = frozenset(("id", "version", "createdAt")) | _S1_PLAN | _S2_PLAN
 _S3_KEY = re.compile(r"^(?:planner_model|executor_model|tools_required|execution_[a-z_]+|result_summary)[ \t]*:", re.M)
 _S3_HEAD = (re.compile(r"^id[ \t]*:", re.M), re.compile(r"^title[ \t]*:", re.M))
 _TYPE = re.compile(r"^type[ \t]*:", re.M)
+_START = re.compile(r"---[ \t]*\n")
 _END = re.compile(r"^---[ \t]*$", re.M)
 
 
@@ -49,7 +50,7 @@ def tree_dialect(tree: Any) -> Literal["s1", "s2"] | None:
 
 def front_matter_dialect(text: str) -> Literal["s3"] | None:
     """The dialect of a Markdown document, told by its front matter."""
-    end = _END.search(text, 3) if text.startswith("---") else None
+    end = _END.search(text, 3) if _START.match(text) else None
     if end is None:
         return None
     head = text[: end.start()]
