@@ -68,7 +68,19 @@ def test_imports_point_downwards():
 
 
 PURE = {
-    *("__future__", "bisect", "collections", "difflib", "enum", "functools", "hashlib", "itertools", "json", "math"),
+    *(
+        "__future__",
+        "bisect",
+        "collections",
+        "difflib",
+        "enum",
+        "functools",
+        "hashlib",
+        "heapq",
+        "itertools",
+        "json",
+        "math",
+    ),
     *("operator", "re", "string", "typing", "unicodedata"),
     *("msgspec", "rfc8785"),
 }

@@ -45,7 +45,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         has_ledger=has_ledger,
         workspace=DirectoryWorkspace(workspace, TIER),
         shell=BashShell(workspace),
-        probe=ReadOnlyProbe(workspace, state_path(os.environ)),
+        probe=ReadOnlyProbe(workspace, *_state_paths()),
         toolbox=FileTools(workspace),
         clock=WallClock(),
         ids=RandomIds(),
@@ -70,11 +70,19 @@ def _governed(nearest: Path) -> Path:
 
 def _ledger_of(workspace: Path) -> Path | None:
     """The ledger of a directory, if it has one; looking makes nothing."""
+    for state in _state_paths():
+        path = shelf_path(state, workspace) / LEDGER
+        if path.exists():
+            return path
+    return None
+
+
+def _state_paths() -> tuple[Path, ...]:
+    """Where state is kept, if anybody said."""
     try:
-        path = shelf_path(state_path(os.environ), workspace) / LEDGER
-    except Refused:  # nobody said where state is kept, so there is none
-        return None
-    return path if path.exists() else None
+        return (state_path(os.environ),)
+    except Refused:
+        return ()
 
 
 def _boot_id() -> str:

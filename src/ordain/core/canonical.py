@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import rfc8785
 
+from ordain.core.bound import INTEGER_MAX
 from ordain.core.model import Action, Plan
 from ordain.core.value import PlanId, RunId, StepId
 
@@ -29,7 +30,6 @@ def canonical_bytes(value: Any) -> bytes:
 
 
 _SORTED = msgspec.json.Encoder(order="sorted")
-_WHOLE_MAX = 2**53 - 1
 
 
 def _made_plain(tree: Any) -> bool:
@@ -48,14 +48,14 @@ def _made_plain(tree: Any) -> bool:
         elif kind is list or kind is tuple:
             items = enumerate(value)
         elif kind is int:
-            if not -_WHOLE_MAX <= value <= _WHOLE_MAX:
+            if not -INTEGER_MAX <= value <= INTEGER_MAX:
                 return False
             continue
         else:
             continue
         for key, inner in items:
             if type(inner) is float:
-                if kind is tuple or not inner.is_integer() or abs(inner) > _WHOLE_MAX:
+                if kind is tuple or not inner.is_integer() or abs(inner) > INTEGER_MAX:
                     return False
                 value[key] = int(inner)
             elif type(inner) is not str:

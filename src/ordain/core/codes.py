@@ -297,7 +297,7 @@ PAGES: dict[str, Page] = {
     ),
     "E_PLAN_SECRET": Page(
         "Secret in the plan",
-        "The plan holds something that looks like a password, key or token. Plans are stored, shown and sent to agents.",
+        "The plan holds something that looks like a password, key or token, or the value of a variable of this environment named *_TOKEN, *_KEY or *_SECRET. Plans are stored, shown and sent to agents.",
         "Take it out and revoke it if it is real; let the program read it from where secrets are kept.",
     ),
     "W_APPROVAL_CODE": Page(

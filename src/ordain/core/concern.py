@@ -167,7 +167,7 @@ class _Judge:
 
 def _about(outer: str, step: Step, said: Iterable[_Said]) -> Iterator[Concern]:
     for kind, words in said:
-        yield Concern(kind=kind, detail=f"`{step.id}` {words}.", step=f"{outer}{step.id}")
+        yield Concern(kind=kind, detail=f"`{outer}{step.id}` {words}.", step=f"{outer}{step.id}")
 
 
 # --- Checks ----------------------------------------------------------------------------------------------------------

@@ -46,16 +46,19 @@ class PlacedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RenamedStep(msgspec.Struct, frozen=True, kw_only=True):
-    old_id: StepId
+    """A step with another id that does and checks the same."""
+
     id: StepId
+    old_id: StepId
+    number: int
 
 
 class MovedStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step that stands elsewhere among the others."""
 
     id: StepId
-    old_number: int
     number: int
+    old_number: int
 
 
 class ChangedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -118,7 +121,11 @@ def _lists(old: Sequence[Step], new: Sequence[Step]) -> StepsDifference:
     return StepsDifference(
         added=tuple(PlacedStep(number=position + 1, step=step) for position, step in paired.added),
         removed=tuple(PlacedStep(number=position + 1, step=step) for position, step in paired.removed),
-        renamed=tuple(RenamedStep(old_id=one.old.id, id=one.new.id) for one in paired.pairs if one.renamed),
+        renamed=tuple(
+            RenamedStep(id=one.new.id, old_id=one.old.id, number=one.position + 1)
+            for one in paired.pairs
+            if one.renamed
+        ),
         moved=tuple(
             MovedStep(id=one.new.id, old_number=one.old_position + 1, number=one.position + 1)
             for one in paired.pairs

@@ -13,7 +13,7 @@ from ordain.core.resolve import as_text
 
 __all__ = ["file_patterns", "fits", "read_values", "values_of"]
 
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
 

@@ -12,6 +12,7 @@ from typing import assert_never
 
 import msgspec
 
+from ordain.core.bound import DAY_MS
 from ordain.core.event import (
     AttemptEnded,
     ContractBroken,
@@ -66,9 +67,6 @@ __all__ = [
 
 
 # --- Effects: what `decide` asks the loop to do --------------------------------------------------------------------
-
-
-DAY_MS = 86_400_000
 
 
 class Start(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ordain.core.bound import DAY_MS
 from ordain.core.event import Limits
 from ordain.core.failure import Abort, FailurePolicy
 from ordain.core.tool import EffectClass
@@ -14,7 +15,6 @@ __all__ = ["AGENT_PRESETS", "Agent", "Settings", "ToolSource", "limits"]
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
-DAY_MS = 24 * HOUR_MS
 
 
 AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")

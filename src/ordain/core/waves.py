@@ -14,7 +14,7 @@ from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
 from ordain.core.value import StepId
 
-__all__ = ["Needs", "ordering", "reading_order", "waits_for", "waves"]
+__all__ = ["Needs", "fallbacks_for", "ordering", "reading_order", "waits_for", "waves"]
 
 Needs = Mapping[StepId, Sequence[StepId]]
 """For each step, in the plan's order, the steps it waits for."""
@@ -26,6 +26,15 @@ def waits_for(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
     return {
         StepId(name): tuple(StepId(need) for need in dict.fromkeys(needs) if need in known)
         for name, needs in known.items()
+    }
+
+
+def fallbacks_for(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
+    """For each fallback of the plan, the steps whose own policy names it, in the plan's order."""
+    users = Survey(plan).scopes[0].users
+    return {
+        fallback.id: tuple(step.id for step in (*plan.steps, *plan.fallbacks) if step.id in users[fallback.id])
+        for fallback in plan.fallbacks
     }
 
 

@@ -34,7 +34,7 @@ from ordain.documents.scan import Block, Fence, Heading, Text, hides_text, opens
 from ordain.documents.slug import distinct_slugs, slug
 from ordain.documents.yaml_text import yaml_text
 
-__all__ = ["write_markdown"]
+__all__ = ["fence", "write_markdown", "written_note"]
 
 _BACKTICKS = re.compile("`{3,}")
 _SPANS = re.compile("`+")
@@ -62,7 +62,7 @@ class _Writer:
         self.ids = frozenset(step.id for step in (*plan.steps, *plan.fallbacks))
 
     def text(self) -> str:
-        notes = [_note(heading, text) for heading, text in self.document.notes]
+        notes = [written_note(heading, text) for heading, text in self.document.notes]
         free = [text for heading, text in notes if not heading and text]
         items = None if free or self.plan.fallbacks else self._items()
         parts = [*self._front_matter(), self._head(short=items is not None), *free]
@@ -404,7 +404,7 @@ def _code_span(command: str) -> str | None:
     return None
 
 
-def _note(heading: str, text: str) -> tuple[str, str]:
+def written_note(heading: str, text: str) -> tuple[str, str]:
     """A note as it can be written: under a heading that starts no steps, with nothing in it that starts a section."""
     blocks = trimmed(scan(text.split("\n")))
     kept = "\n".join(text.split("\n")[blocks[0].line - 1 : blocks[-1].end]) if blocks else ""

@@ -13,6 +13,7 @@ import msgspec
 from ordain.core.model import Plan
 from ordain.core.problem import Place
 from ordain.documents.dialects.detection import TOP_KEYS, front_matter_dialect, tree_dialect
+from ordain.documents.dialects.progress import with_claims
 from ordain.documents.dialects.s1 import read_s1
 from ordain.documents.dialects.s2 import read_s2
 from ordain.documents.dialects.s3 import read_s3
@@ -83,7 +84,7 @@ def _tree(read: ReadValue, notation: Notation) -> Document:
 
 
 def _markdown(text: str) -> Document:
-    return read_s3(text) if front_matter_dialect(text) else read_markdown(text)
+    return with_claims(read_s3(text) if front_matter_dialect(text) else read_markdown(text), text)
 
 
 _READERS = {"json": _json, "yaml": _yaml, "markdown": _markdown}

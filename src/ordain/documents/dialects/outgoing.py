@@ -18,7 +18,7 @@ from ordain.documents.document import Document
 
 __all__ = ["Aside", "Outgoing"]
 
-_ALWAYS = ("type", "plan_version", "title", "steps", "id", "description", "action", "needs")
+_ALWAYS = ("plan_version", "title", "steps", "id", "description", "action", "needs")
 
 
 class Outgoing:
@@ -145,5 +145,5 @@ def said_fields(value: msgspec.Struct) -> Iterator[str]:
         if field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
         given = getattr(value, field.name)
-        if given != default or (given is not default and not isinstance(given, type(default))):
+        if given != default:
             yield field.encode_name

@@ -46,14 +46,12 @@ def read_s2(read: ReadValue, notation: Notation) -> Document:
     problems = ProblemList()
     plan = Keys(read.value, (), read.locate, problems)
     title = plan.take("title", str)
-    status = plan.take("status", str)
     beside, lineage = plan.beside(*PLAN_BESIDE), plan.beside(*LINEAGE)
     steps = plan.value.get("steps")
     plan.take("steps")
     plan.refuse_rest("A plan of dialect s2", {})
     tree: dict[str, Any] = {
         "title": UNTITLED if title is None else title,
-        "status": status,
         "metadata": {**beside, **({"lineage": lineage} if lineage else {})} or None,
         "steps": _steps(steps, read, problems) if type(steps) is list else steps,
     }

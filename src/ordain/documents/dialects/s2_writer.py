@@ -7,7 +7,7 @@ every argument that begins with a dollar for a reference, so that no other text 
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from typing import Any
 
 from ordain.core.action import CallTool
@@ -28,26 +28,20 @@ def write_s2(out: Outgoing) -> str:
     out.refuse_fields(plan, (), None)
     beside = out.beside("")
     own = beside.metadata(*PLAN_BESIDE)
-    orders = [_order(out, step) for step in plan.steps]
-    steps = [_step(out, step, {other.id for other in plan.steps}) for step in plan.steps]
-    for number, step in enumerate(steps):
-        step["order"] = orders[number] if _rising(orders) else number + 1
+    ids = {step.id for step in plan.steps}
+    steps = [_step(out, step, ids) for step in plan.steps]
+    if not _rising([step["order"] for step in steps]):
+        steps = [{**step, "order": number} for number, step in enumerate(steps, 1)]
     tree: dict[str, Any] = {
         "id": own.pop("id", None) or plan_id(plan),
         **({"title": plan.title} if plan.title != UNTITLED else {}),
-        **({"status": said["status"]} if (said := beside.record("status")) else {}),
         **{"version": 1, **beside.lineage(*LINEAGE)},
         **own,
-        "steps": [{"id": step.pop("id"), "order": step.pop("order"), **step} for step in steps],
+        "steps": steps,
     }
     beside.leave_out_rest()
     out.leave_out_rest(notes=True)
     return json.dumps(whole_numbers(tree), ensure_ascii=False, indent=2) + "\n"
-
-
-def _order(out: Outgoing, step: Step) -> Any:
-    metadata = out.said(step.id).get("metadata")
-    return metadata.get("order") if isinstance(metadata, dict) else None
 
 
 def _rising(orders: list[Any]) -> bool:
@@ -67,10 +61,10 @@ def _step(out: Outgoing, step: Step, ids: Container[str]) -> dict[str, Any]:
     beside = out.beside(step.id)
     status = beside.status("step") or "pending"
     kept = beside.metadata(*STEP_BESIDE)
-    kept.pop("order", None)
     beside.leave_out_rest()
     return {
         "id": step.id,
+        "order": kept.pop("order", None),
         "description": step.description,
         "tool": call.tool if call is not None else "",
         "args": args,
@@ -91,11 +85,6 @@ def _argument(out: Outgoing, step: Step, key: str, value: Any, ids: Container[st
     field = f"args.{key}"
     if next(references(value), None) is not None:
         out.refuse(step.id, field, why="holds a reference that is not the whole result of a step, as a whole argument")
-    elif any(text.startswith("$") for text in _first_texts(value)):
+    elif isinstance(value, str) and value.startswith("$"):
         out.refuse(step.id, field, why="begins with `$` and would be taken for a reference")
     return literal(value)
-
-
-def _first_texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value

@@ -23,6 +23,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "resume": ("running", "Go on with what stopped."),
     },
     "Plans": {
+        "diff": ("looking", "What changed between two plans; weaker checks and new effects first."),
         "simulate": ("simulating", "How a run would go, without running anything."),
         "fmt": ("formatting", "Print a document in form or in another notation, or put the file into form."),
         "schema": ("formatting", "The JSON Schema of plan documents."),
