@@ -215,6 +215,16 @@ PAGES: dict[str, Page] = {
         "The document carries ids that another program computed in its own way. They are kept beside the plan as its names elsewhere; they are neither checked nor believed.",
         "Nothing to do. Leave them out if nobody needs them.",
     ),
+    "E_DIALECT": Page(
+        "Not sayable in the dialect",
+        "The plan says something for which the form of that seed has no place, or which its readers would take for something else. Nothing was written: a plan is written whole or not at all.",
+        "Write it in another dialect or notation, or change the plan so that the dialect can say it.",
+    ),
+    "W_DIALECT": Page(
+        "Left out beside the plan",
+        "The document says something beside the plan (a status, an owner, notes …) for which the form of that seed has no place. The plan itself is whole.",
+        "Nothing to do, unless somebody needs it there.",
+    ),
     "E_REF_PLACE": Page(
         "Reference in the wrong place",
         ("A result of another step may not be put into the text of a command: the value could break out of it."),

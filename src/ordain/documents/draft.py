@@ -35,6 +35,11 @@ __all__ = [
 ]
 
 _STEP_HEADING = re.compile(r"([1-9][0-9]{0,8})\.(?:[ \t]+(.*))?", re.DOTALL)
+_TEMPLATE_HEADING = re.compile(
+    r"(?:[0-9]{1,9}|[A-Za-z])[ \t]*(?:(?P<last>[–—-][ \t]*(?:[0-9]{1,9}|[A-Za-z]))|\+[ \t]*[0-9]{1,9})?\.[ \t]+(?P<title>.*)",
+    re.DOTALL,
+)
+"""`3–N. Title`, `N+1. Title`: a step, or several, of which the author did not know the number."""
 _FALLBACK_HEADING = re.compile(r"([^ \t.]+)\.(?:[ \t]+(.*))?", re.DOTALL)
 _SCOPED = re.compile(
     r"(?P<task>.*\S)[ \t]*\((?P<tool>[A-Za-z0-9_.-]+):[ \t]*(?P<operation>[A-Za-z0-9_.-]+(?:[ \t]+[A-Za-z0-9_.-]+)*)\)"
@@ -143,8 +148,17 @@ def _has(fields: Sequence[Field], name: str) -> bool:
 
 def _wrong_heading(heading: Heading, expected: int, title: str, is_step: bool, problems: ProblemList) -> None:
     detail = f"The heading `### {_shown(heading.text)}` is not that of step {expected}."
+    template = None if is_step else _TEMPLATE_HEADING.fullmatch(heading.text)
+    title = template["title"] if template else title
     hints = [f"Write `### {expected}. {title[:60] or 'Title'}`; steps are numbered 1, 2, 3 … in order."]
-    if not is_step:
+    if template:
+        several = template["last"] is not None
+        hints.append(
+            f"A heading is one step: write each out, from `### {expected}. …` on."
+            if several
+            else "The number is that of the step's place, counted when all steps before it are written out."
+        )
+    elif not is_step:
         hints.append("Each step has its own heading; a heading inside a step's text has four `#` or more.")
     problems.add("E_MD_HEADING", detail, *hints, line=heading.line)
 

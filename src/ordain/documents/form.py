@@ -26,7 +26,8 @@ def formatted(data: bytes, document: Document, to: Notation | None = None) -> st
     """
     if document.plan is None:
         raise ValueError("a document that could not be read is never written")
-    same = to in (None, document.notation)
+    # What is in a dialect is in none of the notations; being told one, it is turned into it.
+    same = to is None or (to == document.notation and document.dialect is None)
     text = in_form(data.decode(), document.notation) if same else _WRITERS[to or document.notation](document)
     again = read(text.encode())
     if again.plan is None:

@@ -185,7 +185,7 @@ class _Reader:
         return fields
 
     def _refuse_outside(self, blocks: Sequence[Block], fields: Mapping[str, Field]) -> None:
-        """Refuse numbered commands and tool tasks before `## Steps`: a person would take them for steps, and they would not run."""
+        """Refuse numbered commands and tool tasks before `## Steps`: people would take them for steps that run."""
         inside = {block.line for field in fields.values() for block in field.body}
         notes = [block for block in blocks if block.line not in inside]
         start = item_start(notes)

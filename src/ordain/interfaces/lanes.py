@@ -1,8 +1,9 @@
-"""Who waits for whom, drawn with lines: one row a step, lanes beside it, as `git log --graph` draws commits.
+"""Who waits for whom, drawn with lines: one row a step, lanes beside it, much as `git log --graph` draws commits.
 
 Steps that wait for exactly the same steps share a lane. Above, everything they wait for joins it; below, they hang on
 it. So a lane stands for every pair of its sources and its targets, each step has one line coming in at most, and every
-pair is drawn exactly once. A step with a line at its side has its line from there; without one, from above.
+pair is drawn exactly once. A line that goes sideways has an arrow at its end; a step that no arrow points to has its
+line from above.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """For each lane, the sides on which a line leaves the cell."""
     step: StepId | None = None
     column: int = -1
-
-    @property
-    def width(self) -> int:
-        return 2 * len(self.cells) - 1
+    end: int = -1
+    """The column at which a line from the side ends."""
 
     def text(self, mark: str) -> str:
         """The row in characters, with this mark where the step is."""
         made = ""
         for column, cell in enumerate(self.cells):
+            if column == self.end and cell & LEFT:
+                made = made[:-1] + "→"
             made += mark if column == self.column else _CHARACTERS[cell]
-            made += "─" if cell & RIGHT else " "
+            made += " " if not cell & RIGHT else "←" if column == self.end else "─"
         return made[:-1]
 
 
@@ -144,11 +145,11 @@ class _Drawing:
         for column in range(min(start, end) + 1, max(start, end)):
             taken = column < len(self._columns) and self._columns[column] is not None
             cells[column] = LEFT | RIGHT | (UP | DOWN if taken else 0)
-        self._add(cells, step, end if step is not None else -1)
+        self._add(cells, step, end if step is not None else -1, end)
 
-    def _add(self, cells: dict[int, int], step: StepId | None = None, column: int = -1) -> None:
+    def _add(self, cells: dict[int, int], step: StepId | None = None, column: int = -1, end: int = -1) -> None:
         """Add a row: these cells, and lanes that pass."""
         width = max([len(self._columns), *(one + 1 for one in cells)])
         passing = [UP | DOWN if lane is not None else 0 for lane in self._columns] + [0] * width
         made = [cells.get(one, passing[one]) for one in range(width)]
-        self.rows.append(Row(cells=tuple(made), step=step, column=column))
+        self.rows.append(Row(cells=tuple(made), step=step, column=column, end=end))

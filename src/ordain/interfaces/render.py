@@ -15,6 +15,7 @@ from ordain.core.event import StepState
 from ordain.core.problem import Problem, Severity
 from ordain.core.report import LintReport, PlanLine, RunReport
 from ordain.core.value import Instant
+from ordain.documents.dialects.detection import DIALECTS
 from ordain.interfaces.visible import visible
 
 __all__ = [
@@ -87,12 +88,14 @@ def lint_lines(report: LintReport, style: Style) -> Iterator[str]:
     errors = sum(problem.severity is not Severity.WARNING for problem in report.problems)
     warnings = len(report.problems) - errors
     name = visible(report.file or "the document")
+    dialect = f", dialect {report.dialect}" if report.dialect in DIALECTS else ""
     if errors or report.plan_id is None:
-        yield style.bad(f"{name}: {errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}")
+        counted = f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}"
+        yield style.bad(f"{name}: {counted}{dialect}")
     else:
         with_warnings = f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""
         steps = f"{report.steps} step{'s' * (report.steps != 1)}"
-        yield style.good(f"{name}: good") + f" ({steps}{with_warnings}), {style.dim(report.plan_id)}"
+        yield style.good(f"{name}: good") + f" ({steps}{with_warnings}{dialect}), {style.dim(report.plan_id)}"
 
 
 # --- Runs ------------------------------------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ from ordain.core.action import Ask, RunCommand
 from ordain.core.bound import DEPTH_MAX, STRING_BYTES_MAX
 from ordain.core.condition import Contract
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Survey, payload, written
+from ordain.core.lint.survey import Survey, written
 from ordain.core.model import NestedPlan, Step
+from ordain.core.payload import payload
 from ordain.core.problem import Place, Problem
 from ordain.core.scalar import number_fault, string_fault
 

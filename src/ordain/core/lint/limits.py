@@ -70,6 +70,8 @@ def _step_faults(step: Step) -> Iterator[str]:
     if step.for_each is not None:
         if not 1 <= step.for_each.max <= REPETITIONS_MAX:
             yield f"`max` of `for_each` must be between 1 and {REPETITIONS_MAX}"
+        if step.for_each.batch is not None and not 1 <= step.for_each.batch <= REPETITIONS_MAX:
+            yield f"`batch` of `for_each` must be between 1 and {REPETITIONS_MAX}"
         yield from _concurrency_faults(step.for_each.concurrency)
     if step.verification is not None:
         yield from _timeout_faults(step.verification.timeout_ms, "timeout of the verification")

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from ordain.core.action import AcquireLock, Ask, Custom, ReleaseLock, RunCommand, RunWorkflow, SendText, StoreData
 from ordain.core.failure import Fallback, Skip
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Asked, Mention, Scope, Survey, last_policy, payload
+from ordain.core.lint.survey import Asked, Mention, Scope, Survey, last_policy
 from ordain.core.model import Step
+from ordain.core.payload import payload
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import (
     Default,

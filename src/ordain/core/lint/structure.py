@@ -12,8 +12,9 @@ from ordain.core.condition import LockAvailable, LockHeld
 from ordain.core.failure import Fallback
 from ordain.core.graph import cycles
 from ordain.core.lint.facts import Facts
+from ordain.core.lint.paths import path_fault
 from ordain.core.lint.survey import Survey, last_policy
-from ordain.core.model import PLAN_VERSION
+from ordain.core.model import PLAN_VERSION, Parameter
 from ordain.core.name import id_fault, name_fault, scope_fault
 from ordain.core.params import fits
 from ordain.core.problem import Place, Problem
@@ -202,10 +203,23 @@ def params(survey: Survey, facts: Facts) -> Iterator[Problem]:
             if parameter.default is not None and not fits(parameter, parameter.default):
                 detail = f"The default of the parameter `{name}` is not of its type, {parameter.type}."
                 yield Problem(code="E_PARAM", detail=detail)
+            if parameter.files is not None:
+                yield from _files_faults(name, parameter)
             if parameter.default is not None and parameter.required:
                 hint = "Take one of the two away."
                 detail = f"The parameter `{name}` is required and has a default."
                 yield Problem(code="E_PARAM", detail=detail, hints=(hint,))
+
+
+def _files_faults(name: str, parameter: Parameter) -> Iterator[Problem]:
+    """A pattern of files stays beneath the workspace, and is the value of a list that has no other."""
+    fault = path_fault(parameter.files or "")
+    if fault is not None:
+        detail = f"The pattern `{parameter.files}` of the parameter `{name}` {fault}."
+        yield Problem(code="E_PATH", detail=detail)
+    if parameter.type != "list" or parameter.default is not None or parameter.required:
+        detail = f"The parameter `{name}` has `files`, so it is a list that is neither required nor has a default."
+        yield Problem(code="E_PARAM", detail=detail, hints=('Write `{type: list, files: "src/*.py"}`.',))
 
 
 def repeated(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.action import CallTool, Custom, RunCommand, RunWorkflow, StoreData, Task
+from ordain.core.action import CallTool, RunCommand, StoreData, Task
 from ordain.core.bound import NESTED_PLANS_MAX, STEPS_MAX
 from ordain.core.condition import Contract, CustomCondition, Precondition
 from ordain.core.expr import VARIABLES, Named, named
@@ -19,6 +19,7 @@ from ordain.core.failure import FailurePolicy, Fallback, LastPolicy, Retry
 from ordain.core.lint.order import Order
 from ordain.core.lint.script import Script, plain_script
 from ordain.core.model import Action, NestedPlan, Plan, Step
+from ordain.core.payload import payload
 from ordain.core.problem import closest
 from ordain.core.refs import (
     Reference,
@@ -30,7 +31,7 @@ from ordain.core.refs import (
     references,
 )
 
-__all__ = ["Asked", "Link", "Mention", "Scope", "Survey", "last_policy", "payload", "written"]
+__all__ = ["Asked", "Link", "Mention", "Scope", "Survey", "last_policy", "written"]
 
 COMPARED_MAX = 50_000
 
@@ -266,23 +267,6 @@ def written(value: Any) -> bytes | None:
         return msgspec.json.encode(value)
     except (UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError):
         return None
-
-
-def payload(action: Action) -> Any:
-    """The values in an action in which references may stand; None where there are none."""
-    match action:
-        case CallTool(args=args):
-            return args
-        case RunCommand(env=env):
-            return env
-        case StoreData(value=value):
-            return value
-        case RunWorkflow(params=params):
-            return params
-        case Custom(payload=value):
-            return value
-        case _:
-            return None
 
 
 def last_policy(policy: FailurePolicy | None) -> LastPolicy | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ordain.core.model import Plan, Step
+from ordain.core.model import Step
 from ordain.core.problem import Place, Problem
 from ordain.documents.dialects.status import status_word
 from ordain.documents.document import Document

@@ -46,8 +46,10 @@ def write_s1(out: Outgoing) -> str:
         "id": own.pop("id", None) or plan_id(plan),
         "task": task,
         "status": beside.status("plan") or "draft",
-        **{"version": 1, **beside.lineage(*LINEAGE)},
-        **{"currentStepIndex": 0, **own},
+        "version": 1,
+        **beside.lineage(*LINEAGE),
+        "currentStepIndex": 0,
+        **own,
         "steps": [_step(out, index, step, indexes) for index, step in enumerate(plan.steps)],
     }
     metadata |= {"constraints": list(constraints)} if constraints else {}

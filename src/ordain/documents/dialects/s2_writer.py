@@ -35,7 +35,8 @@ def write_s2(out: Outgoing) -> str:
     tree: dict[str, Any] = {
         "id": own.pop("id", None) or plan_id(plan),
         **({"title": plan.title} if plan.title != UNTITLED else {}),
-        **{"version": 1, **beside.lineage(*LINEAGE)},
+        "version": 1,
+        **beside.lineage(*LINEAGE),
         **own,
         "steps": steps,
     }
