@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -167,3 +168,20 @@ def test_unsafe_state_directories_are_refused(tmp_path):
     for env in ({}, {"ORDAIN_HOME": "relative"}):
         with pytest.raises(Refused):
             state_directory(env, tmp_path / "ws")
+
+
+def test_files_by_pattern_without_links_or_anything_outside(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    (workspace / "src" / "deep").mkdir(parents=True)
+    (workspace / ".ordain").mkdir()
+    for name in ("src/b.py", "src/a.py", "src/deep/c.py", "src/d.txt", ".ordain/x.py", "src/new\nline.py"):
+        (workspace / name).write_text("")
+    (tmp_path / "outside.py").write_text("")
+    (workspace / "src" / "link.py").symlink_to(tmp_path / "outside.py")
+    (workspace / "linked").symlink_to(workspace / "src")
+    (workspace / "src" / os.fsdecode(b"\xff.py")).write_text("")
+    files = DirectoryWorkspace(workspace, 0).files
+    assert files("src/*.py") == ("src/a.py", "src/b.py")
+    assert files("**/*.py") == ("src/a.py", "src/b.py", "src/deep/c.py")
+    assert files("linked/*.py") == ()
+    assert [files(bad) for bad in ("", "../*.py", "/etc/*", "**x", "~/*", "src/\0")] == [()] * 6

@@ -99,7 +99,7 @@ def test_every_step_has_a_row_after_what_it_waits_for(needs: Needs):
         ("a b", ["○ a", "", "○ b"]),
         ("a b:a c:a d:b,c", ["○ a", "├→○ b", "○ │ c", "╰→┤", "  ○ d"]),
         ("a b c:a,b", ["○ a", "│ ○ b", "├←╯", "○ c"]),
-        ("a b c:a d:b e:a,b", ["○ a", "├→╮", "│ │ ○ b", "│ ├←┤", "○ │ │ c", "  │ ○ d", "  ○ e"]),
+        ("a b c:a d:b e:a,b", ["○ a", "├→╮", "│ │ ○ b", "│ ├←┤", "○ │ │ c", "  │ ○ d", "  ○   e"]),
     ],
 )
 def test_small_drawings(needs: str, picture: list[str]):

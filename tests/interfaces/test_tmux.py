@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import tempfile
@@ -57,7 +58,9 @@ class Screen:
         subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False)
 
     def _do(self, *words: str) -> str:
-        done = subprocess.run([*self._tmux, *words], capture_output=True, timeout=PATIENCE_S, check=False)
+        # Said outright: readline, where it is loaded, adds a size of the terminal behind Python's back.
+        env = dict(os.environ)
+        done = subprocess.run([*self._tmux, *words], env=env, capture_output=True, timeout=PATIENCE_S, check=False)
         assert done.returncode == 0, (words, done.stderr)
         return done.stdout.decode()
 
@@ -112,6 +115,27 @@ HOSTILE = {
 }
 
 
+UNSEEN = [
+    # Characters that show nothing, or change how others show; one string each.
+    *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180E, 0x200B, 0x200E, 0x200F),
+    *(0x2028, 0x2029, 0x2060, 0x2061, 0x2062, 0x2063, 0x2064, 0x206A, 0x206B, 0x206C, 0x206D, 0x206E, 0x206F, 0x2800),
+    *(0x3164, 0xFE00, 0xFE01, 0xFE02, 0xFE07, 0xFE0E, 0xFE0F, 0xFEFF, 0xFFA0, 0xFFF9, 0xFFFA, 0xFFFB, 0x110BD),
+    *(0x1BCA0, 0x1BCA1, 0x1BCA2, 0x1BCA3, 0x1D173, 0x1D174, 0x1D175, 0x1D17A, 0xE0001, 0xE0020, 0xE0041, 0xE007A),
+    *(0xE007F, 0xE0100, 0xE0101, 0xE01EF),
+    # Spaces that are none of the keyboard's.
+    *(0xA0, 0x1680, 0x2000, 0x2001, 0x2002, 0x2003, 0x2004, 0x2005, 0x2006, 0x2007, 0x2008, 0x2009, 0x200A, 0x202F),
+    *(0x205F, 0x3000),
+    # Private and unassigned ones, for which every font has its own answer.
+    *(0xE000, 0xE0FF, 0xF8FF, 0xF0000, 0xFFFFD, 0x100000, 0x10FFFD, 0x378, 0x530, 0xFFFF, 0x1FFFF, 0xEFFFF, 0x10FFFF),
+]  # fmt: skip
+HOSTILE |= {f"x{chr(point)}y": f"x‹U+{point:X}›y" for point in UNSEEN}
+HOSTILE |= {
+    f"{word}{chr(point)}": f"{word}‹U+{point:X}›"
+    for point in (0x200B, 0x2060, 0x3164)
+    for word in ("rm", "ls", "curl", "sudo", "git")
+}
+
+
 def hostile_document() -> str:
     """A step for each: in its title, in a command, and in an argument."""
     lines = ["# Hostile", "", "## Steps", ""]
@@ -125,7 +149,7 @@ def hostile_document() -> str:
 
 
 def test_hostile_text_is_escaped_on_the_screen(workspace: Workspace, screen: Screen):
-    assert len(HOSTILE) >= 20
+    assert len(HOSTILE) >= 120
     workspace.write("hostile.plan.md", hostile_document())
     screen.open("show", "hostile.plan.md", cwd=workspace.path)
     shown = screen.expect("ORDAIN EXITED WITH 0")

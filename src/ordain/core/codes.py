@@ -487,6 +487,11 @@ PAGES: dict[str, Page] = {
         "No problem has this code.",
         "docs/problems.md lists all codes.",
     ),
+    "E_OUTPUT": Page(
+        "File cannot be written",
+        "The file named with `-o` is in a directory that is not there or not yours, or is no regular file.",
+        "Give a name that is free, or that of a regular file you may replace.",
+    ),
     "E_LEDGER_CONFLICT": Page(
         "Somebody else wrote first",
         "The ledger has changed between looking and writing, so nothing was written.",

@@ -36,7 +36,8 @@ __all__ = [
 
 _STEP_HEADING = re.compile(r"([1-9][0-9]{0,8})\.(?:[ \t]+(.*))?", re.DOTALL)
 _TEMPLATE_HEADING = re.compile(
-    r"(?:[0-9]{1,9}|[A-Za-z])[ \t]*(?:(?P<last>[–—-][ \t]*(?:[0-9]{1,9}|[A-Za-z]))|\+[ \t]*[0-9]{1,9})?\.[ \t]+(?P<title>.*)",
+    r"(?:[0-9]{1,9}|[A-Za-z])[ \t]*"
+    r"(?:(?P<last>[–—-][ \t]*(?:[0-9]{1,9}|[A-Za-z]))|\+[ \t]*[0-9]{1,9})?\.[ \t]+(?P<title>.*)",
     re.DOTALL,
 )
 """`3–N. Title`, `N+1. Title`: a step, or several, of which the author did not know the number."""

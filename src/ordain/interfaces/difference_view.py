@@ -157,7 +157,7 @@ def _long(value: Any) -> bool:
     """Whether a value is shown line by line."""
     if isinstance(value, str):
         return "\n" in value
-    return isinstance(value, dict | list | tuple) and len(json.dumps(value)) > _WIDTH // 3
+    return isinstance(value, dict | list | tuple) and len(json.dumps(value)) > _WIDTH // 2
 
 
 def _value(value: Any) -> str:

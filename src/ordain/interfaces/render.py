@@ -23,6 +23,7 @@ __all__ = [
     "instant",
     "lint_lines",
     "next_command",
+    "painted",
     "problem_lines",
     "run_lines",
     "status_lines",
@@ -119,10 +120,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         why = step.waiting or step.evidence
         if step.error is not None and step.waiting is None:
             why = f"{step.error} {why}"
-        yield (
-            f"  {step.number:>3}. {_painted(step.state, style)} {step.id:<{min(width, 32)}} {took}  "
-            f"{visible(why)}{style.dim(tries)}"
-        )
+        state = painted(f"{step.state.value:<10}", step.state, style)
+        yield (f"  {step.number:>3}. {state} {step.id:<{min(width, 32)}} {took}  {visible(why)}{style.dim(tries)}")
         wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
         if (wrong or verbose) and step.output_tail.strip():
             yield from _tail(step.output_tail, report.run_id)
@@ -173,9 +172,9 @@ _PAINT = {
 }
 
 
-def _painted(state: StepState, style: Style) -> str:
-    word = f"{state.value:<10}"
-    return style(word, _PAINT[state]) if state in _PAINT else style.dim(word)
+def painted(text: str, state: StepState, style: Style) -> str:
+    """A text in the colour of a state."""
+    return style(text, _PAINT[state]) if state in _PAINT else style.dim(text)
 
 
 def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Iterator[str]:

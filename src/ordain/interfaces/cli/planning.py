@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 import click
 import msgspec
 
-from ordain.core.canonical import short_id
-from ordain.core.problem import Refused
-from ordain.core.report import Approved, LintReport, Prepared, Review
+from ordain.core.canonical import plan_id, short_id
+from ordain.core.problem import Problem, Refused
+from ordain.core.report import Approved, LintReport, Prepared, Review, RunReport
 from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start
 from ordain.interfaces.cli.shell import (
@@ -22,6 +23,9 @@ from ordain.interfaces.cli.shell import (
     read_document,
     with_params,
 )
+from ordain.interfaces.cli.writing import write_whole
+from ordain.interfaces.mermaid import mermaid_text
+from ordain.interfaces.picture import picture_lines, picture_value
 from ordain.interfaces.preview import review_lines
 
 __all__ = ["approve", "ask_approval", "lint", "prepare", "prepared_value", "show"]
@@ -69,12 +73,20 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
 @click.option("--quiet", "detail", flag_value="quiet", help="Only steps and states.")
 @click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
 @click.option("--verbose", "detail", flag_value="verbose", help="Everything, defaults too.")
+@click.option("--graph", is_flag=True, help="Draw which step waits for which.")
+@click.option("-o", "output", metavar="FILE", help="With --graph: write the whole picture to a file, as Mermaid.")
 @with_params
-def show(session: Session, what: str, params: list[tuple[str, str]], detail: str) -> int:
+def show(
+    session: Session, what: str, params: list[tuple[str, str]], detail: str, graph: bool, output: str | None
+) -> int:
     """Show what a document or plan would do, or how a run stands.
 
     Example: ordain show fix.plan.md
     """
+    if output is not None and not graph:
+        raise click.UsageError("-o writes a picture; it goes with --graph.")
+    if graph:
+        return _show_graph(session, what, params, output)
     if what.upper().startswith("RUN-"):
         report = session.app.run(what)
         if session.json:
@@ -87,6 +99,30 @@ def show(session: Session, what: str, params: list[tuple[str, str]], detail: str
         session.answer(review_value(review), problems=review.notices)
     else:
         session.say(review_lines(review, session.style, detail=detail))
+    return FINE
+
+
+def _show_graph(session: Session, what: str, params: list[tuple[str, str]], output: str | None) -> int:
+    """Draw a plan, or write its picture to a file."""
+    notices: Sequence[Problem] = ()
+    if what.upper().startswith("RUN-"):
+        run: RunReport | None = session.app.run(what)
+        assert run is not None
+        plan = session.app.stored(run.plan_id).plan
+    else:
+        review = _review(session, what, params)
+        plan, run, notices = review.plan, review.run, review.notices
+    if output is not None:
+        write_whole(output, mermaid_text(plan, run).encode())
+    if session.json:
+        session.answer(
+            {"plan_id": plan_id(plan), "written": output, **picture_value(plan, run)},
+            problems=notices,
+        )
+    elif output is not None:
+        session.say([f"Wrote {render.visible(output)}: {len(plan.steps)} steps, as a Mermaid flowchart."])
+    else:
+        session.say(picture_lines(plan, run, session.style))
     return FINE
 
 

@@ -1,0 +1,229 @@
+"""The steps of a plan as a picture: who waits for whom, and how each stands when there is a run.
+
+Up to thirty steps each has a row with its lines; more are summed up in waves, of steps that could begin together. What
+does not fit is cut with a visible mark, and the last line says so.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from ordain.core.action import CallTool, RunCommand, Task
+from ordain.core.event import StepState
+from ordain.core.failure import Fallback
+from ordain.core.lint.survey import last_policy
+from ordain.core.model import NestedPlan, Plan, Step
+from ordain.core.report import RunReport
+from ordain.core.tool import action_kind
+from ordain.core.value import StepId
+from ordain.core.waves import Needs, fallbacks_for, waits_for, waves
+from ordain.interfaces.lanes import drawn
+from ordain.interfaces.render import Style, painted
+from ordain.interfaces.visible import visible
+
+__all__ = ["for_all", "picture_lines", "picture_value", "states_of"]
+
+STEPS_DRAWN_MAX = 30
+_WIDTH = 100
+_ID_WIDTH = 32
+_WAVES_MAX = 60
+_MARKS = {
+    StepState.PENDING: "○",
+    StepState.RUNNING: "▶",
+    StepState.VERIFYING: "◇",
+    StepState.PASSED: "✓",
+    StepState.FAILED: "✗",
+    StepState.IN_DOUBT: "?",
+    StepState.ESCALATED: "!",
+    StepState.SKIPPED: "»",
+    StepState.CANCELLED: "⊘",
+}
+
+States = Mapping[StepId, StepState]
+
+
+def picture_lines(plan: Plan, run: RunReport | None, style: Style) -> Iterator[str]:
+    """The picture of a plan, or of a run of it."""
+    needs, states = waits_for(plan), states_of(run)
+    yield f"{style.bold('Plan:')} {visible(plan.title)}"
+    if run is not None:
+        yield f"{style.bold('Run:')}  {run.run_id}, {run.status}"
+    yield ""
+    if len(plan.steps) <= STEPS_DRAWN_MAX:
+        lines = list(_drawn_lines(plan, needs, states, style))
+    else:
+        lines = list(_wave_lines(needs, states, style))
+    lines += _fallback_lines(plan)
+    yield from lines
+    if any("…" in line for line in lines):
+        yield ""
+        yield "… where there is more: `ordain show` without --graph has every word, `-o FILE.mmd` every step."
+
+
+def picture_value(plan: Plan, run: RunReport | None) -> dict[str, Any]:
+    """The picture as robots get it."""
+    needs, states = waits_for(plan), states_of(run)
+    found = waves(needs)
+    wave_of = {step: number for number, wave in enumerate(found, start=1) for step in wave}
+    return {
+        "title": plan.title,
+        "run_id": run.run_id if run is not None else None,
+        "waves": found,
+        "steps": [
+            {
+                "number": number,
+                "id": step.id,
+                "waits_for": needs[step.id],
+                "wave": wave_of.get(step.id),
+                "state": states.get(step.id),
+            }
+            for number, step in enumerate(plan.steps, start=1)
+        ],
+        "fallbacks": [
+            {"id": name, "for": users, "for_all": name in for_all(plan)} for name, users in fallbacks_for(plan).items()
+        ],
+    }
+
+
+def states_of(run: RunReport | None) -> States:
+    """How each step stands; empty without a run."""
+    return {report.id: report.state for report in run.steps} if run is not None else {}
+
+
+def for_all(plan: Plan) -> tuple[StepId, ...]:
+    """The fallbacks that the plan's own policy names, for every step that has none."""
+    policy = last_policy(plan.on_failure)
+    return policy.steps if isinstance(policy, Fallback) else ()
+
+
+# --- Step by step ----------------------------------------------------------------------------------------------------
+
+
+def _drawn_lines(plan: Plan, needs: Needs, states: States, style: Style) -> Iterator[str]:
+    """One row a step, with the lines that lead to it."""
+    rows = drawn(needs)
+    steps = {step.id: (number, step) for number, step in enumerate(plan.steps, start=1)}
+    lanes = max((len(row.text("○")) for row in rows), default=0)
+    width = min(max((len(step.id) for step in plan.steps), default=0), _ID_WIDTH)
+    for row in rows:
+        if row.step is None:
+            yield f"  {row.text('')}".rstrip()
+            continue
+        number, step = steps[row.step]
+        state = states.get(step.id, StepState.PENDING)
+        word = f"{state.value:<10}" if states else ""
+        mark = _MARKS[state]
+        text = row.text(mark)
+        before, after = text[: 2 * row.column], text[2 * row.column + 1 :].ljust(lanes - 2 * row.column - 1)
+        label = f"{number:>2}. {visible(step.id):<{width}}  "
+        room = _WIDTH - 2 - lanes - 2 - len(label) - len(word)
+        shown = f"{before}{painted(mark, state, style) if states else mark}{after}  {label}"
+        state_word = painted(word, state, style) if states else ""
+        yield f"  {shown}{state_word}{style.dim(_fitted(_short(step), room))}".rstrip()
+    if states:
+        seen = [state for state in StepState if state in states.values()]
+        yield ""
+        yield "  " + "   ".join(f"{_MARKS[state]} {state.value}" for state in seen)
+
+
+def _short(step: Step) -> str:
+    """What a step does, in one line."""
+    match step.action:
+        case RunCommand(command=command):
+            return _first(command)
+        case CallTool(tool=tool, args=args):
+            about = args.get("path")
+            return visible(tool) + (f" {_first(about)}" if isinstance(about, str) else "")
+        case Task(task=task, agent=agent):
+            return (f"{visible(agent)}: " if agent is not None else "task: ") + _first(task)
+        case NestedPlan(plan=plan):
+            return f"plan of {len(plan.steps)} steps: {visible(plan.title)}"
+        case action:
+            return f"{action_kind(action)}: {visible(step.description)}"
+
+
+def _first(text: str) -> str:
+    line, more, _ = text.strip("\n").partition("\n")
+    return visible(line) + (" …" if more else "")
+
+
+def _fitted(text: str, room: int) -> str:
+    """A text that fits into so many columns; what does not is cut, with a mark."""
+    ends = list(accumulate(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text))
+    if not ends or ends[-1] <= room:
+        return text
+    return text[: bisect_right(ends, max(room, 1) - 1)] + "…"
+
+
+# --- In waves --------------------------------------------------------------------------------------------------------
+
+
+def _wave_lines(needs: Needs, states: States, style: Style) -> Iterator[str]:
+    """Each wave with its size and its first steps; waves of one step each that follow each other are one line."""
+    found = waves(needs)
+    rows = list(_wave_rows(found))
+    yield f"  {len(needs)} steps in {len(found)} waves; the steps of a wave can begin together."
+    yield ""
+    shown = rows if len(rows) <= _WAVES_MAX else [*rows[: _WAVES_MAX - 5], None, *rows[-5:]]
+    for row in shown:
+        if row is None:
+            left_out = rows[_WAVES_MAX - 5 : -5]
+            yield f"  … waves {left_out[0][0]} to {left_out[-1][1]}: {sum(len(row[2]) for row in left_out)} steps"
+            continue
+        first, last, steps = row
+        wave = f"wave {first}" if first == last else f"waves {first}–{last}"
+        size = f"{len(steps)} step{'s' * (len(steps) != 1)}" + ("" if first == last else ", one by one")
+        head = f"  {wave:<14} {size:<24} "
+        yield head + _names(steps, _WIDTH - len(head))
+        if states:
+            counts = Counter(states.get(step, StepState.PENDING) for step in steps)
+            told = (painted(f"{counts[state]} {state.value}", state, style) for state in StepState if counts[state])
+            yield " " * 17 + ", ".join(told)
+
+
+def _wave_rows(found: Sequence[Sequence[StepId]]) -> Iterator[tuple[int, int, Sequence[StepId]]]:
+    """First and last wave of a row, and its steps."""
+    alone: list[StepId] = []
+    for number, wave in enumerate(found, start=1):
+        if len(wave) == 1:
+            alone.append(wave[0])
+            continue
+        if alone:
+            yield number - len(alone), number - 1, alone
+            alone = []
+        yield number, number, wave
+    if alone:
+        yield len(found) - len(alone) + 1, len(found), alone
+
+
+def _names(steps: Sequence[StepId], room: int) -> str:
+    """As many names as fit, and how many there are besides; at least one."""
+    shown = visible(steps[0])
+    for count, step in enumerate(steps[1:], start=1):
+        more = f"{shown}, {visible(step)}"
+        left = len(steps) - count - 1
+        if len(more) + (len(f" and {left} more") if left else 0) > room:
+            return f"{shown} and {len(steps) - count} more"
+        shown = more
+    return shown
+
+
+# --- Fallbacks -------------------------------------------------------------------------------------------------------
+
+
+def _fallback_lines(plan: Plan) -> Iterator[str]:
+    if not plan.fallbacks:
+        return
+    yield ""
+    yield "  Fallbacks, run only where a failure policy names them:"
+    steps = {step.id: step for step in plan.fallbacks}
+    for name, users in fallbacks_for(plan).items():
+        whom = [visible(user) for user in users]
+        whom += ["every step without a policy of its own"] if name in for_all(plan) else []
+        head = f"    {visible(name)}, for {', '.join(whom) or 'nobody'}: "
+        yield head + _fitted(_short(steps[name]), max(_WIDTH - len(head), 20))
