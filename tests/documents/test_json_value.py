@@ -103,7 +103,7 @@ def test_all_problems_with_their_places() -> None:
 
 def test_lines_of_keys() -> None:
     read = read_json('{"a": {"x": 1},\n\n"b": 2}', first_line=5)
-    assert read.key_lines == {"a": 5, "b": 7}
+    assert (read.locate(("a",)), read.locate(("b",))) == ((5, 2), (7, 1))
 
 
 json_values = st.recursive(

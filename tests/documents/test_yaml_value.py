@@ -199,7 +199,8 @@ def test_all_problems_with_their_places() -> None:
 
 
 def test_lines_of_keys() -> None:
-    assert read_yaml("a:\n  x: y\nb: z", first_line=2).key_lines == {"a": 2, "b": 4}
+    read = read_yaml("a:\n  x: y\nb: z", first_line=2)
+    assert (read.locate(("a",)), read.locate(("b",))) == ((2, 1), (4, 1))
 
 
 def test_a_canonical_number_is_hinted() -> None:

@@ -212,8 +212,9 @@ def test_mode_and_link_stay(workspace: Workspace):
 def test_check(workspace: Workspace):
     file = workspace.write("odd.plan.md", ODD)
     done = workspace.ordain("fmt", "--check", "odd.plan.md")
-    assert (done.status, done.err) == (REFUSED, "")
-    assert done.out == "odd.plan.md: 7 lines would change: 4, 6, 11, 13, 14, 15, 18\n"
+    assert (done.status, done.out) == (REFUSED, "")
+    assert "E_DOC_FORM odd.plan.md is not in form: 7 lines would change: 4, 6, 11, 13, 14, 15, 18." in done.err
+    assert "ordain fmt -i odd.plan.md" in done.err
     assert file.read_text() == ODD
     done = workspace.ordain("fmt", "--check", "small.plan.md")
     assert (done.status, done.out) == (FINE, "small.plan.md: in form\n")

@@ -217,7 +217,9 @@ def test_json_fmt(workspace: Workspace):
     assert (yaml["notation"], yaml["plan_id"], yaml["changed_lines"]) == ("yaml", plan, [])
     assert yaml["text"].startswith("plan_version: 1\ntitle: Odd\n")
     checked = {"notation": "markdown", "plan_id": plan, "changed_lines": [1, 3]}
-    assert answered(workspace.ordain("fmt", "--json", "--check", "odd.plan.md"), REFUSED) == checked
+    document = refused(workspace.ordain("fmt", "--json", "--check", "odd.plan.md"), "E_DOC_FORM")
+    assert document["data"] == checked
+    assert document["next"] == ["ordain fmt -i odd.plan.md"]
     assert answered(workspace.ordain("fmt", "--json", "-i", "odd.plan.md")) == checked
     assert file.read_text() == in_form
     assert answered(workspace.ordain("fmt", "--json", "--check", "odd.plan.md")) == {**checked, "changed_lines": []}

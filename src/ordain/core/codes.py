@@ -60,6 +60,11 @@ PAGES: dict[str, Page] = {
         "A part of the document is not of the form that plans have. Nothing is guessed.",
         "See docs/plan-format.md for the form; text that belongs to a field goes below that field.",
     ),
+    "E_DOC_FORM": Page(
+        "Document is not in form",
+        "It says what it should, but some lines are not spelt as `ordain fmt` spells them.",
+        "`ordain fmt -i DOCUMENT` changes these lines and no others.",
+    ),
     "E_DOC_DUPLICATE": Page(
         "Given twice",
         "A field or key stands there twice; which of the two is meant cannot be known.",

@@ -15,7 +15,12 @@ from ordain.core.problem import Problem
 
 __all__ = ["with_columns"]
 
-_ABOUT_LINES = ("E_DOC_DUPLICATE", "E_DOC_SYNTAX", "E_MD_", "E_PLAN_NO_STEPS", "E_STEP_ACTION", "W_FIELD_UNKNOWN")
+_ABOUT_LINES = frozenset(
+    [
+        *("E_DOC_DUPLICATE", "E_DOC_SYNTAX", "E_MD_FENCE", "E_MD_HEADING", "E_MD_HIDDEN", "E_PLAN_NO_STEPS"),
+        *("E_STEP_ACTION", "W_FIELD_UNKNOWN"),
+    ]
+)
 """Problems of a whole line or of a field's name; the others are those of its value."""
 _HEAD = re.compile(r" {0,3}(?:\*\*[^*:]{1,40}:\*\*[ \t]*|(?:[-*]|[0-9]{1,9}\.)[ \t]+)(?=\S)")
 
@@ -31,6 +36,6 @@ def _placed(problem: Problem, lines: Sequence[str]) -> Problem:
     if where is None or where.line is None or where.column is not None:
         return problem
     line = lines[where.line - 1]
-    head = None if problem.code.startswith(_ABOUT_LINES) else _HEAD.match(line)
+    head = None if problem.code in _ABOUT_LINES else _HEAD.match(line)
     column = head.end() + 1 if head else len(line) - len(line.lstrip()) + 1
     return msgspec.structs.replace(problem, where=msgspec.structs.replace(where, column=column if line.strip() else 1))

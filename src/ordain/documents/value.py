@@ -7,7 +7,7 @@ for everyone who reads them, a whole number is an integer however it was spelt, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -48,12 +48,6 @@ class ReadValue(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     depth: int = 0
     locate: Locate = nowhere
-
-    @property
-    def key_lines(self) -> Mapping[str, int]:
-        """The line of every top-level key."""
-        keys = self.value if isinstance(self.value, dict) else {}
-        return {key: line for key in keys if (line := self.locate((key,))[0]) is not None}
 
 
 class Mark:

@@ -38,9 +38,18 @@ class Outgoing:
 
     def refuse(self, step: str | None, field: str, *hints: str, why: str = "") -> None:
         """The dialect can not say this field of the plan or of one of its steps."""
+        reason = (
+            f"{why}, which dialect {self.dialect} can not say" if why else f"has no place in dialect {self.dialect}"
+        )
+        self._refuse(step, field, reason, *hints)
+
+    def demand(self, step: str | None, field: str, *hints: str) -> None:
+        """The dialect wants this field, and nothing is said about it."""
+        self._refuse(step, field, f"is not said, and dialect {self.dialect} wants it", *hints)
+
+    def _refuse(self, step: str | None, field: str, reason: str, *hints: str) -> None:
         owner = "The plan's" if step is None else f"Step `{step}`:"
-        reason = why or "has no place there"
-        self._add("E_DIALECT", f"{owner} `{field}` {reason}; dialect {self.dialect} can not say it.", step, *hints)
+        self._add("E_DIALECT", f"{owner} `{field}` {reason}.", step, *hints)
 
     def refuse_fields(self, value: msgspec.Struct, sayable: Collection[str], step: str | None) -> None:
         """Refuse every field of a value that says something and is not among those that the dialect can say."""
@@ -60,12 +69,12 @@ class Outgoing:
             if step.needs != ((self.plan.steps[number - 1].id,) if number else ()):
                 self.refuse(step.id, "needs", why="is not just the step before")
 
-    def action_of(self, step: Step, *kinds: type[Any]) -> Any:
-        """The step's action, if it is one of these."""
+    def action_of(self, step: Step, *kinds: type[Any], name: str | None = None) -> Any:
+        """The step's action, if it is one of these; `name` is what to call a step of a nested plan."""
         if isinstance(step.action, kinds):
             return step.action
         tag = type(step.action).__struct_config__.tag
-        self.refuse(step.id, "action", why=f"is of the type `{tag}`")
+        self.refuse(name or step.id, "action", why=f"is of the type `{tag}`")
         return None
 
     # --- Beside the plan ---
@@ -126,6 +135,12 @@ class Aside:
     def metadata(self, *names: str) -> dict[str, Any]:
         """What the metadata says under these names."""
         return {name: self._metadata.pop(name) for name in names if name in self._metadata}
+
+    def whole_metadata(self) -> Any:
+        """All of the metadata, as it was said."""
+        whole = {**self._metadata, **({"lineage": self._lineage} if self._lineage else {})}
+        self._metadata, self._lineage = {}, {}
+        return whole or self._said.pop("metadata", None)
 
     def lineage(self, *names: str) -> dict[str, Any]:
         """What is said about the versions before this one."""

@@ -70,50 +70,51 @@ class _Writer:
         owner = self.prefix.rstrip("/") or None
         out.refuse_fields(plan, _PLAN_FIELDS, owner)
         if plan.workspace_id is None:
-            out.refuse(owner, "workspace_id", "Write it into the document.", why="is not said")
+            out.demand(owner, "workspace_id", "Write it into the document.")
         steps = [self._step(number, step) for number, step in enumerate(plan.steps, 1)]
         beside = out.beside(self.prefix)
-        carried = beside.record("plan_id", "created_at", "metadata")
+        carried = beside.record("plan_id", "created_at")
+        metadata = beside.whole_metadata()
         policy = self._policy(plan.on_failure, owner)
         for step in self.fallbacks:
-            out.refuse(step, "fallbacks", why="is used by no step")
+            out.refuse(self.prefix + step, "fallbacks", why="is a step that no policy names")
         beside.leave_out_rest()
         return {
             "plan_version": plan.plan_version,
-            "plan_id": carried.pop("plan_id", None) or plan_id(plan),
+            "plan_id": carried.pop("plan_id", plan_id(plan)),
             "title": plan.title,
             "workspace_id": plan.workspace_id,
-            **{key: carried[key] for key in ("created_at",) if key in carried},
+            **carried,
             "steps": steps,
             **({"preconditions": self._preconditions(plan.preconditions, owner)} if plan.preconditions else {}),
             **({"on_failure": policy} if policy is not None else {}),
-            **{key: carried[key] for key in ("metadata",) if key in carried},
+            **({"metadata": metadata} if metadata is not None else {}),
         }
 
     def _step(self, number: int, step: Step, *, fallback: bool = False) -> dict[str, Any]:
-        out = self.out
-        out.refuse_fields(step, _STEP_FIELDS, step.id)
+        out, name = self.out, self.prefix + step.id
+        out.refuse_fields(step, _STEP_FIELDS, name)
         usual = () if fallback or number == 1 else (self.plan.steps[number - 2].id,)
         if step.needs != usual:
-            out.refuse(step.id, "needs", why="is not just the step before")
+            out.refuse(name, "needs", why="is not just the step before")
         made = slug(step.description, number)
         if step.id != made:
-            out.refuse(step.id, "id", f"There the step would be called `{made}`; give it that id.")
+            out.refuse(name, "id", f"There the step would be called `{made}`; give it that id.")
         if step.idempotent is None:
-            out.refuse(step.id, "idempotent", "Write `idempotent: true` or `false`.", why="is not said")
+            out.demand(name, "idempotent", "Write `idempotent: true` or `false`.")
         tree: dict[str, Any] = {
             "step_number": number,
             "step_id": self.names[step.id],
-            "action": self._action(step),
+            "action": self._action(step, name),
             "description": step.description,
         }
         if step.preconditions:
-            tree["preconditions"] = self._preconditions(step.preconditions, step.id)
+            tree["preconditions"] = self._preconditions(step.preconditions, name)
         if step.verification is not None:
             if isinstance(step.verification.strategy, holds.Contract):
-                out.refuse(step.id, "verification", why="is a contract")
+                out.refuse(name, "verification", why="is a contract")
             tree["verification"] = msgspec.to_builtins(step.verification)
-        policy = self._policy(step.on_failure, step.id)
+        policy = self._policy(step.on_failure, name)
         if policy is not None:
             tree["on_failure"] = policy
         if step.timeout_ms is not None:
@@ -121,19 +122,19 @@ class _Writer:
         self.asides[step.id].leave_out_rest()
         return {**tree, "idempotent": step.idempotent}
 
-    def _action(self, step: Step) -> Any:
-        action = self.out.action_of(step, *_ACTIONS)
+    def _action(self, step: Step, name: str) -> Any:
+        action = self.out.action_of(step, *_ACTIONS, name=name)
         if action is None:
             return None
-        self.out.refuse_fields(action, _ACTIONS[type(action)], step.id)
+        self.out.refuse_fields(action, _ACTIONS[type(action)], name)
         tree: dict[str, Any] = msgspec.to_builtins(action)
         match action:
             case does.SendText(pane_id=None):
-                self.out.refuse(step.id, "pane_id", why="is not said")
+                self.out.demand(name, "pane_id")
             case does.Custom():
                 tree.setdefault("payload", None)
             case NestedPlan(plan=plan):
-                tree["plan"] = _Writer(self.out, plan, f"{self.prefix}{step.id}/").tree()
+                tree["plan"] = _Writer(self.out, plan, f"{name}/").tree()
         return tree
 
     def _preconditions(self, conditions: tuple[holds.Precondition, ...], owner: str | None) -> list[Any]:

@@ -49,8 +49,10 @@ def write_dialect(document: Document, dialect: Dialect) -> Written:
     if not _wrong(out.problems):
         for step, field, why in _differences(out.plan, read(text.encode())):
             out.refuse(step, field, why=why)
-    problems = tuple(out.problems)
-    return Written(text=None if _wrong(out.problems) else text, problems=problems)
+    if _wrong(out.problems):
+        # What would have been left out does not matter any more.
+        return Written(text=None, problems=tuple(problem for problem in out.problems if _wrong([problem])))
+    return Written(text=text, problems=tuple(out.problems))
 
 
 def _wrong(problems: list[Problem]) -> bool:

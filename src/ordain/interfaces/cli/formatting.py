@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import tempfile
 from pathlib import Path
 
@@ -59,16 +60,25 @@ def fmt(
     lines = () if to and (source.dialect or to != source.notation) else changed_lines(data.decode(), made)
     if in_place and lines:
         _replace(document, made.encode())
+    value = {"notation": to or source.notation, "plan_id": plan_id(source.plan), "changed_lines": list(lines)}
+    if check and lines:
+        detail = f"{name} is not in form: {_told(lines, 'would change')}."
+        session.refused([_not_in_form(detail, document)], value)
+        return REFUSED
     if session.json:
-        value = {"notation": to or source.notation, "plan_id": plan_id(source.plan), "changed_lines": list(lines)}
         session.answer(value if in_place or check else {**value, "text": made}, problems=source.problems)
     else:
         session.notices(source.problems)
         if in_place or check:
-            session.say([f"{name}: {_told(lines, 'changed' if in_place else 'would change')}"])
+            session.say([f"{name}: {_told(lines, 'changed')}"])
         else:
             click.echo(made, nl=False)
-    return REFUSED if check and lines else FINE
+    return FINE
+
+
+def _not_in_form(detail: str, document: str) -> Problem:
+    command_line = None if document == "-" else f"ordain fmt -i {shlex.quote(document)}"
+    return Problem(code="E_DOC_FORM", detail=detail, command=command_line)
 
 
 def _in_dialect(session: Session, source: Document, dialect: Dialect) -> int:
