@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ordain.adapters.file_tools import DEFINITIONS
-from ordain.core.canonical import plan_from_bytes, plan_id
+from ordain.core.canonical import canonical_bytes, plan_from_bytes, plan_id
 from ordain.core.difference import (
     ChangedStep,
     Difference,
@@ -41,6 +41,10 @@ def between(old: Plan, new: Plan) -> Difference:
 # --- Nothing is lost -------------------------------------------------------------------------------------------------
 
 
+def as_json(value: Any) -> Any:
+    return json.loads(msgspec.json.encode(value))
+
+
 def made_anew(tree: dict[str, Any], found: PlanDifference) -> dict[str, Any]:
     """The new plan, made from the old one and the difference alone."""
     rest = {key: value for key, value in tree.items() if key not in ("steps", "fallbacks")}
@@ -53,9 +57,9 @@ def made_anew(tree: dict[str, Any], found: PlanDifference) -> dict[str, Any]:
 def list_anew(steps: list[Any], found: StepsDifference) -> list[Any]:
     gone = {one.number for one in found.removed} | {one.old_number for one in found.moved}
     for one in found.removed:
-        assert msgspec.to_builtins(one.step) == steps[one.number - 1]
+        assert as_json(one.step) == steps[one.number - 1]
     kept = iter([step for number, step in enumerate(steps, start=1) if number not in gone])
-    placed = {one.number: msgspec.to_builtins(one.step) for one in found.added}
+    placed = {one.number: as_json(one.step) for one in found.added}
     placed |= {one.number: steps[one.old_number - 1] for one in found.moved}
     size = len(steps) - len(found.removed) + len(found.added)
     made = [dict(placed[number] if number in placed else next(kept)) for number in range(1, size + 1)]
@@ -83,18 +87,18 @@ def put_in(tree: dict[str, Any], fields: tuple[FieldChange, ...]) -> None:
         if change.new is msgspec.UNSET:
             del place[last]
         else:
-            place[last] = msgspec.to_builtins(change.new)
+            place[last] = as_json(change.new)
 
 
 def check(old: Plan, new: Plan) -> None:
     found = between(old, new)
     assert found.empty == (plan_id(old) == plan_id(new))
-    again = made_anew(json.loads(msgspec.json.encode(old)), found)
-    assert plan_id(plan_from_bytes(json.dumps(again).encode())) == plan_id(new)
+    again = made_anew(as_json(old), found)
+    assert canonical_bytes(again) == canonical_bytes(new)
 
 
 @given(plans(nested=2))
-@SLOW
+@settings(SLOW, max_examples=50)
 def test_a_plan_is_no_different_from_itself(one: Plan):
     assert between(one, plan_from_bytes(msgspec.json.encode(one))) == Difference()
 
@@ -106,7 +110,7 @@ def test_the_new_plan_can_be_made_from_the_old_one_and_the_difference(old: Plan,
 
 
 @given(plans(nested=2), st.data())
-@settings(SLOW, max_examples=15)
+@settings(SLOW, max_examples=8)
 def test_a_change_of_any_field_is_found(old: Plan, data: st.DataObject):
     for site in sites(old):
         check(old, data.draw(changed(old, site)))
@@ -208,9 +212,8 @@ def test_two_plans_of_twenty_thousand_steps_are_compared_in_time():
     names = [f"s{number}" for number in range(20_000)]
     found = between(made(names), made([*names[1:], "s0"]))
     assert [one.id for one in found.steps.moved] == ["s0"]
-    found = between(made(names), made([f"t{name}" for name in names]))
-    assert found.steps.renamed == ()  # each runs another command
-    assert len(found.steps.added) == 20_000
+    found = between(made(names), made([f"t{name}" for name in names]))  # each runs another command
+    assert (len(found.steps.renamed), len(found.steps.added), len(found.steps.removed)) == (0, 20_000, 20_000)
 
 
 def test_equal_steps_are_paired_one_to_one():

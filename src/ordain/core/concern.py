@@ -19,7 +19,7 @@ from ordain.core.failure import Abort, Continue, LastPolicy, Retry, Skip
 from ordain.core.model import Action, Budget, NestedPlan, Plan, Step, all_steps
 from ordain.core.pairing import Pairing, pair
 from ordain.core.policy import PlannedEffect, effects_of, planned_effects
-from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.core.tool import EffectClass, ToolDefinition, tool_name
 from ordain.core.value import StepId
 from ordain.core.waves import Needs, ordering, waits_for
 
@@ -120,7 +120,7 @@ class _Judge:
         if _asks(old.action) and type(old.action) is not type(new.action):
             yield "ask_removed", "asked a person, and does not any more"
         if _key(_without_who(old.action)) != _key(_without_who(new.action)):
-            yield from self._effect(new, is_new=type(old.action) is not type(new.action))
+            yield from self._effect(new, is_new=tool_name(old.action) != tool_name(new.action))
         if _claims(new, self._tools) and not _claims(old, self._tools):
             yield "repeatable_claimed", "claims that it may be run again after a crash"
         yield from _verification(old, new)

@@ -160,7 +160,14 @@ def _changes(old: Any, new: Any, path: tuple[str, ...] = ()) -> Iterator[FieldCh
         for name in dict.fromkeys((*old, *new)):
             yield from _changes(old.get(name, msgspec.UNSET), new.get(name, msgspec.UNSET), (*path, name))
     elif not _same(old, new):
-        yield FieldChange(path=path, old=old, new=new)
+        yield FieldChange(path=path, old=_plain(old), new=_plain(new))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: lists, no tuples."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _comparable(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

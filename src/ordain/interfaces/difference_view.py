@@ -63,9 +63,10 @@ def _summary(found: PlanDifference) -> str:
         (sum(len(one.renamed) for one in lists), "renamed"),
         (sum(len(one.moved) for one in lists), "moved"),
     ]
-    said = ", ".join(f"{count} {word}" for count, word in counts if count) or "no step changed"
+    said = ", ".join(f"{count} {word}" for count, word in counts if count)
+    said = f"steps {said}" if said else "no step is different"
     fields = f"; {len(found.fields)} of the plan's own fields changed" if found.fields else ""
-    return f"Steps: {said}{fields}."
+    return f"In all: {said}{fields}."
 
 
 def _plan_lines(found: PlanDifference, style: Style) -> Iterator[str]:

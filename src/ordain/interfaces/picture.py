@@ -54,15 +54,16 @@ def picture_lines(plan: Plan, run: RunReport | None, style: Style) -> Iterator[s
     if run is not None:
         yield f"{style.bold('Run:')}  {run.run_id}, {run.status}"
     yield ""
-    if len(plan.steps) <= STEPS_DRAWN_MAX:
-        lines = list(_drawn_lines(plan, needs, states, style))
-    else:
-        lines = list(_wave_lines(needs, states, style))
+    whole = len(plan.steps) <= STEPS_DRAWN_MAX
+    lines = list(_drawn_lines(plan, needs, states, style) if whole else _wave_lines(needs, states, style))
     lines += _fallback_lines(plan)
     yield from lines
-    if any("…" in line for line in lines):
+    if not whole:
         yield ""
-        yield "… where there is more: `ordain show` without --graph has every word, `-o FILE.mmd` every step."
+        yield "The whole picture: ordain show --graph -o FILE.mmd …"
+    elif any("…" in line for line in lines):
+        yield ""
+        yield "… where there is more to a step; without --graph every word is shown."
 
 
 def picture_value(plan: Plan, run: RunReport | None) -> dict[str, Any]:
@@ -125,10 +126,6 @@ def _drawn_lines(plan: Plan, needs: Needs, states: States, style: Style) -> Iter
         shown = f"{before}{painted(mark, state, style) if states else mark}{after}  {label}"
         state_word = painted(word, state, style) if states else ""
         yield f"  {shown}{state_word}{style.dim(_fitted(_short(step), room))}".rstrip()
-    if states:
-        seen = [state for state in StepState if state in states.values()]
-        yield ""
-        yield "  " + "   ".join(f"{_MARKS[state]} {state.value}" for state in seen)
 
 
 def _short(step: Step) -> str:

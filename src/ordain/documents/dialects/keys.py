@@ -38,7 +38,7 @@ class Keys:
         return shape(given, kind, locate=self._locate, problems=self._problems, path=(*self.path, key))
 
     def beside(self, *keys: str) -> dict[str, Any]:
-        """What these keys say beside the plan, under their own names."""
+        """What these keys say, under their own names, as it stands: whoever gets it looks at it."""
         self._taken.update(keys)
         return {key: self.value[key] for key in keys if self.value.get(key) is not None}
 

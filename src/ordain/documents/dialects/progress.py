@@ -16,14 +16,13 @@ from ordain.documents.scan import Heading, Text, scan
 
 __all__ = ["with_claims"]
 
-_MARKED = re.compile(r"✅|\[[xX]\]|\*\*[sS][tT][aA][tT][uU][sS]:")
 _DONE = re.compile(r"[ \t]*(?:#{1,6}[ \t]+)?(?:[^ \t.]+\.[ \t]+)?(?:✅|\[[xX]\](?:[ \t]|$))")
 _STATUS = re.compile(r" {0,3}\*\*status:(?:\*\*[ \t]*(?P<beside>.*)|(?P<inside>[^*]*)\*\*[ \t]*)", re.IGNORECASE)
 
 
 def with_claims(document: Document, text: str) -> Document:
     """The document with what its marks of progress claim, unless its record says something else."""
-    if not _MARKED.search(text):
+    if not ("✅" in text or "[x]" in text or "[X]" in text or "**status:" in text.lower()):
         return document
     record: dict[str, Mapping[str, Any]] = dict(document.record)
     for owner, word in _claims(document, text.split("\n")):

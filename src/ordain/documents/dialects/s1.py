@@ -59,8 +59,7 @@ def read_s1(read: ReadValue, notation: Notation) -> Document:
     constraints, metadata = _metadata(plan, read, problems)
     beside = {**plan.beside(*PLAN_BESIDE), **metadata}
     lineage = plan.beside(*LINEAGE)
-    steps = plan.value.get("steps")
-    plan.take("steps")
+    steps = plan.beside("steps").get("steps")
     plan.refuse_rest("A plan of dialect s1", _PLAN_INSTEAD)
     tree: dict[str, Any] = {
         "title": first_line(task) if task is not None else "…",
@@ -82,12 +81,11 @@ def context_of(constraints: tuple[str, ...]) -> str | None:
 
 def _metadata(plan: Keys, read: ReadValue, problems: ProblemList) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The plan's constraints, and all that its `metadata` says."""
-    given = plan.value.get("metadata")
+    given = plan.beside("metadata").get("metadata")
     if type(given) is not dict:
         # Says what is wrong with it, if there is something.
         plan.take("metadata", dict[str, Any])
         return (), {}
-    plan.take("metadata")
     keys = Keys(given, ("metadata",), read.locate, problems)
     constraints: tuple[str, ...] = keys.take("constraints", tuple[str, ...]) or ()
     beside = keys.beside(*PLAN_METADATA)
@@ -105,8 +103,7 @@ def _steps(given: list[Any], read: ReadValue, problems: ProblemList) -> list[Any
         if type(step) is not dict:
             steps.append(step)
             continue
-        line, _ = read.locate(("steps", index))
-        keys = Keys(step, ("steps", index), read.locate, problems.about(ids[index], line))
+        keys = Keys(step, ("steps", index), read.locate, problems.about(ids[index], None))
         steps.append(_step(keys, index, titles[index], ids))
     return steps
 

@@ -47,8 +47,7 @@ def read_s2(read: ReadValue, notation: Notation) -> Document:
     plan = Keys(read.value, (), read.locate, problems)
     title = plan.take("title", str)
     beside, lineage = plan.beside(*PLAN_BESIDE), plan.beside(*LINEAGE)
-    steps = plan.value.get("steps")
-    plan.take("steps")
+    steps = plan.beside("steps").get("steps")
     plan.refuse_rest("A plan of dialect s2", {})
     tree: dict[str, Any] = {
         "title": UNTITLED if title is None else title,
@@ -70,9 +69,8 @@ def _steps(given: list[Any], read: ReadValue, problems: ProblemList) -> list[Any
             steps.append(step)
             continue
         name = step.get("id")
-        line, _ = read.locate(("steps", index))
         known = name if type(name) is str and id_fault(name) is None else None
-        keys = Keys(step, ("steps", index), read.locate, problems.about(known, line))
+        keys = Keys(step, ("steps", index), read.locate, problems.about(known, None))
         before = _order(keys, before)
         steps.append(_step(keys, values))
     return steps

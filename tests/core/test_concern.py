@@ -1,0 +1,231 @@
+"""Whatever lets a plan do more, check less or ask less is called out, and nothing that only tightens is."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+from msgspec.structs import replace
+
+from ordain.adapters.file_tools import DEFINITIONS
+from ordain.core.action import Ask, RunCommand, SendText, StoreData, Task
+from ordain.core.concern import Concern, ConcernKind, concerns
+from ordain.core.condition import Contract, LockHeld, NoCheck, PatternMatch, Verification
+from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.model import Action, Budget, ForEach, NestedPlan, Plan, Step
+from ordain.core.tool import EffectClass, Parameter, ToolDefinition
+from tests.build import plan, step
+
+TOOLS = {
+    **DEFINITIONS,
+    "drop": ToolDefinition(name="drop", description="", effect=EffectClass.CHECKABLE, destructive=True),
+    "mail": ToolDefinition(name="mail", description="", effect=EffectClass.OPAQUE),
+    "look": ToolDefinition(
+        name="look",
+        description="",
+        effect=EffectClass.READS,
+        parameters=(Parameter(name="path", kind="string", path=True),),
+    ),
+}
+
+
+def one(**fields: Any) -> Plan:
+    """A plan of one step with these fields."""
+    return plan(replace(step("a", run="x"), **fields))
+
+
+def doing(action: Action) -> Plan:
+    return one(action=action)
+
+
+def checked(command: str = "t", **fields: Any) -> Plan:
+    return one(verification=Verification(strategy=Contract(command=command, **fields)))
+
+
+def calling(tool: str, **args: Any) -> Plan:
+    return plan(step("a", tool=tool, args=args))
+
+
+def failing(policy: FailurePolicy | None, of_plan: FailurePolicy | None = None) -> Plan:
+    return plan(step("a", on_failure=policy), on_failure=of_plan)
+
+
+def task(**fields: Any) -> Plan:
+    return doing(Task(task="do it", **fields))
+
+
+def first(**fields: Any) -> Plan:
+    return plan(step("a"), **fields)
+
+
+def write(path: str) -> Step:
+    return step(path, tool="write_file", args={"path": path, "content": ""}, needs=())
+
+
+PATTERN = Verification(strategy=PatternMatch(rule_id="ok"))
+BOTH = (step("a", needs=()), step("b", needs=("a",)))
+APART = (step("a", needs=()), step("b", needs=()))
+
+WORSE: list[tuple[ConcernKind, Plan, Plan]] = [
+    ("destructive_effect", calling("look", path="a"), calling("drop")),
+    ("destructive_effect", calling("drop", what="a"), calling("drop", what="b")),
+    ("destructive_effect", calling("look", path="a"), calling("unheard_of")),
+    ("contract_removed", checked(), one()),
+    ("contract_removed", checked(), one(verification=Verification(strategy=NoCheck()))),
+    ("contract_removed", one(verification=PATTERN), one()),
+    ("contract_removed", plan(step("a"), step("b", contract="t", needs=())), plan(step("a"))),
+    ("contract_weakened", checked(), checked(exit_code=1)),
+    ("contract_weakened", checked(stdout="ok"), checked()),
+    ("contract_weakened", checked(), one(verification=PATTERN)),
+    ("proof_removed", one(proof="red-then-green"), one()),
+    ("protect_narrowed", one(protect=("tests/**",)), one()),
+    ("protect_narrowed", first(protect=("tests/**",)), first(protect=("tests/a/**",))),
+    ("tools_widened", first(tools=("shell",)), first()),
+    ("tools_widened", first(tools=("shell",)), first(tools=("shell", "mail"))),
+    ("tools_widened", first(tools=("fs:read",)), first(tools=("fs",))),
+    ("tools_widened", task(tools=("look",)), task()),
+    ("tools_widened", task(tools=()), task(tools=("look",))),
+    ("writes_widened", one(writes=("a/**",)), one(writes=("a/**", "b"))),
+    ("writes_widened", one(writes=("a/**",)), one()),
+    ("network_allowed", one(), one(network=True)),
+    ("network_allowed", one(network=False), one()),
+    ("tier_lowered", first(tier=2), first(tier=1)),
+    ("tier_lowered", first(tier=2), first()),
+    ("approval_dropped", one(approval="ask"), one()),
+    ("ask_removed", plan(replace(step("q"), action=Ask(question="Go?")), step("a", needs=())), plan(step("a"))),
+    ("condition_removed", one(preconditions=(LockHeld(lock_name="l"),)), one()),
+    ("condition_removed", first(preconditions=(LockHeld(lock_name="l"),)), first()),
+    ("condition_removed", one(when="x"), one()),
+    ("repeatable_claimed", one(), one(idempotent=True)),
+    ("failure_softened", failing(None), failing(Skip())),
+    ("failure_softened", failing(Escalate()), failing(Continue())),
+    ("failure_softened", failing(Continue()), failing(Skip())),
+    ("failure_softened", failing(Abort(), Skip()), failing(None, Skip())),
+    ("failure_softened", failing(None, Retry(max_attempts=2)), failing(None, Retry(max_attempts=2, then=Skip()))),
+    ("worktree_dropped", one(worktree=True), one()),
+    ("worktree_dropped", one(), one(worktree=False)),
+    ("budget_raised", one(budget=Budget(tokens=1)), one(budget=Budget(tokens=2))),
+    ("budget_raised", first(budget=Budget(tokens=1, cost_usd=1.5)), first(budget=Budget(tokens=1))),
+    ("budget_raised", first(budget=Budget(wall_clock_ms=1)), first()),
+    ("repetitions_raised", one(), one(for_each=ForEach(source="${a.output}", max=2))),
+    ("command_new", plan(step("a")), plan(step("a"), step("b", needs=()))),
+    ("command_new", calling("look", path="a"), doing(RunCommand(command="x"))),
+    ("path_written", calling("write_file", path="a", content=""), plan(*(write(path) for path in "ab"))),
+    ("path_written", calling("look", path="a"), calling("write_file", path="a", content="")),
+    ("effect_new", calling("look", path="a"), calling("mail")),
+    ("effect_new", plan(step("a")), plan(step("a"), replace(step("b", needs=()), action=SendText(text="y", pane="p")))),
+    ("command_changed", one(), doing(RunCommand(command="y"))),
+    ("command_changed", one(), doing(RunCommand(command="x", env={"A": "1"}))),
+    ("effect_changed", calling("mail", to="a"), calling("mail", to="b")),
+    ("effect_changed", doing(Task(task="a")), doing(Task(task="b"))),
+    ("condition_changed", one(when="x"), one(when="y")),
+    ("contract_new", one(), checked()),
+    ("contract_changed", checked(), checked("u")),
+    ("contract_changed", checked(stdout="a"), checked(stdout="b")),
+    ("contract_changed", checked(exit_code=1), checked()),
+    ("needs_removed", plan(*BOTH), plan(*APART)),
+    ("agent_changed", task(agent="a"), task(agent="b")),
+    ("agent_changed", first(agent="a"), first(agent="b")),
+    ("model_changed", one(model="a"), one(model="b")),
+    ("model_changed", first(model="a"), first()),
+    ("pool_changed", one(pool="a"), one(pool="b")),
+]
+
+OPEN_BOTH_WAYS = {
+    *("destructive_effect", "command_changed", "effect_changed", "condition_changed", "contract_changed"),
+    *("agent_changed", "model_changed", "pool_changed"),
+}
+"""Changes that nobody can tell the direction of: they are called out both ways."""
+
+BETTER = [
+    (checked(), checked(stdout="ok")),
+    (checked(), one(verification=Verification(strategy=Contract(command="t"), timeout_ms=99))),
+    (one(verification=Verification(strategy=Contract(command="t"), timeout_ms=1)), checked()),
+    (one(), one(proof="red-then-green", protect=("a",), approval="ask", when="x", worktree=True)),
+    (first(), first(tools=("shell",), protect=("a/**",), tier=2, budget=Budget(tokens=1))),
+    (first(tools=("fs",)), first(tools=("fs:read",))),
+    (one(protect=("tests/a/b",)), one(protect=("tests/a/**",))),
+    (one(protect=("tests/",)), replace(one(), protect=("tests/",))),
+    (task(tools=("look",)), task(tools=())),
+    (one(writes=("a/**",)), one(writes=("a/b",))),
+    (one(), one(writes=("a/**",))),
+    (one(network=True), one(network=False)),
+    (one(idempotent=True), one(idempotent=False)),
+    (failing(Skip()), failing(Escalate())),
+    (failing(Abort()), failing(Escalate())),
+    (plan(*APART), plan(*BOTH)),
+    (plan(step("a")), plan(step("a"), step("b", tool="look", args={"path": "x"}, needs=()))),
+    (calling("write_file", path="a", content="1"), calling("write_file", path="a", content="2")),
+    (doing(StoreData(key="a", value=1)), doing(StoreData(key="a", value=2))),
+    (plan(step("a"), step("b", needs=())), plan(step("a"))),
+    (first(title="x"), first(title="y", context="z", timeout_ms=1)),
+]
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), WORSE)
+def test_what_got_worse_is_called_out(kind: ConcernKind, old: Plan, new: Plan):
+    assert kind in [concern.kind for concern in concerns(old, new, TOOLS)]
+
+
+@pytest.mark.parametrize(("kind", "old", "new"), [row for row in WORSE if row[0] not in OPEN_BOTH_WAYS])
+def test_the_other_way_it_is_no_concern(kind: ConcernKind, old: Plan, new: Plan):
+    assert kind not in [concern.kind for concern in concerns(new, old, TOOLS)]
+
+
+@pytest.mark.parametrize(("old", "new"), BETTER)
+def test_what_only_tightens_or_does_not_matter_is_no_concern(old: Plan, new: Plan):
+    assert concerns(old, new, TOOLS) == ()
+
+
+def test_every_kind_is_in_the_table():
+    assert {row[0] for row in WORSE} == set(get_args(ConcernKind))
+
+
+def test_the_most_dangerous_comes_first():
+    old = plan(step("a", contract="t", needs=()), step("b"), tools=("shell",))
+    new = plan(step("b", run="other"), step("a", needs=()), step("c", tool="drop", needs=()))
+    assert [(concern.kind, concern.step) for concern in concerns(old, new, TOOLS)] == [
+        ("destructive_effect", "c"),
+        ("contract_removed", "a"),
+        ("tools_widened", None),
+        ("command_changed", "b"),
+        ("needs_removed", "b"),
+    ]
+
+
+def test_a_step_that_waits_in_another_way_has_not_lost_anything():
+    through = plan(step("a", needs=()), step("b", needs=("a",)), step("c", needs=("b",)))
+    both = plan(step("a", needs=()), step("b", needs=("a",)), step("c", needs=("a", "b")))
+    assert concerns(both, through, TOOLS) == ()
+
+
+def test_what_a_removed_step_waited_for_is_still_waited_for():
+    old = plan(step("a", needs=()), step("b", needs=("a",)), step("c", needs=("b",)))
+    assert concerns(old, plan(step("a", needs=()), step("c", needs=("a",))), TOOLS) == ()
+    (lost,) = concerns(old, plan(step("a", needs=()), step("c", needs=())), TOOLS)
+    assert lost == Concern(kind="needs_removed", step="c", detail="`c` no longer waits for `a`.")
+
+
+def test_a_contract_that_goes_over_to_another_step_is_neither_gone_nor_new():
+    old = plan(step("a", run="x", contract="t"))
+    new = plan(step("b", run="y", contract="t"))
+    assert [concern.kind for concern in concerns(old, new, TOOLS)] == ["command_new"]
+
+
+def test_steps_of_nested_plans_and_fallbacks_are_looked_at_too():
+    def around(*inner: Step, **fields: Any) -> Plan:
+        return plan(replace(step("out"), action=NestedPlan(plan=plan(*inner, **fields))))
+
+    found = concerns(around(step("in", contract="t"), tools=("shell",)), around(step("in")), TOOLS)
+    assert [(concern.kind, concern.step, concern.detail) for concern in found] == [
+        ("contract_removed", "out/in", "`out/in` has no contract any more."),
+        ("tools_widened", "out", "The plan in `out` may use any tool."),
+    ]
+    found = concerns(plan(step("a")), plan(step("a"), *around(step("in")).steps), TOOLS)
+    assert [(concern.kind, concern.step) for concern in found] == [("command_new", "out/in")]
+    found = concerns(
+        plan(step("a"), fallbacks=(step("f", needs=(), run="x"),)),
+        plan(step("a"), fallbacks=(step("f", needs=(), run="y"),)),
+        TOOLS,
+    )
+    assert [(concern.kind, concern.step) for concern in found] == [("command_changed", "f")]
