@@ -34,6 +34,7 @@ test: check
 
 sweep: $(STAMP)
 	$(BIN)/pytest -m sweep -n 2
+	$(BIN)/pytest -n 2 --hypothesis-profile=thorough tests/core tests/documents --timeout 1200
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

@@ -5,9 +5,11 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Quick here, thorough in `make sweep`: --hypothesis-profile=thorough.
 settings.register_profile(
-    "ordain", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    "ordain", deadline=None, database=None, max_examples=50, suppress_health_check=list(HealthCheck)
 )
+settings.register_profile("thorough", settings.get_profile("ordain"), max_examples=2000)
 settings.load_profile("ordain")
 
 KEPT = {"PATH", "LANG", "TMPDIR", "VIRTUAL_ENV", "CI", "PYTHONPATH"}

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace
@@ -98,7 +98,6 @@ def test_names_that_no_file_can_have_are_looked_for_without_an_exception(tmp_pat
     assert found.missing_files <= {name}
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 @given(made=plans())
 def test_any_plan_gives_problems_and_never_an_exception(tmp_path, made):
     found = lint(made, DirectoryWorkspace(tmp_path, 0).facts(made, DEFINITIONS, Settings(), None))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -31,7 +31,6 @@ from tests.build import plan, step
 from tests.plans import changed, plans, sites
 
 NOTATIONS = json.loads((Path(__file__).parent.parent / "golden" / "notations.json").read_text())
-SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def between(old: Plan, new: Plan) -> Difference:
@@ -98,19 +97,17 @@ def check(old: Plan, new: Plan) -> None:
 
 
 @given(plans(nested=2))
-@settings(SLOW, max_examples=50)
 def test_a_plan_is_no_different_from_itself(one: Plan):
     assert between(one, plan_from_bytes(msgspec.json.encode(one))) == Difference()
 
 
 @given(plans(), plans())
-@SLOW
 def test_the_new_plan_can_be_made_from_the_old_one_and_the_difference(old: Plan, new: Plan):
     check(old, new)
 
 
 @given(plans(nested=2), st.data())
-@settings(SLOW, max_examples=8)
+@settings(max_examples=8)
 def test_a_change_of_any_field_is_found(old: Plan, data: st.DataObject):
     for site in sites(old):
         check(old, data.draw(changed(old, site)))
@@ -118,7 +115,7 @@ def test_a_change_of_any_field_is_found(old: Plan, data: st.DataObject):
 
 @pytest.mark.parametrize("name", sorted(NOTATIONS))
 @given(data=st.data())
-@settings(SLOW, max_examples=1)
+@settings(max_examples=1)
 def test_a_change_of_any_field_of_any_variant_is_found(name: str, data: st.DataObject):
     old = plan_from_bytes(NOTATIONS[name]["canonical"].encode())
     for site in sites(old):

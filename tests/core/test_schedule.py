@@ -1,7 +1,7 @@
 """The pure pair: random plans, random fates, and the questions answered the slow way beside the fast one."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.adapters.file_tools import DEFINITIONS
@@ -189,7 +189,6 @@ class Life:
                     self.record(DoubtSettled(step=name, attempt=found.attempt, to=StepState.PENDING, reason="r"))
 
 
-@settings(max_examples=300)
 @given(plans(), st.data())
 def test_every_life_ends_with_every_step_accounted_for(made, data):
     life = Life(made, data)
@@ -201,7 +200,6 @@ def test_every_life_ends_with_every_step_accounted_for(made, data):
     check_evidence(made, [event for _, event in life.history])
 
 
-@settings(max_examples=200)
 @given(plans(), st.data())
 def test_apply_refuses_what_the_table_does_not_allow(made, data):
     """Any event after any history either fits the table or is refused; a refusal changes no step."""

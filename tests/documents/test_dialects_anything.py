@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ordain.core.action import CallTool, Task
@@ -26,8 +26,6 @@ from ordain.documents.reading import read
 from ordain.documents.slug import distinct_slugs, slug
 from ordain.documents.tree_writer import write_json, write_yaml
 from tests.plans import LINES, NAMES, TEXTS, VALUES, plans
-
-SLOW = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 def sound(document: Document) -> Plan:
@@ -162,25 +160,21 @@ def round_trip(source: Document | Plan, dialect: Dialect) -> bool:
 
 
 @given(s1_plans())
-@SLOW
 def test_s1_out_and_in(plan: Plan) -> None:
     assert round_trip(plan, "s1")
 
 
 @given(s2_plans())
-@SLOW
 def test_s2_out_and_in(plan: Plan) -> None:
     assert round_trip(plan, "s2")
 
 
 @given(s3_plans())
-@SLOW
 def test_s3_out_and_in(plan: Plan) -> None:
     assert round_trip(plan, "s3")
 
 
 @given(s4_plans())
-@SLOW
 def test_s4_out_and_in(plan: Plan) -> None:
     assert round_trip(plan, "s4")
 
@@ -188,7 +182,6 @@ def test_s4_out_and_in(plan: Plan) -> None:
 @given(
     st.sampled_from(DIALECTS), plans() | s1_plans() | s2_plans() | s3_plans(PROSE) | s4_plans(LINES.filter(str.strip))
 )
-@SLOW
 def test_a_plan_is_said_whole_or_refused(dialect: Dialect, plan: Plan) -> None:
     round_trip(plan, dialect)
 
@@ -213,7 +206,6 @@ HEADINGS = st.sampled_from(["", "Risks", "Steps", "Context", "Notes", "A\nB", " 
     ASIDE,
     st.lists(st.tuples(HEADINGS, TEXTS), max_size=2),
 )
-@SLOW
 def test_nothing_beside_a_plan_changes_it(
     dialect: Dialect, plan: Plan, of_plan: Any, of_step: Any, notes: list[tuple[str, str]]
 ) -> None:
@@ -246,7 +238,6 @@ PLAN_TREES = st.builds(
 
 
 @given(PLAN_TREES)
-@SLOW
 def test_no_tree_is_too_strange(tree: Any) -> None:
     document = read(json.dumps(tree, ensure_ascii=False).encode("utf-8", "replace"))
     assert all(problem.where is not None and problem.where.line for problem in document.problems)
@@ -268,7 +259,6 @@ S3_LINES = st.sampled_from(
 
 
 @given(st.lists(S3_LINES, max_size=14))
-@SLOW
 def test_no_front_matter_is_too_strange(lines: list[str]) -> None:
     document = read("\n".join(["---", "id: a", *lines]).encode())
     assert all(problem.where is not None and problem.where.line for problem in document.problems)
@@ -305,6 +295,5 @@ def test_too_many_steps() -> None:
 
 
 @given(plans())
-@SLOW
 def test_what_we_write_ourselves_is_no_dialect(plan: Plan) -> None:
     assert [read(write(plan).encode()).dialect for write in (write_markdown, write_yaml, write_json)] == [None] * 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.canonical import canonical_bytes
@@ -148,13 +148,11 @@ retries = st.builds(
 
 
 @given(last | retries)
-@settings(deadline=None)
 def test_writing_is_the_inverse(policy: FailurePolicy) -> None:
     assert read_failure(write_failure(policy)) == policy
 
 
 @given(st.text() | st.text('retyskip(),"\\ then0123456789smx+'))
-@settings(deadline=None)
 def test_any_text_gives_a_policy_or_a_problem(text: str) -> None:
     read = read_failure(text)
     if not isinstance(read, Problem):

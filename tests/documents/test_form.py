@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.canonical import plan_id
@@ -15,8 +15,6 @@ from ordain.documents.reading import read
 from ordain.documents.tree_writer import write_json, write_yaml
 from tests.documents.test_reading_anything import PIECES
 from tests.plans import LINES, TEXTS, plans
-
-SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def form(text: str) -> str:
@@ -206,7 +204,6 @@ def holds(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES) | LINES.map("{}\n".format) | st.text(" \t\n*:#", max_size=6), max_size=20))
-@settings(deadline=None, max_examples=1000)
 def test_any_pieces_of_markdown(pieces: list[str]) -> None:
     text = "".join(pieces)
     holds(f"# T\n\n1. `a`\n{text}")
@@ -215,7 +212,6 @@ def test_any_pieces_of_markdown(pieces: list[str]) -> None:
 
 
 @given(plans(), st.lists(st.tuples(LINES, TEXTS), max_size=2))
-@SLOW
 def test_what_is_written_is_in_form(plan: Plan, notes: list[tuple[str, str]]) -> None:
     for write in (write_markdown, write_yaml, write_json):
         text = write(Document(plan=plan, notes=tuple(notes)))
@@ -223,7 +219,6 @@ def test_what_is_written_is_in_form(plan: Plan, notes: list[tuple[str, str]]) ->
 
 
 @given(plans(), st.lists(st.integers(0, 200), max_size=5), st.sampled_from([" ", "\t", "  # c ", ""]))
-@SLOW
 def test_white_space_and_comments_in_trees(plan: Plan, places: list[int], odd: str) -> None:
     for write in (write_yaml, write_json):
         lines = write(plan).split("\n")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.canonical import canonical_bytes
@@ -118,7 +118,6 @@ json_values = st.recursive(
 
 
 @given(json_values, st.sampled_from([None, 2]))
-@settings(deadline=None)
 def test_reads_what_the_standard_library_writes(value: Any, indent: int | None) -> None:
     read = read_json(json.dumps(value, indent=indent))
     if not read.problems:
@@ -131,14 +130,12 @@ def test_reads_what_the_standard_library_writes(value: Any, indent: int | None) 
 
 
 @given(st.text() | st.text('[]{}:,"\\ \n0123456789.eE+-truefalsnN/u'))
-@settings(deadline=None)
 def test_any_text_gives_a_value_or_problems(text: str) -> None:
     read = read_json(text)
     assert read.problems or json.loads(text) == read.value
 
 
 @given(st.text('[]{}:,"a1 ', max_size=12))
-@settings(deadline=None, max_examples=500)
 def test_takes_nothing_that_the_standard_library_refuses(text: str) -> None:
     try:
         json.loads(text)

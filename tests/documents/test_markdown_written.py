@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.action import Ask, CallTool, Custom, RunCommand, RunWorkflow, SendText, StoreData, Task, WaitFor
@@ -26,7 +26,6 @@ from ordain.documents.tree_writer import write_json, write_yaml
 from tests.plans import LINES, TEXTS, VALUES, plans
 
 WRITERS = {"markdown": write_markdown, "yaml": write_yaml, "json": write_json}
-SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 def read_text(text: str, notation: str = "markdown") -> Document:
@@ -44,7 +43,6 @@ def same_plan(document: Document, plan: Plan) -> None:
 
 
 @given(plans())
-@SLOW
 def test_markdown_reads_back(plan: Plan) -> None:
     text = write_markdown(plan)
     document = read_text(text)
@@ -59,7 +57,6 @@ commands = st.lists(
 
 
 @given(commands.filter(bool))
-@SLOW
 def test_lists_of_commands_read_back(written: list[str]) -> None:
     text = "# T\n\n" + "".join(f"{number}. ```` {command} ````\n" for number, command in enumerate(written, 1))
     plan = read(text.encode()).plan
@@ -72,7 +69,6 @@ RECORDS = st.dictionaries(st.sampled_from(["owner", "status", "tags", "metadata"
 
 
 @given(plans(), st.lists(st.tuples(LINES, TEXTS), max_size=3), RECORDS, RECORDS)
-@SLOW
 def test_notes_and_record_are_kept_and_never_hashed(
     plan: Plan, notes: list[tuple[str, str]], record: dict[str, Any], step_record: dict[str, Any]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.canonical import canonical_bytes, plan_from_bytes
@@ -139,13 +139,11 @@ def holds(data: bytes) -> None:
 
 
 @given(st.binary())
-@settings(deadline=None)
 def test_any_bytes(data: bytes) -> None:
     holds(data)
 
 
 @given(st.text())
-@settings(deadline=None)
 def test_any_text(text: str) -> None:
     holds(text.encode("utf-8", "surrogatepass"))
     holds(f"# T\n{text}".encode("utf-8", "surrogatepass"))
@@ -153,14 +151,12 @@ def test_any_text(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=6), max_size=20))
-@settings(deadline=None, max_examples=1000)
 def test_any_pieces_of_documents(pieces: list[str]) -> None:
     holds("".join(pieces).encode("utf-8", "surrogatepass"))
     holds(("# T\n\n## Steps\n\n" + "".join(pieces)).encode("utf-8", "surrogatepass"))
 
 
 @given(st.lists(st.lists(st.sampled_from(FIELDS), max_size=4), min_size=1, max_size=4), st.booleans())
-@settings(deadline=None, max_examples=1000)
 def test_any_steps(steps: list[list[str]], fallback: bool) -> None:
     body = "".join(f"### {n}. Step {n}\n\n**run:** echo {n}\n{''.join(fields)}\n" for n, fields in enumerate(steps, 1))
     last = f"## Fallbacks\n\n### undo. Undo\n\n{''.join(steps[0])}" if fallback else ""
@@ -169,7 +165,6 @@ def test_any_steps(steps: list[list[str]], fallback: bool) -> None:
 
 
 @given(st.lists(st.sampled_from(PIECES[-12:]) | st.text(max_size=8), max_size=6))
-@settings(deadline=None, max_examples=300)
 def test_any_front_matter(pieces: list[str]) -> None:
     holds(f"---\n{''.join(pieces)}\n---\n# T\n\n1. `ls`\n".encode("utf-8", "surrogatepass"))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.canonical import plan_id
@@ -22,7 +22,6 @@ from ordain.documents.scan import Heading, scan
 from ordain.documents.tree_writer import plan_tree, write_json, write_yaml
 from tests.plans import plans
 
-SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 CHANCES = st.randoms(use_true_random=False)
 SPELLINGS = {"agent": "Target", "reads": "subscriptions", "needs": "depends_on", "on_fail": "ON_FAILURE"}
 
@@ -35,7 +34,6 @@ def id_of(text: str) -> str:
 
 
 @given(plans())
-@SLOW
 def test_the_notation(plan: Plan) -> None:
     assert {id_of(write(plan)) for write in (write_markdown, write_yaml, write_json)} == {plan_id(plan)}
 
@@ -75,7 +73,6 @@ def laid_out(text: str, chance: Random) -> Iterator[str]:
 
 
 @given(plans(), CHANCES, st.booleans())
-@SLOW
 def test_layout_and_marks_of_markdown(plan: Plan, chance: Random, windows: bool) -> None:
     text = "\n".join(laid_out(write_markdown(plan), chance))
     assert id_of("\ufeff" + text.replace("\n", "\r\n") if windows else text) == plan_id(plan)
@@ -91,7 +88,6 @@ record: {"": {created_at: today, plan_id: "plan:1"}}
 
 
 @given(plans())
-@SLOW
 def test_the_record_of_markdown(plan: Plan) -> None:
     text = write_markdown(plan)
     fenced = text.startswith("---\n")
@@ -120,13 +116,11 @@ def spelt(value: Any, chance: Random) -> str:
 
 
 @given(plans(), CHANCES)
-@SLOW
 def test_order_and_spelling_of_json(plan: Plan, chance: Random) -> None:
     assert id_of(spelt(plan_tree(plan), chance)) == plan_id(plan)
 
 
 @given(plans(), CHANCES)
-@SLOW
 def test_the_record_of_trees(plan: Plan, chance: Random) -> None:
     tree = plan_tree(plan)
     tree |= {

@@ -8,7 +8,7 @@ Indented code is in: an indented line is text here and code there, and never a h
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -100,7 +100,6 @@ line = st.one_of(
 
 
 @given(st.lists(line, max_size=12))
-@settings(deadline=None, max_examples=600)
 def test_agrees_with_commonmark(lines: list[str]) -> None:
     tokens = MarkdownIt("commonmark").parse("".join(f"{text}\n" for text in lines))
     expected: list[tuple[int, object, object]] = []
@@ -120,7 +119,6 @@ def test_agrees_with_commonmark(lines: list[str]) -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n"))))
-@settings(deadline=None)
 def test_every_line_is_in_exactly_one_block(lines: list[str]) -> None:
     covered = [number for block in scan(lines) for number in range(block.line, block.end + 1)]
     assert covered == list(range(1, len(lines) + 1))

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ordain.core.action import CallTool, Custom, RunCommand, StoreData, Task
 from ordain.core.canonical import canonical_bytes
@@ -164,7 +164,6 @@ def test_paths_in_words() -> None:
 
 
 @given(plans())
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_the_walk_agrees_with_msgspec(plan: Plan) -> None:
     tree = msgspec.to_builtins(plan)
     problems = ProblemList()

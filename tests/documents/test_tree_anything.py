@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.canonical import canonical_bytes, plan_from_bytes, plan_id
@@ -19,10 +19,6 @@ from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 from ordain.documents.tree_writer import write_json, write_yaml
 from ordain.documents.yaml_text import yaml_text
 from tests.plans import VALUES, plans
-
-MANY = settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
 
 WORDS = st.sampled_from(
     [
@@ -100,7 +96,6 @@ YAML = st.lists(
 
 
 @given(YAML)
-@MANY
 def test_any_yaml(text: str) -> None:
     holds(text)
     holds("title: T\n" + text)
@@ -108,7 +103,6 @@ def test_any_yaml(text: str) -> None:
 
 
 @given(TREES)
-@MANY
 def test_any_tree(tree: Any) -> None:
     holds("\n" + json.dumps({"title": "T", "steps": tree}))
     holds(json.dumps({"title": "T", "steps": [tree]}, indent=1))
@@ -125,7 +119,6 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @given(plans(), st.data())
-@MANY
 def test_any_mutation_of_a_plan(plan: Plan, data: st.DataObject) -> None:
     tree = json.loads(write_json(plan))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -159,7 +152,6 @@ def test_any_mutation_of_a_plan(plan: Plan, data: st.DataObject) -> None:
     | st.floats().map(repr)
     | st.from_regex(r"-?[0-9]{1,25}(\.[0-9]{0,25})?(e[-+]?[0-9]{1,3})?", fullmatch=True)
 )
-@MANY
 def test_the_quick_reader_agrees_with_the_careful_one(text: str) -> None:
     quick, careful = read_json(text), _carefully(text, 1, 16)
     assert quick.problems == careful.problems

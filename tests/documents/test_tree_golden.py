@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.condition import Precondition, Strategy, WaitCondition
@@ -66,7 +66,6 @@ def test_golden_plans_are_of_the_schema(name: str) -> None:
 
 
 @given(plans())
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_every_written_plan_is_of_the_schema(plan: Plan) -> None:
     VALIDATOR.validate(plan_tree(plan))
 

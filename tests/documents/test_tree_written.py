@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.canonical import canonical_bytes, plan_id
@@ -21,8 +21,6 @@ from ordain.documents.yaml_text import yaml_text
 from ordain.documents.yaml_value import read_yaml
 from tests.plans import LINES, TEXTS, VALUES, plans
 
-SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-
 
 def read_text(text: str) -> Document:
     document = read(text.encode())
@@ -32,7 +30,6 @@ def read_text(text: str) -> Document:
 
 
 @given(plans())
-@SLOW
 def test_json_reads_back(plan: Plan) -> None:
     text = write_json(plan)
     document = read_text(text)
@@ -44,7 +41,6 @@ def test_json_reads_back(plan: Plan) -> None:
 
 @pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
 @given(plan=plans())
-@SLOW
 def test_yaml_reads_back(plan: Plan, loader: str) -> None:
     text = write_yaml(plan)
     with pytest.MonkeyPatch.context() as patch:
@@ -61,7 +57,6 @@ def test_yaml_reads_back(plan: Plan, loader: str) -> None:
     st.lists(st.tuples(LINES, TEXTS), max_size=3),
     st.dictionaries(st.sampled_from(["owner", "status", "tags"]), VALUES),
 )
-@SLOW
 def test_notes_and_record_are_kept_and_never_hashed(
     plan: Plan, notes: list[tuple[str, str]], record: dict[str, Any]
 ) -> None:
@@ -77,7 +72,6 @@ def test_notes_and_record_are_kept_and_never_hashed(
 
 
 @given(plans(), st.randoms(use_true_random=False))
-@SLOW
 def test_the_order_of_keys_does_not_matter(plan: Plan, chance: Random) -> None:
     def shuffled(value: Any) -> Any:
         if isinstance(value, dict):
@@ -92,7 +86,6 @@ def test_the_order_of_keys_does_not_matter(plan: Plan, chance: Random) -> None:
 
 
 @given(plans())
-@SLOW
 def test_what_a_reader_fills_in_may_be_left_out(plan: Plan) -> None:
     """Ids that are slugs, needs that are the step before, defaults, and the version."""
     tree = json.loads(write_json(plan))
@@ -110,7 +103,6 @@ def test_what_a_reader_fills_in_may_be_left_out(plan: Plan) -> None:
 
 @pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
 @given(value=VALUES | st.dictionaries(st.text("ab:# -'\"\n", max_size=1500), TEXTS))
-@SLOW
 def test_any_value_as_yaml(value: Any, loader: str) -> None:
     text = yaml_text(value)
     with pytest.MonkeyPatch.context() as patch:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.documents import yaml_value
@@ -209,7 +209,6 @@ def test_a_canonical_number_is_hinted() -> None:
 
 
 @given(st.text() | st.text("ab:- \n[]{}&*!|>'\"#%@`?,0123456789.eE~\t"))
-@settings(deadline=None)
 def test_any_text_gives_a_value_or_problems(text: str) -> None:
     read = read_yaml(text)
     if not read.problems:
@@ -223,7 +222,6 @@ def test_any_text_gives_a_value_or_problems(text: str) -> None:
         max_leaves=10,
     )
 )
-@settings(deadline=None)
 def test_json_reads_the_same_as_yaml(value: Any) -> None:
     text = json.dumps(value)
     assert read_yaml(text).problems == read_json(text).problems == ()

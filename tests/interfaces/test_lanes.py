@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.value import StepId
@@ -75,7 +75,6 @@ def check_joined(above: str, below: str) -> None:
 
 
 @given(graphs())
-@settings(deadline=None)
 def test_every_need_is_drawn_exactly_once_and_nothing_else_is(needs: Needs):
     wanted = sorted((need, step) for step, wanted in needs.items() for need in wanted)
     assert sorted(read_back(needs)) == wanted
@@ -84,7 +83,6 @@ def test_every_need_is_drawn_exactly_once_and_nothing_else_is(needs: Needs):
 
 
 @given(graphs())
-@settings(deadline=None)
 def test_every_step_has_a_row_after_what_it_waits_for(needs: Needs):
     rows = [row.step for row in drawn(needs) if row.step is not None]
     assert rows == reading_order(needs)

@@ -17,7 +17,7 @@ from ordain.core.problem import Place, Problem
 from ordain.interfaces import robot
 from ordain.interfaces.cli.main import _GROUPS, main
 from tests.interfaces.terminal import Ended
-from tests.interfaces.workspace import WARNS, Workspace
+from tests.interfaces.workspace import SMALL, WARNS, Workspace
 
 ENVELOPE = {"ok", "data", "error", "problems", "next", "elapsed_ms", "version"}
 ERROR = {"code", "message", "remediation", "command"}
@@ -205,6 +205,19 @@ def test_json_resume(workspace: Workspace):
     assert workspace.at_terminal("answer", f"{run}/fetch", "skip").status == FINE
     assert answered(workspace.ordain("resume", "--json"))["status"] == "success"
     refused(workspace.ordain("resume", "--json", run), "E_RUN_ENDED")
+
+
+def test_json_diff(workspace: Workspace):
+    workspace.write("other.plan.md", SMALL.replace("echo two", "echo three"))
+    data = answered(workspace.ordain("diff", "--json", "small.plan.md", "other.plan.md"))
+    assert list(data) == ["old", "new", "same", "concerns", "fields", "steps", "fallbacks"]
+    assert [concern["kind"] for concern in data["concerns"]] == ["command_new"]
+    assert ([one["step"]["id"] for one in data["steps"]["added"]], data["same"]) == (["echo-three-effects"], False)
+    refused(workspace.ordain("diff", "--json", "small.plan.md"), "E_PLAN_NOT_FOUND")
+    workspace.prepared("small.plan.md")
+    data = answered(workspace.ordain("diff", "--json", "small.plan.md"))
+    assert (data["same"], data["old"]["document"], data["new"]["lineage"]) == (True, "small.plan.md", None)
+    refused(workspace.ordain("diff", "--json", "small.plan.md", "00000000"), "E_PLAN_NOT_FOUND")
 
 
 def test_json_fmt(workspace: Workspace):

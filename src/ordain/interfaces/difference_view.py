@@ -24,7 +24,7 @@ __all__ = ["difference_lines"]
 _WIDTH = 100
 _AROUND = 3
 """Lines that are the same and shown around those that are not."""
-_COMPARED_MAX = 2_000
+_COMPARED_MAX = 1_000
 """More lines than this are not compared one by one: it would take too long."""
 
 
@@ -63,10 +63,9 @@ def _summary(found: PlanDifference) -> str:
         (sum(len(one.renamed) for one in lists), "renamed"),
         (sum(len(one.moved) for one in lists), "moved"),
     ]
-    said = ", ".join(f"{count} {word}" for count, word in counts if count)
-    said = f"steps {said}" if said else "no step is different"
+    said = ", ".join(f"{count} step{'s' * (count != 1)} {word}" for count, word in counts if count)
     fields = f"; {len(found.fields)} of the plan's own fields changed" if found.fields else ""
-    return f"In all: {said}{fields}."
+    return f"In all: {said or 'no step is different'}{fields}."
 
 
 def _plan_lines(found: PlanDifference, style: Style) -> Iterator[str]:

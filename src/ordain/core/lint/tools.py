@@ -8,8 +8,9 @@ from typing import Any
 from ordain.core.bound import STRING_BYTES_MAX
 from ordain.core.environment import variable_fault
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Survey, payload
+from ordain.core.lint.survey import Survey
 from ordain.core.model import Step
+from ordain.core.payload import payload
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import is_reference
 from ordain.core.scalar import strings

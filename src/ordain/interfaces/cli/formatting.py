@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
-import tempfile
 from pathlib import Path
 
 import click
@@ -21,6 +19,7 @@ from ordain.documents.form import changed_lines, formatted
 from ordain.documents.reading import read
 from ordain.interfaces.cli.schemas import plan_schema
 from ordain.interfaces.cli.shell import FINE, REFUSED, Session, command, read_document
+from ordain.interfaces.cli.writing import put
 
 __all__ = ["fmt", "schema"]
 
@@ -135,21 +134,7 @@ def _replace(path: str, data: bytes) -> None:
     """Put these bytes in a file's place at once, with its owner and mode; a link is followed and stays a link."""
     target = Path(os.path.realpath(path))
     try:
-        before = target.stat()
-        descriptor, beside = tempfile.mkstemp(prefix=f".{target.name[:64]}.", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                with contextlib.suppress(OSError):  # only root can give a file to another
-                    os.fchown(file.fileno(), before.st_uid, before.st_gid)
-                os.fchmod(file.fileno(), before.st_mode & 0o7777)
-                os.fsync(file.fileno())
-            Path(beside).replace(target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(beside).unlink()
-            raise
+        put(target, data, target.stat())
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be rewritten: {reason}.") from error
