@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -179,3 +180,27 @@ def test_a_missing_directory_is_a_fault_not_an_exception(tmp_path):
 
 def test_a_nul_in_a_command_is_a_fault(shell):
     assert run(shell, "echo a\0b").fault is not None
+
+
+def test_an_end_that_somebody_else_took_is_not_called_good(tmp_path):
+    """Another part of the process may reap our child; its status is lost then, and is not taken for 0."""
+    shell = BashShell(tmp_path)
+
+    async def thief():
+        for _ in range(200):
+            for pid in list(shell._own):
+                os.kill(pid, signal.SIGKILL)
+                while not os.waitpid(pid, os.WNOHANG)[0]:
+                    pass  # at once, before the shell has a chance
+                return
+            await asyncio.sleep(0.01)
+
+    async def both():
+        stolen = asyncio.create_task(thief())
+        try:
+            return await shell.run(Command(text="sleep 30", env={}, timeout_ms=20_000, mark="m"))
+        finally:
+            await stolen
+
+    with pytest.raises(RuntimeError, match="taken"):
+        asyncio.run(both())

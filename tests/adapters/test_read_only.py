@@ -95,3 +95,15 @@ def test_a_sandbox_that_cannot_be_made_is_a_fault(workspace: Path, monkeypatch: 
     monkeypatch.setenv("PATH", str(failing.parent))
     seen = look(workspace, "true")
     assert seen.fault == "bwrap: No permissions to create new namespace"
+
+
+def test_several_looks_at_once_do_not_disturb_each_other(workspace: Path) -> None:
+    probe = ReadOnlyProbe(workspace)
+    env = {"PATH": "/usr/bin:/bin"}
+
+    async def all_at_once() -> list[int | None]:
+        commands = [Command(text=f"exit {number}", env=env, timeout_ms=10_000, mark="") for number in range(12)]
+        return [seen.exit_code for seen in await asyncio.gather(*map(probe.look, commands))]
+
+    for _ in range(3):
+        assert asyncio.run(all_at_once()) == list(range(12))

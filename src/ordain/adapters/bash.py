@@ -75,7 +75,8 @@ class BashShell:
         except BaseException:
             # Cancelled: whoever gave up on this command must not leave it running.
             _signal_group(child.pid, signal.SIGKILL)
-            child.wait()
+            with contextlib.suppress(RuntimeError):
+                _reap(child)
             self._kill_leftovers(child.pid, command.mark)
             raise
         finally:
@@ -112,7 +113,7 @@ class BashShell:
                 await _exit_of(child)
         except TimeoutError:
             _signal_group(child.pid, signal.SIGKILL)
-            child.wait()
+            _reap(child)
 
     def _become_reaper(self) -> None:
         """Have orphans of our commands handed to us (Linux), so that one that detached itself can still be found."""
@@ -202,7 +203,7 @@ async def _exit_of(child: subprocess.Popen[bytes]) -> None:
     try:
         descriptor = os.pidfd_open(child.pid)
     except (AttributeError, OSError):  # not Linux, or an old kernel
-        await loop.run_in_executor(None, child.wait)
+        await loop.run_in_executor(None, _reap, child)
         return
     exited = asyncio.Event()
     loop.add_reader(descriptor, exited.set)
@@ -211,7 +212,19 @@ async def _exit_of(child: subprocess.Popen[bytes]) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
-    child.wait()
+    _reap(child)
+
+
+def _reap(child: subprocess.Popen[bytes]) -> None:
+    """Wait for a child and note its status. Popen would call it 0 where somebody else in this process has reaped the
+    child; a contract would hold that nobody saw hold. So nothing is claimed then."""
+    if child.returncode is None:
+        try:
+            _, status = os.waitpid(child.pid, 0)
+        except ChildProcessError:
+            child.returncode = -signal.SIGKILL  # only so that Popen asks no more
+            raise RuntimeError("the end of a command was taken by another part of this program") from None
+        child.returncode = os.waitstatus_to_exitcode(status)
 
 
 def _signal_group(group: int, number: int) -> bool:

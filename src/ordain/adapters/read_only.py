@@ -5,8 +5,11 @@ Needs bubblewrap. Where that is not installed, or the system does not let us use
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+
+import msgspec
 
 from ordain.adapters.bash import BashShell
 from ordain.ports import Command, Finished
@@ -21,13 +24,15 @@ class ReadOnlyProbe:
 
     def __init__(self, workspace: Path, *hidden: Path) -> None:
         self._workspace, self._hidden = workspace, hidden
+        self._count = 0
 
     async def look(self, command: Command) -> Finished:
         program = shutil.which("bwrap")
         if program is None:
             return Finished(duration_ms=0, fault=_MISSING)
-        shell = BashShell(self._workspace, inside=self._sandbox(program))
-        seen = await shell.run(command)
+        self._count += 1
+        marked = msgspec.structs.replace(command, mark=f"probe/{os.getpid()}/{self._count}")
+        seen = await BashShell(self._workspace, inside=self._sandbox(program)).run(marked)
         if seen.exit_code == 1 and seen.output_tail.startswith("bwrap: "):
             return Finished(duration_ms=seen.duration_ms, fault=seen.output_tail.strip())
         return seen
