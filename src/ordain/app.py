@@ -6,10 +6,10 @@ always passed in: only a person's channel can approve, answer or trust.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,7 +25,6 @@ from ordain.core.approval import (
 )
 from ordain.core.canonical import canonical_bytes, plan_hash, plan_id, short_id
 from ordain.core.decision import decided, persons_only, questions
-from ordain.core.difference import difference
 from ordain.core.event import (
     ApprovalGiven,
     ConfigTrusted,
@@ -38,14 +37,13 @@ from ordain.core.event import (
 from ordain.core.lineage import PlanState
 from ordain.core.lint.later import not_yet_refused
 from ordain.core.lint.rules import lint
-from ordain.core.model import Plan, Step, all_steps, contract_of
+from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.params import file_patterns, read_values
 from ordain.core.policy import Ruling, planned_effects, rule, unknown_names
 from ordain.core.problem import Place, Problem, Refused, Severity, refuse
 from ordain.core.refs import references
 from ordain.core.report import (
     Approved,
-    Comparison,
     LintReport,
     PlanLine,
     Prepared,
@@ -55,7 +53,6 @@ from ordain.core.report import (
     run_report,
 )
 from ordain.core.settings import Settings, limits
-from ordain.core.simulation import Looked, Simulation, simulate
 from ordain.core.template import Filled, fill
 from ordain.core.tool import SHELL, ToolDefinition, definition_digest, definition_of
 from ordain.core.value import Instant, PlanId, RunId
@@ -64,7 +61,10 @@ from ordain.documents.document import Document
 from ordain.documents.reading import read
 from ordain.ports import Append, Clock, Ids, Ledger, Observer, Probe, Shell, Toolbox, Workspace, WriterLock
 from ordain.records import WORKSPACE_STREAM, Records, first_lineage, lineage_id, stored_plan
-from ordain.verify import foresee
+
+if TYPE_CHECKING:
+    from ordain.core.difference import Comparison
+    from ordain.core.simulation import Simulation
 
 __all__ = ["App"]
 
@@ -180,22 +180,11 @@ class App:
         return await self._simulate(stored_plan(self._records.lineage(self._records.find_plan(ref))))
 
     async def _simulate(self, plan: Plan) -> Simulation:
+        from ordain.foresight import foresee  # only simulating needs it
+
+        usual = self._records.durations() if self._has_ledger() else {}
         in_force = limits(self.settings()[0])
-        wanted = [step for step in plan.steps if contract_of(step) is not None]
-        at_once = asyncio.Semaphore(in_force.concurrency)
-
-        async def look(step: Step) -> Looked:
-            async with at_once:
-                return await foresee(step, probe=self._probe, shell=self._shell, limits=in_force)
-
-        looked = await asyncio.gather(*(look(step) for step in wanted))
-        return simulate(
-            plan,
-            plan_id(plan),
-            concurrency=plan.concurrency or in_force.concurrency,
-            looked={step.id: found for step, found in zip(wanted, looked, strict=True)},
-            usual=self._records.durations() if self._has_ledger() else {},
-        )
+        return await foresee(plan, probe=self._probe, shell=self._shell, limits=in_force, usual=usual)
 
     def stored(self, ref: str) -> Side:
         """A stored plan by itself: the very one with this id, or the newest of a lineage."""
@@ -229,6 +218,8 @@ class App:
 
     def diff(self, old: Side, new: Side) -> Comparison:
         """What changed from one plan to another, and what of it to read first."""
+        from ordain.core.difference import Comparison, difference  # only comparing needs it
+
         return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, self._toolbox.definitions()))
 
     def run(self, ref: str) -> RunReport:

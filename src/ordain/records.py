@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ordain.core.canonical import plan_from_bytes, plan_id, short_id
+from ordain.core.canonical import action_digest, plan_from_bytes, plan_id, short_id
 from ordain.core.event import (
     AttemptEnded,
     ConfigTrusted,
@@ -23,7 +23,6 @@ from ordain.core.event import (
 from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
-from ordain.core.simulation import action_digest
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.ports import Append, Ledger

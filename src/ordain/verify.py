@@ -13,15 +13,14 @@ from ordain.core.action import RunCommand
 from ordain.core.event import Evidence, Limits, Verdict
 from ordain.core.model import Step, contract_of
 from ordain.core.refs import literal
-from ordain.core.simulation import Looked
-from ordain.ports import Command, Finished, Probe, Shell
+from ordain.ports import Command, Finished, Shell
 
-__all__ = ["foresee", "judge", "signal_name", "verify"]
+__all__ = ["contract_command", "judge", "signal_name", "verify"]
 
 
 async def verify(step: Step, *, shell: Shell, limits: Limits, mark: str) -> Evidence:
     """Run a step's contract once and judge it; only for steps that have one."""
-    command, wanted = _contract(step, shell, limits, mark)
+    command, wanted = contract_command(step, shell, limits, mark)
     finished = await shell.run(command)
     verdict, detail = judge(finished, wanted)
     return Evidence(
@@ -35,16 +34,7 @@ async def verify(step: Step, *, shell: Shell, limits: Limits, mark: str) -> Evid
     )
 
 
-async def foresee(step: Step, *, probe: Probe, shell: Shell, limits: Limits) -> Looked:
-    """What a step's contract says before the step, as far as that can be seen without changing anything. It never
-    counts as evidence."""
-    command, wanted = _contract(step, shell, limits, mark="")
-    finished = await probe.look(command)
-    verdict, detail = judge(finished, wanted)
-    return Looked(detail=finished.fault) if finished.fault is not None else Looked(verdict=verdict, detail=detail)
-
-
-def _contract(step: Step, shell: Shell, limits: Limits, mark: str) -> tuple[Command, int]:
+def contract_command(step: Step, shell: Shell, limits: Limits, mark: str) -> tuple[Command, int]:
     """The command of a step's contract, and the exit status it wants. It sees the variables of the allow-list and
     those of its step, which were approved with it."""
     contract, env = contract_of(step), shell.environment(limits.env)

@@ -186,14 +186,14 @@ def test_an_end_that_somebody_else_took_is_not_called_good(tmp_path):
     """Another part of the process may reap our child; its status is lost then, and is not taken for 0."""
     shell = BashShell(tmp_path)
 
+    def take(pid):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
     async def thief():
-        for _ in range(200):
-            for pid in list(shell._own):
-                os.kill(pid, signal.SIGKILL)
-                while not os.waitpid(pid, os.WNOHANG)[0]:
-                    pass  # at once, before the shell has a chance
-                return
+        while not shell._own:
             await asyncio.sleep(0.01)
+        take(*shell._own)
 
     async def both():
         stolen = asyncio.create_task(thief())

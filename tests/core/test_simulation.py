@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.canonical import plan_id
+from ordain.core.canonical import action_digest, plan_id
 from ordain.core.event import Verdict
 from ordain.core.model import ForEach, Plan, Step
-from ordain.core.simulation import Looked, Simulation, action_digest, decided_later, simulate
+from ordain.core.payload import decided_later
+from ordain.core.simulation import Looked, Simulation, simulate
 from tests.build import plan, step
 
 

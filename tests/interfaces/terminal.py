@@ -10,12 +10,15 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
+
+from tests.interfaces.forked import run_forked
 
 ORDAIN = [sys.executable, "-m", "ordain"]
 PATIENCE_S = 30
@@ -40,6 +43,8 @@ def without_terminal(
     *args: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str | None] | None = None
 ) -> Ended:
     """Run ordain with its output in pipes and nothing (or these bytes) to read. None in `env` unsets a variable."""
+    if env is None:
+        return _forked(args, cwd, stdin)
     done = subprocess.run(
         [*ORDAIN, *args],
         cwd=cwd,
@@ -51,6 +56,17 @@ def without_terminal(
         check=False,
     )
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def _forked(args: tuple[str, ...], cwd: Path, stdin: bytes | None) -> Ended:
+    """The same without loading the program; only for an ordinary environment, which Python reads when it starts."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin or b"")
+        given.seek(0)
+        status = run_forked(list(args), cwd, dict(os.environ), given.fileno(), out.fileno(), err.fileno())
+        out.seek(0)
+        err.seek(0)
+        return Ended(status, out.read().decode(), err.read().decode())
 
 
 def at_terminal(

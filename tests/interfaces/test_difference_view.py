@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core.action import RunCommand, Task
 from ordain.core.canonical import plan_id
-from ordain.core.difference import difference
+from ordain.core.difference import Comparison, difference
 from ordain.core.failure import Fallback, Skip
 from ordain.core.model import Budget, NestedPlan, Parameter, Plan
-from ordain.core.report import Comparison, Side
+from ordain.core.report import Side
 from ordain.interfaces.difference_view import _compared, difference_lines
 from ordain.interfaces.render import Style
 from tests.build import plan, step

@@ -16,9 +16,19 @@ from ordain.core.bound import INTEGER_MAX
 from ordain.core.model import Action, Plan
 from ordain.core.value import PlanId, RunId, StepId
 
-__all__ = ["canonical_bytes", "digest", "plan_from_bytes", "plan_hash", "plan_id", "short_id", "step_key"]
+__all__ = [
+    "action_digest",
+    "canonical_bytes",
+    "digest",
+    "plan_from_bytes",
+    "plan_hash",
+    "plan_id",
+    "short_id",
+    "step_key",
+]
 
 PLAN_TYPE = "application/vnd.ordain.plan.v1+json"
+ACTION_TYPE = "application/vnd.ordain.action.v1+json"
 STEP_TYPE = "application/vnd.ordain.step-key.v1+json"
 
 
@@ -88,6 +98,11 @@ def short_id(identity: PlanId) -> str:
 def plan_from_bytes(body: bytes) -> Plan:
     """The plan that these canonical bytes describe; raises msgspec.ValidationError where they describe none."""
     return msgspec.json.decode(body, type=Plan)
+
+
+def action_digest(action: Action) -> str:
+    """What tells one action from another, whichever plan it is in."""
+    return digest(ACTION_TYPE, canonical_bytes(action))
 
 
 def step_key(workspace_id: str, first_run: RunId, step: StepId, action: Action) -> str:

@@ -14,11 +14,13 @@ import msgspec
 from ordain.core.concern import Concern, concerns
 from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.pairing import Pair, pair
+from ordain.core.report import Side
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import StepId
 
 __all__ = [
     "ChangedStep",
+    "Comparison",
     "Difference",
     "FieldChange",
     "MovedStep",
@@ -96,6 +98,14 @@ class Difference(PlanDifference, frozen=True, kw_only=True):
     @property
     def empty(self) -> bool:
         return self == Difference()
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Two plans and what changed from the old to the new."""
+
+    old: Side
+    new: Side
+    difference: Difference
 
 
 def difference(old: Plan, new: Plan, tools: Mapping[str, ToolDefinition]) -> Difference:

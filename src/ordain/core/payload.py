@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from ordain.core.action import CallTool, Custom, RunCommand, RunWorkflow, StoreData
-from ordain.core.model import Action
+from ordain.core.model import Action, Step
+from ordain.core.refs import Item, ParamValue, Unreadable, parse, references
 
-__all__ = ["payload", "with_payload"]
+__all__ = ["decided_later", "payload", "with_payload"]
 
 
 def payload(action: Action) -> Any:
@@ -39,3 +40,23 @@ def with_payload(action: Action, change: Callable[[Any], Any]) -> Action:
             return replace(action, payload=change(value))
         case _:
             return action
+
+
+def decided_later(step: Step) -> dict[str, tuple[str, ...]]:
+    """The arguments of a step whose values depend on what other steps do, with the references in them."""
+    values: Any = payload(step.action)
+    named = values if isinstance(values, Mapping) else {"value": values}
+    item = step.for_each.name or "item" if step.for_each is not None else "item"
+    found: dict[str, tuple[str, ...]] = {}
+    for name, value in named.items():
+        later = tuple(text for text in references(value, item) if _is_later(text, item))
+        if later:
+            found[name] = later
+    if step.for_each is not None and _is_later(step.for_each.source, "item"):
+        found["for_each"] = (step.for_each.source,)
+    return found
+
+
+def _is_later(text: str, item: str) -> bool:
+    reference = parse(text, item)
+    return not isinstance(reference, Unreadable) and not isinstance(reference.source, ParamValue | Item)

@@ -7,7 +7,6 @@ import msgspec
 from ordain.core.approval import Base
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
-from ordain.core.difference import Difference
 from ordain.core.event import Limits, StepState
 from ordain.core.model import Plan
 from ordain.core.policy import PlannedEffect
@@ -18,7 +17,6 @@ from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
     "Approved",
-    "Comparison",
     "LintReport",
     "PlanLine",
     "Prepared",
@@ -144,14 +142,6 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     lineage: str | None = None
     document: str | None = None
-
-
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Two plans and what changed from the old to the new."""
-
-    old: Side
-    new: Side
-    difference: Difference
 
 
 def run_report(state: RunState, plan_id: PlanId, now: Instant, *, executing: bool = False) -> RunReport:

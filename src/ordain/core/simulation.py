@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any
 
 import msgspec
 
-from ordain.core.canonical import canonical_bytes, digest
+from ordain.core.canonical import action_digest
 from ordain.core.event import Verdict
-from ordain.core.model import Action, Plan, Step, contract_of
-from ordain.core.payload import payload
-from ordain.core.refs import Item, ParamValue, Unreadable, parse, references
+from ordain.core.model import Plan, contract_of
+from ordain.core.payload import decided_later
 from ordain.core.value import PlanId, StepId
 from ordain.core.waves import waits_for, waves
 
-__all__ = ["Looked", "SimulatedStep", "Simulation", "action_digest", "decided_later", "simulate"]
-
-_ACTION_TYPE = "application/vnd.ordain.action.v1+json"
+__all__ = ["Looked", "SimulatedStep", "Simulation", "simulate"]
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,31 +92,6 @@ def simulate(
         expected_ms=None if unknown else _expected(steps, layers, concurrency),
         unknown_durations=unknown,
     )
-
-
-def decided_later(step: Step) -> dict[str, tuple[str, ...]]:
-    """The arguments of a step whose values depend on what other steps do, with the references in them."""
-    values: Any = payload(step.action)
-    named = values if isinstance(values, Mapping) else {"value": values}
-    item = step.for_each.name or "item" if step.for_each is not None else "item"
-    found: dict[str, tuple[str, ...]] = {}
-    for name, value in named.items():
-        later = tuple(text for text in references(value, item) if _is_later(text, item))
-        if later:
-            found[name] = later
-    if step.for_each is not None and _is_later(step.for_each.source, "item"):
-        found["for_each"] = (step.for_each.source,)
-    return found
-
-
-def _is_later(text: str, item: str) -> bool:
-    reference = parse(text, item)
-    return not isinstance(reference, Unreadable) and not isinstance(reference.source, ParamValue | Item)
-
-
-def action_digest(action: Action) -> str:
-    """What tells one action from another, whichever plan it is in."""
-    return digest(_ACTION_TYPE, canonical_bytes(action))
 
 
 def _median(durations: Sequence[int]) -> int | None:

@@ -14,9 +14,6 @@ from ordain.core.model import Plan
 from ordain.core.problem import Place
 from ordain.documents.dialects.detection import TOP_KEYS, front_matter_dialect, tree_dialect
 from ordain.documents.dialects.progress import with_claims
-from ordain.documents.dialects.s1 import read_s1
-from ordain.documents.dialects.s2 import read_s2
-from ordain.documents.dialects.s3 import read_s3
 from ordain.documents.document import Document, LazyPlaces, Notation
 from ordain.documents.json_value import read_json
 from ordain.documents.markdown import read_markdown
@@ -74,17 +71,26 @@ def _yaml(text: str) -> Document:
 
 
 def _tree(read: ReadValue, notation: Notation) -> Document:
+    # Dialects are few; their readers are loaded when one comes.
     match None if read.problems else tree_dialect(read.value):
         case "s1":
+            from ordain.documents.dialects.s1 import read_s1
+
             return read_s1(read, notation)
         case "s2":
+            from ordain.documents.dialects.s2 import read_s2
+
             return read_s2(read, notation)
         case _:
             return read_tree(read, notation)
 
 
 def _markdown(text: str) -> Document:
-    return with_claims(read_s3(text) if front_matter_dialect(text) else read_markdown(text), text)
+    if not front_matter_dialect(text):
+        return with_claims(read_markdown(text), text)
+    from ordain.documents.dialects.s3 import read_s3
+
+    return with_claims(read_s3(text), text)
 
 
 _READERS = {"json": _json, "yaml": _yaml, "markdown": _markdown}

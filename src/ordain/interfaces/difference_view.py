@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.difference import ChangedStep, FieldChange, PlacedStep, PlanDifference, StepsDifference
-from ordain.core.report import Comparison, Side
+from ordain.core.difference import ChangedStep, Comparison, FieldChange, PlacedStep, PlanDifference, StepsDifference
+from ordain.core.report import Side
 from ordain.documents.yaml_text import yaml_text
 from ordain.interfaces.render import Style
 from ordain.interfaces.visible import visible

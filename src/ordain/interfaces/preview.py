@@ -17,10 +17,10 @@ from ordain.core.condition import Precondition, Verification
 from ordain.core.event import Limits, StepState
 from ordain.core.failure import FailurePolicy
 from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contract_of
+from ordain.core.payload import decided_later
 from ordain.core.policy import PlannedEffect
 from ordain.core.refs import literal, references
 from ordain.core.report import Review, StepReport
-from ordain.core.simulation import decided_later
 from ordain.core.tool import action_kind
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure

@@ -8,7 +8,8 @@ import click
 import msgspec
 
 from ordain.core.canonical import plan_hash
-from ordain.core.report import Comparison, Side
+from ordain.core.difference import Comparison
+from ordain.core.report import Side
 from ordain.interfaces.cli.shell import FINE, Session, command, is_document, read_document, with_params
 from ordain.interfaces.difference_view import difference_lines
 
