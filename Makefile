@@ -30,7 +30,7 @@ check: $(STAMP)
 	$(BIN)/pytest -p no:cacheprovider tests/test_layers.py
 
 test: check
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 sweep: $(STAMP)
 	$(BIN)/pytest -m sweep -n 2

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, settings
 
 # Quick here, thorough in `make sweep`: --hypothesis-profile=thorough.
 settings.register_profile(
-    "ordain", deadline=None, database=None, max_examples=50, suppress_health_check=list(HealthCheck)
+    "ordain", deadline=None, database=None, max_examples=30, suppress_health_check=list(HealthCheck)
 )
 settings.register_profile("thorough", settings.get_profile("ordain"), max_examples=2000)
 settings.load_profile("ordain")

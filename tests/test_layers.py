@@ -1,6 +1,7 @@
 """The layer drawing in docs/architecture.md against the real imports, so that the drawing cannot lie."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
 
+@functools.cache
 def layers() -> list[tuple[str, tuple[str, ...]]]:
     """Bottom to top: the name of each layer and the modules in it."""
     text = (ROOT / "docs/architecture.md").read_text()
@@ -20,6 +22,7 @@ def layers() -> list[tuple[str, tuple[str, ...]]]:
     return drawn
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     return {
         ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
@@ -27,6 +30,7 @@ def modules() -> dict[str, Path]:
     }
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     """Every module of ours that a file imports, also inside functions."""
     found = set()

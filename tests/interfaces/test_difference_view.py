@@ -118,7 +118,7 @@ def test_colour_adds_nothing_but_colour():
 
 
 @given(plans(), plans())
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)
 def test_whatever_two_plans_say_nothing_steers_the_terminal(old: Plan, new: Plan):
     for line in compared(old, new):
         left = {one for one in line if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp")}

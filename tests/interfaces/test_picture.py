@@ -27,7 +27,7 @@ from tests.interfaces.golden import RENDER, check_golden
 from tests.plans import plans
 
 PLAIN, COLOUR = Style(False), Style(True)
-SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=40)
+SLOW = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)
 
 
 def run_of(made: Plan, *states: StepState) -> RunReport:
