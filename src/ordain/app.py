@@ -50,6 +50,7 @@ from ordain.core.report import (
     Review,
     RunReport,
     Side,
+    Since,
     run_report,
 )
 from ordain.core.settings import Settings, limits
@@ -666,7 +667,20 @@ class App:
             document=document,
             notices=(*notices, *ruling.denied),
             run=run,
+            since=self._since(plan, identity, document) if lineage is not None and document is not None else None,
         )
+
+    def _since(self, plan: Plan, identity: PlanId, document: str) -> Since | None:
+        """What changed since the last plan a person approved from this document; None where that is nothing."""
+        found = self._records.last_approved(document, besides=identity)
+        if found is None:
+            return None
+        from ordain.core.difference import difference, summary  # few plans have a predecessor
+
+        at, stream, before = found
+        changed = difference(stored_plan(self._records.lineage(stream), before), plan, self._toolbox.definitions())
+        concerns = tuple(concern.detail for concern in changed.concerns)
+        return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))
 
     def _drift(self, state: PlanState) -> tuple[Problem, ...]:
         """A notice when the document a plan was prepared from says something else by now."""

@@ -9,6 +9,7 @@ import msgspec
 
 from ordain.core.canonical import action_digest, plan_from_bytes, plan_id, short_id
 from ordain.core.event import (
+    ApprovalGiven,
     AttemptEnded,
     ConfigTrusted,
     Event,
@@ -84,6 +85,22 @@ class Records:
                 ):
                     found = (recorded.at, stream, event.plan_id)
         return found[1:] if found is not None else None
+
+    def last_approved(self, document: str, besides: PlanId) -> tuple[Instant, str, PlanId] | None:
+        """When a person last approved another plan from a document of this name, its lineage and the plan."""
+        found: tuple[Instant, str, PlanId] | None = None
+        for stream in self.lineages():
+            documents: dict[PlanId, str | None] = {}
+            for recorded in self._ledger.read(stream):
+                event = recorded.event
+                if isinstance(event, PlanPrepared):
+                    documents[event.plan_id] = event.document
+                elif isinstance(event, ApprovalGiven):
+                    approved = event.approval.plan_id
+                    fits = approved != besides and documents.get(approved) == document
+                    if fits and (found is None or recorded.at >= found[0]):
+                        found = (recorded.at, stream, approved)
+        return found
 
     def lineage_of(self, identity: PlanId) -> str | None:
         """The lineage that holds exactly this plan, if it was ever prepared."""

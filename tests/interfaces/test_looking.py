@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 
@@ -164,3 +165,19 @@ def test_a_document_with_errors_has_no_picture(workspace: Workspace):
     workspace.write("bad.plan.md", ASKS.replace("### 2. Rest\n", "### 2. Rest\n\n**needs:** nobody\n"))
     refused(workspace.ordain("show", "--graph", "--json", "-o", "x.mmd", "bad.plan.md"), "E_STEP_UNKNOWN_NEED")
     assert not (workspace.path / "x.mmd").exists()
+
+
+def test_an_approver_first_reads_what_changed_since_the_last_approval(workspace: Workspace) -> None:
+    """T20: the difference to what was approved before comes before the plan itself."""
+    first = "# Make\n\n## Steps\n\n### 1. Make it\n\n**id:** make\n**run:** echo x > made\n**contract:** grep -x x made\n"
+    (workspace.path / "make.plan.md").write_text(first)
+    assert workspace.at_terminal("run", "make.plan.md", answers=[("Type yes", "yes")]).status == 0
+    assert "approved last" not in workspace.ordain("prepare", "make.plan.md").out  # the very same plan
+    (workspace.path / "make.plan.md").write_text(first.replace("**contract:** grep -x x made\n", ""))
+    shown = workspace.ordain("prepare", "make.plan.md")
+    assert shown.status == 0
+    since, steps = shown.out.index("approved last"), shown.out.index("Steps:")
+    assert since < shown.out.index("`make` has no contract any more.") < steps
+    assert "→ ordain diff" in shown.out
+    value = json.loads(workspace.ordain("prepare", "make.plan.md", "--json").out)["data"]["since"]
+    assert value["concerns"][0] == "`make` has no contract any more."

@@ -29,6 +29,7 @@ __all__ = [
     "RenamedStep",
     "StepsDifference",
     "difference",
+    "summary",
 ]
 
 
@@ -114,6 +115,21 @@ def difference(old: Plan, new: Plan, tools: Mapping[str, ToolDefinition]) -> Dif
     return Difference(
         fields=found.fields, steps=found.steps, fallbacks=found.fallbacks, concerns=concerns(old, new, tools)
     )
+
+
+def summary(found: PlanDifference) -> str:
+    """How much changed, in one sentence."""
+    lists = (found.steps, found.fallbacks)
+    counts = [
+        (sum(len(one.added) for one in lists), "added"),
+        (sum(len(one.removed) for one in lists), "removed"),
+        (sum(len(one.changed) for one in lists), "changed"),
+        (sum(len(one.renamed) for one in lists), "renamed"),
+        (sum(len(one.moved) for one in lists), "moved"),
+    ]
+    said = ", ".join(f"{count} step{'s' * (count != 1)} {word}" for count, word in counts if count)
+    fields = f"; {len(found.fields)} of the plan's own fields changed" if found.fields else ""
+    return f"In all: {said or 'no step is different'}{fields}."
 
 
 def _plans(old: Plan, new: Plan) -> PlanDifference:

@@ -23,6 +23,7 @@ __all__ = [
     "Review",
     "RunReport",
     "Side",
+    "Since",
     "StepReport",
     "run_report",
 ]
@@ -42,6 +43,15 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def good(self) -> bool:
         return self.plan_id is not None and all(problem.code.startswith("W_") for problem in self.problems)
+
+
+class Since(msgspec.Struct, frozen=True, kw_only=True):
+    """What changed since the last plan that a person approved from the same document, the most dangerous first."""
+
+    plan_id: PlanId
+    approved_at: Instant
+    concerns: tuple[str, ...]
+    summary: str
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +75,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     document: str | None = None
     notices: tuple[Problem, ...] = ()
     run: RunReport | None = None
+    since: Since | None = None
 
     @property
     def small(self) -> bool:

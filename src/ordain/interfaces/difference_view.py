@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.difference import ChangedStep, Comparison, FieldChange, PlacedStep, PlanDifference, StepsDifference
+from ordain.core.difference import (
+    ChangedStep,
+    Comparison,
+    FieldChange,
+    PlacedStep,
+    PlanDifference,
+    StepsDifference,
+    summary,
+)
 from ordain.core.report import Side
 from ordain.documents.yaml_text import yaml_text
 from ordain.interfaces.render import Style
@@ -43,7 +51,7 @@ def difference_lines(comparison: Comparison, style: Style) -> Iterator[str]:
             yield f"  {style.bad('!')} {visible(concern.detail)}  {style.dim(concern.kind)}"
         yield ""
     yield from _plan_lines(found, style)
-    yield _summary(found)
+    yield summary(found)
 
 
 def _side(label: str, side: Side, style: Style) -> Iterator[str]:
@@ -52,20 +60,6 @@ def _side(label: str, side: Side, style: Style) -> Iterator[str]:
         origin.append(f"from {visible(side.document)}")
     yield f"{style.bold(label)} {visible(side.plan.title)}  {style.dim(' '.join(origin))}".rstrip()
     yield f"     {side.plan_id}"
-
-
-def _summary(found: PlanDifference) -> str:
-    lists = (found.steps, found.fallbacks)
-    counts = [
-        (sum(len(one.added) for one in lists), "added"),
-        (sum(len(one.removed) for one in lists), "removed"),
-        (sum(len(one.changed) for one in lists), "changed"),
-        (sum(len(one.renamed) for one in lists), "renamed"),
-        (sum(len(one.moved) for one in lists), "moved"),
-    ]
-    said = ", ".join(f"{count} step{'s' * (count != 1)} {word}" for count, word in counts if count)
-    fields = f"; {len(found.fields)} of the plan's own fields changed" if found.fields else ""
-    return f"In all: {said or 'no step is different'}{fields}."
 
 
 def _plan_lines(found: PlanDifference, style: Style) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ordain.core.action import CallTool, RunCommand
+from ordain.core.canonical import short_id
 from ordain.core.condition import Precondition, Verification
 from ordain.core.event import Limits, StepState
 from ordain.core.failure import FailurePolicy
@@ -20,12 +21,13 @@ from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contrac
 from ordain.core.payload import decided_later
 from ordain.core.policy import PlannedEffect
 from ordain.core.refs import literal, references
-from ordain.core.report import Review, StepReport
+from ordain.core.report import Review, Since, StepReport
 from ordain.core.tool import action_kind
+from ordain.core.value import PlanId
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure
 from ordain.documents.yaml_text import yaml_text
-from ordain.interfaces.render import Style, problem_lines
+from ordain.interfaces.render import Style, instant, problem_lines
 from ordain.interfaces.visible import visible
 from ordain.interfaces.words import condition_words
 
@@ -64,6 +66,9 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
         yield f"  Lineage: {review.lineage} ({review.status})"
     if review.document is not None:
         yield f"  From:    {visible(review.document)}"
+    if review.since is not None:
+        yield ""
+        yield from _since_lines(review.since, review.plan_id, style)
     yield from _plan_lines(plan, reports, style, detail, review.limits.on_failure)
     if detail == "verbose":
         yield from _limit_lines(review.limits)
@@ -72,6 +77,15 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     if review.notices:
         yield ""
         yield from (f"  {line}" for line in problem_lines(review.notices, style))
+
+
+def _since_lines(since: Since, plan_id: PlanId, style: Style) -> Iterator[str]:
+    """What is different from what was approved before: the part to read first."""
+    yield f"  {style.bold('Since this document was approved last')} ({instant(since.approved_at)}):"
+    for concern in since.concerns:
+        yield f"    {style.bad('!')} {visible(concern)}"
+    yield f"    {visible(since.summary)}"
+    yield f"    → ordain diff {short_id(since.plan_id)} {short_id(plan_id)}"
 
 
 def _plan_lines(
