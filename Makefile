@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LOCK := requirements.lock
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check sweep bench lock docs clean help
+.PHONY: demo test check sweep bench lock docs pictures clean help
 
 help:
 	@echo "make demo    install, then watch a plan being checked, approved, run, killed and resumed"
@@ -14,6 +14,7 @@ help:
 	@echo "make sweep   the long crash sweep (100 kills of a real run)"
 	@echo "make bench   speed beside peers and beside the physical floor"
 	@echo "make lock    renew the hashed lock after a change of dependencies"
+	@echo "make pictures  take the pictures in docs/pictures/ anew (needs tmux)"
 	@echo "make docs    write the generated pages (docs/problems.md) anew"
 
 $(STAMP): $(LOCK) pyproject.toml tools/make-venv
@@ -44,6 +45,9 @@ lock: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python tools/make_docs.py
+
+pictures: $(STAMP)
+	$(BIN)/python tools/make_pictures.py
 
 clean:
 	rm -rf $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,175 @@
+"""Pictures of ordain at a real terminal, for the docs: each command runs in tmux, and its screen becomes an SVG.
+
+`make pictures` writes docs/pictures/. Needs tmux.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PICTURES = ROOT / "docs" / "pictures"
+COLUMNS = 110
+LINE, CHARACTER, MARGIN = 19, 8.43, 14
+COLOURS = {"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "34": "#79c0ff", "35": "#d2a8ff", "36": "#76e3ea"}
+
+PLAN = """\
+# Release greet 1.1.0
+
+**Context:** The script and its version go out together.
+**On failure:** escalate
+
+## Steps
+
+### 1. Raise the version
+
+**id:** raise
+**tool:** edit_file
+**args:**
+```yaml
+path: VERSION
+old: "1.0.0"
+new: "1.1.0"
+```
+**contract:** grep -x 1.1.0 VERSION
+
+### 2. Check the script
+
+**id:** check
+**needs:** none
+**run:** bash -n greet.sh
+
+### 3. Package it
+
+**id:** package
+**needs:** raise, check
+**run:** tar -czf greet.tar.gz greet.sh VERSION
+**contract:** tar -xzOf greet.tar.gz VERSION | grep -x 1.1.0
+**on_fail:** retry(1), then escalate
+
+### 4. Say so in the log
+
+**id:** log
+**needs:** raise
+**run:** echo "1.1.0" >> CHANGES
+**contract:** grep -x 1.1.0 CHANGES
+
+### 5. Announce it
+
+**id:** announce
+**needs:** package, log
+**run:** echo "greet 1.1.0 is out" >> outbox.txt
+**idempotent:** false
+"""
+CHANGED = (
+    PLAN.replace("**contract:** grep -x 1.1.0 CHANGES\n", "")
+    .replace("bash -n greet.sh", "bash greet.sh --self-test")
+    .replace("**On failure:** escalate", "**On failure:** continue")
+)
+SHOTS = {
+    "show": "show release.plan.md",
+    "graph": "show --graph release.plan.md",
+    "diff": "diff release.plan.md changed.plan.md",
+    "simulate": "simulate release.plan.md",
+}
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ordain-") as folder:
+        home = Path(folder)
+        workspace = home / "greet"
+        workspace.mkdir()
+        for name, text in (
+            ("release.plan.md", PLAN),
+            ("changed.plan.md", CHANGED),
+            ("VERSION", "1.0.0\n"),
+            ("greet.sh", "echo hello\n"),
+            ("CHANGES", "1.0.0\n"),
+        ):
+            (workspace / name).write_text(text)
+        for name, command in SHOTS.items():
+            screen = _screen(home, workspace, command)
+            # What differs from one making to the next is not worth a difference in the repository.
+            screen = screen.replace(str(workspace), "/home/kim/greet")
+            (PICTURES / f"{name}.svg").write_text(_svg(screen))
+            print(f"docs/pictures/{name}.svg")
+
+
+def _screen(home: Path, workspace: Path, command: str) -> str:
+    """What stands on a terminal after the command, with its colours."""
+    tmux = ["tmux", "-u", "-S", str(home / f"socket-{command.split()[0]}{len(command)}"), "-f", "/dev/null"]
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "ORDAIN_HOME": str(home / "state"), "TERM": "xterm-256color"}
+    env |= {"LC_ALL": "C.UTF-8", "SHELL": "/bin/sh"}
+    ordain = shlex.join([sys.executable, "-m", "ordain"])
+    shell = f"cd {shlex.quote(str(workspace))}; {ordain} {command}; echo DONE; sleep 60"
+    size = ["-x", str(COLUMNS), "-y", "120"]
+    subprocess.run([*tmux, "new-session", "-d", *size, shell], env=env, check=True)
+    try:
+        for _ in range(200):
+            capture = [*tmux, "capture-pane", "-p", "-e"]
+            shown = subprocess.run(capture, env=env, check=True, capture_output=True, text=True).stdout
+            if done := re.search(r"\n(?:\x1b\[[0-9;]*m)*DONE", shown):
+                return f"\x1b[1m$ ordain {command}\x1b[0m\n" + shown[: done.start()]
+            time.sleep(0.05)
+        raise TimeoutError(command)
+    finally:
+        subprocess.run([*tmux, "kill-server"], env=env, check=False)
+
+
+def _svg(screen: str) -> str:
+    lines = screen.rstrip("\n").split("\n")
+    width, height = round(COLUMNS * CHARACTER + 2 * MARGIN), len(lines) * LINE + 2 * MARGIN
+    rows = [
+        f'<text x="{MARGIN}" y="{MARGIN + LINE * number + 14}" xml:space="preserve">{_spans(line)}</text>'
+        for number, line in enumerate(lines)
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="14" fill="#e6edf3">\n'
+        f'<rect width="100%" height="100%" rx="8" fill="#0d1117"/>\n' + "\n".join(rows) + "\n</svg>\n"
+    )
+
+
+def _spans(line: str) -> str:
+    """A line with its colours as SVG; only what ordain itself uses is known."""
+    made: list[str] = []
+    style: dict[str, str] = {}
+    for part in re.split(r"(\x1b\[[0-9;]*m)", line):
+        if part.startswith("\x1b"):
+            for code in part[2:-1].split(";"):
+                _apply(code, style)
+        elif part:
+            said = "".join(f' {name}="{value}"' for name, value in style.items())
+            text = html.escape(part)
+            made.append(f"<tspan{said}>{text}</tspan>" if said else text)
+    return "".join(made)
+
+
+def _apply(code: str, style: dict[str, str]) -> None:
+    match code:
+        case "" | "0":
+            style.clear()
+        case "1":
+            style["font-weight"] = "bold"
+        case "2":
+            style["fill-opacity"] = "0.6"
+        case "22":
+            style.pop("font-weight", None)
+            style.pop("fill-opacity", None)
+        case "39":
+            style.pop("fill", None)
+        case _ if code in COLOURS:
+            style["fill"] = COLOURS[code]
+
+
+if __name__ == "__main__":
+    main()
