@@ -13,7 +13,7 @@ import msgspec
 
 from ordain.core.canonical import action_digest
 from ordain.core.event import Verdict
-from ordain.core.model import Plan, contract_of
+from ordain.core.model import Action, Plan, contract_of
 from ordain.core.payload import decided_later
 from ordain.core.value import PlanId, StepId
 from ordain.core.waves import waits_for, waves
@@ -34,6 +34,8 @@ class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     number: int
     id: StepId
     description: str
+    action: Action
+    """With the values that are known now; `decided_later` names those that are not."""
     wave: int
     """The first wave is 1; a step of no wave (0) waits for itself and never begins."""
     waits_for: tuple[StepId, ...] = ()
@@ -74,6 +76,7 @@ def simulate(
             number=number,
             id=step.id,
             description=step.description,
+            action=step.action,
             wave=wave_of.get(step.id, 0),
             waits_for=needs[step.id],
             decided_later=decided_later(step),

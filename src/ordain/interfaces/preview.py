@@ -31,7 +31,7 @@ from ordain.interfaces.render import Style, instant, problem_lines
 from ordain.interfaces.visible import visible
 from ordain.interfaces.words import condition_words
 
-__all__ = ["review_lines"]
+__all__ = ["action_lines", "review_lines"]
 
 _VERBS = {
     "agent": "gives tasks to",
@@ -134,7 +134,7 @@ def _step_lines(
     number: str, step: Step, previous: str | None, report: StepReport | None, style: Style, detail: str
 ) -> Iterator[str]:
     yield f"    {number} [{_state(report)}] {style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
-    yield from _action_lines(step.action, style, detail)
+    yield from action_lines(step.action, style, detail)
     if step.preconditions:
         yield "       Only if:"
         yield from (f"         {_condition(condition)}" for condition in step.preconditions)
@@ -160,7 +160,8 @@ def _condition(condition: Precondition) -> str:
     return f"[UNCHECKED] {visible(condition_words(condition))}"
 
 
-def _action_lines(action: Action, style: Style, detail: str) -> Iterator[str]:
+def action_lines(action: Action, style: Style, detail: str) -> Iterator[str]:
+    """What a step does, with every value that is known."""
     match action:
         case RunCommand(command=command, env=env):
             yield from _labelled("Runs", command)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ordain.core.event import Verdict
 from ordain.core.simulation import SimulatedStep, Simulation
+from ordain.interfaces.preview import action_lines
 from ordain.interfaces.render import Style, duration
 from ordain.interfaces.visible import visible
 
@@ -42,6 +43,7 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
 def _step_lines(step: SimulatedStep, style: Style) -> Iterator[str]:
     took = f"  usually {duration(step.usually_ms)}" if step.usually_ms is not None else ""
     yield f"    {step.number}. {style.bold(visible(step.description))}  {style.dim(visible(step.id) + took)}"
+    yield from action_lines(step.action, style, "normal")
     waits = f"after {', '.join(step.waits_for)}" if step.waits_for else "at once"
     yield f"       Begins:     {visible(waits)}"
     for name, references in step.decided_later.items():
