@@ -15,7 +15,7 @@ from ordain.core.settings import Settings
 from ordain.documents.reading import read
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = sorted((ROOT / "examples").rglob("*.plan.md"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.plan.*"))
 
 
 def test_public_names_are_sorted_and_there():
