@@ -169,11 +169,12 @@ def test_a_document_with_errors_has_no_picture(workspace: Workspace):
 
 def test_an_approver_first_reads_what_changed_since_the_last_approval(workspace: Workspace) -> None:
     """T20: the difference to what was approved before comes before the plan itself."""
-    first = "# Make\n\n## Steps\n\n### 1. Make it\n\n**id:** make\n**run:** echo x > made\n**contract:** grep -x x made\n"
+    check = "**contract:** grep -x x made\n"
+    first = f"# Make\n\n## Steps\n\n### 1. Make it\n\n**id:** make\n**run:** echo x > made\n{check}"
     (workspace.path / "make.plan.md").write_text(first)
     assert workspace.at_terminal("run", "make.plan.md", answers=[("Type yes", "yes")]).status == 0
     assert "approved last" not in workspace.ordain("prepare", "make.plan.md").out  # the very same plan
-    (workspace.path / "make.plan.md").write_text(first.replace("**contract:** grep -x x made\n", ""))
+    (workspace.path / "make.plan.md").write_text(first.replace(check, ""))
     shown = workspace.ordain("prepare", "make.plan.md")
     assert shown.status == 0
     since, steps = shown.out.index("approved last"), shown.out.index("Steps:")
