@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 LOCK := requirements.lock
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check sweep bench lock docs pictures clean help
+.PHONY: demo test check sweep fuzz bench lock docs pictures clean help
 
 help:
 	@echo "make demo    install, then watch a plan being checked, approved, run, killed and resumed"
 	@echo "make test    install, then run every check and test"
 	@echo "make check   ruff, mypy --strict, the layer drawing against the real imports"
 	@echo "make sweep   the long crash sweep (100 kills of a real run)"
+	@echo "make fuzz    the property tests with ten times the examples"
 	@echo "make bench   speed beside peers and beside the physical floor"
 	@echo "make lock    renew the hashed lock after a change of dependencies"
 	@echo "make pictures  take the pictures in docs/pictures/ anew (needs tmux)"
@@ -35,7 +36,9 @@ test: check
 
 sweep: $(STAMP)
 	$(BIN)/pytest -m sweep -n 2
-	$(BIN)/pytest -n 2 --hypothesis-profile=thorough tests/core tests/documents --timeout 1200
+
+fuzz: $(STAMP)
+	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=thorough --timeout 1200 tests/core tests/documents
 
 bench: $(STAMP)
 	$(BIN)/python -m bench
