@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import signal
 
-from ordain.core.action import RunCommand
 from ordain.core.event import Evidence, Limits, Verdict
 from ordain.core.model import Step, contract_of
+from ordain.core.payload import shared_variables
 from ordain.core.refs import literal
 from ordain.ports import Command, Finished, Shell
 
@@ -35,12 +35,11 @@ async def verify(step: Step, *, shell: Shell, limits: Limits, mark: str) -> Evid
 
 
 def contract_command(step: Step, shell: Shell, limits: Limits, mark: str) -> tuple[Command, int]:
-    """The command of a step's contract, and the exit status it wants. It sees the variables of the allow-list and
-    those of its step, which were approved with it."""
+    """The command of a step's contract, and the exit status it wants. It sees the variables of the allow-list, and of
+    its step's those that it names itself: no other can change what it proves."""
     contract, env = contract_of(step), shell.environment(limits.env)
     assert contract is not None and step.verification is not None
-    if isinstance(step.action, RunCommand):
-        env |= literal(dict(step.action.env))
+    env |= literal(shared_variables(step))
     timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
     return Command(text=contract.command, env=env, timeout_ms=timeout_ms, mark=mark), contract.exit_code
 

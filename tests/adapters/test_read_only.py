@@ -44,6 +44,10 @@ def test_it_sees_the_workspace(workspace: Path) -> None:
         "mv there.txt other.txt",
         "chmod 777 there.txt",
         "mount -o remount,rw / && touch new",
+        "mount -o remount,rw,bind / && touch /etc/ordain-was-here",
+        'mount -o remount,rw,bind "$PWD" && touch new',
+        "unshare -Urm bash -c 'mount -o remount,rw,bind / && touch /etc/ordain-was-here'",
+        "umount /tmp && touch /tmp/ordain-was-here",
         "touch /etc/ordain-was-here",
         "exec 3<>there.txt && echo x >&3",
     ],
@@ -54,6 +58,8 @@ def test_it_can_change_nothing(workspace: Path, text: str) -> None:
     assert seen.exit_code not in (0, None)
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert sorted(path.name for path in workspace.iterdir()) == ["there.txt"]
+    assert not Path("/etc/ordain-was-here").exists()
+    assert not Path("/tmp/ordain-was-here").exists()
 
 
 def test_what_it_writes_to_the_temporary_directory_is_gone_with_it(workspace: Path) -> None:
@@ -72,6 +78,9 @@ def test_it_reaches_no_network(workspace: Path) -> None:
 
 def test_it_does_not_see_the_state_directory_or_other_processes(workspace: Path) -> None:
     assert look(workspace, f"ls {workspace.parent / 'state'} | grep -c ledger").exit_code != 0
+    hidden = workspace.parent / "state"
+    assert look(workspace, f"umount {hidden} && ls {hidden}").exit_code != 0
+    assert look(workspace, "grep -q 'CapEff:.*0000000000000000' /proc/self/status").exit_code == 0
     seen = look(workspace, "ls /proc | grep -cE '^[0-9]+$'")
     assert int(seen.output_tail) < 10
 

@@ -635,12 +635,13 @@ def test_a_command_and_its_contract_get_the_steps_variables():
     seen = []
 
     async def note(command):
-        seen.append((command.text, command.env.get("WHO")))
+        seen.append((command.text, command.env.get("WHO"), command.env.get("OPTIONS")))
         return Finished(duration_ms=1, exit_code=0)
 
-    action = RunCommand(command="greet", env={"WHO": "$${kim}"})
-    life = Scenario(replace(step("a", contract="greeted"), action=action))
-    life.shell.script |= {"greet": note, "greeted": note}
+    action = RunCommand(command="greet", env={"WHO": "$${kim}", "OPTIONS": "--pretend"})
+    life = Scenario(replace(step("a", contract='greeted "$WHO"'), action=action))
+    life.shell.script |= {"greet": note, 'greeted "$WHO"': note}
     life.approve().run()
     assert life.status() == "completed"
-    assert set(seen) == {("greet", "${kim}"), ("greeted", "${kim}")}
+    # What the contract does not name itself can not change what it proves.
+    assert set(seen) == {("greet", "${kim}", "--pretend"), ('greeted "$WHO"', "${kim}", None)}

@@ -152,7 +152,7 @@ def test_hostile_text_is_escaped_on_the_screen(workspace: Workspace, screen: Scr
     assert len(HOSTILE) >= 120
     workspace.write("hostile.plan.md", hostile_document())
     screen.open("show", "hostile.plan.md", cwd=workspace.path)
-    shown = screen.expect("ORDAIN EXITED WITH 0")
+    shown = screen.expect("ORDAIN EXITED WITH 0").replace("\n↪ ", "")
     for number, safe in enumerate(HOSTILE.values(), start=1):
         assert f"Title {number} {safe} |" in shown
         assert f"Runs:       echo command {number} '{safe}' '|'" in shown

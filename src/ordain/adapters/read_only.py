@@ -47,5 +47,7 @@ class ReadOnlyProbe:
             *("--tmpfs", "/run"),
             *hidden,
             *("--ro-bind", workspace, workspace, "--chdir", workspace),
+            # Root keeps its capabilities otherwise, and could mount everything anew.
+            *("--cap-drop", "ALL"),
             *("--unshare-all", "--die-with-parent", "--new-session", "--"),
         )

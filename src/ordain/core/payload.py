@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from ordain.core.action import CallTool, Custom, RunCommand, RunWorkflow, StoreData
-from ordain.core.model import Action, Step
+from ordain.core.model import Action, Step, contract_of
 from ordain.core.refs import Item, ParamValue, Unreadable, parse, references
 
-__all__ = ["decided_later", "payload", "with_payload"]
+__all__ = ["decided_later", "payload", "shared_variables", "with_payload"]
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def payload(action: Action) -> Any:
@@ -40,6 +43,15 @@ def with_payload(action: Action, change: Callable[[Any], Any]) -> Action:
             return replace(action, payload=change(value))
         case _:
             return action
+
+
+def shared_variables(step: Step) -> dict[str, str]:
+    """The variables of a step's command that its contract names, and therefore sees as well."""
+    contract = contract_of(step)
+    if contract is None or not isinstance(step.action, RunCommand):
+        return {}
+    words = set(_WORD.findall(contract.command))
+    return {name: value for name, value in step.action.env.items() if name in words}
 
 
 def decided_later(step: Step) -> dict[str, tuple[str, ...]]:

@@ -18,7 +18,7 @@ from ordain.core.condition import Precondition, Verification
 from ordain.core.event import Limits, StepState
 from ordain.core.failure import FailurePolicy
 from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contract_of
-from ordain.core.payload import decided_later
+from ordain.core.payload import decided_later, shared_variables
 from ordain.core.policy import PlannedEffect
 from ordain.core.refs import literal, references
 from ordain.core.report import Review, Since, StepReport
@@ -187,6 +187,8 @@ def _verification_lines(step: Step, verification: Verification) -> Iterator[str]
         yield from _values({f"  {name}": value for name, value in strategy.items()})
     else:
         yield from _labelled("Contract", contract.command)
+        if shared := shared_variables(step):
+            yield f"       It sees:    {', '.join(shared)}"
         if contract.exit_code:
             yield f"       Wants:      exit status {contract.exit_code}"
         if contract.stdout is not None:

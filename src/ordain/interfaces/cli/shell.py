@@ -33,6 +33,7 @@ __all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "is_doc
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
+_GOES_ON = "↪ "
 _WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLAN_APPROVAL_MISSING")
 
 T = TypeVar("T")
@@ -109,8 +110,14 @@ class Session:
             asyncio.run(self.app.close())
 
     def say(self, lines: Iterable[str]) -> None:
+        if not sys.stdout.isatty():
+            for line in lines:
+                click.echo(line)
+            return
+        columns = shutil.get_terminal_size().columns
         for line in lines:
-            click.echo(line)
+            for row in _rows(line, columns):
+                click.echo(row)
 
     def page(self, lines: Sequence[str]) -> bool:
         """Show everything to its end before anything is asked, a screen at a time; whether the end was reached.
@@ -124,7 +131,8 @@ class Session:
         rows = [row for line in lines for row in _rows(line, screen.columns)]
         room = max(screen.lines - 1, 5)
         for start in range(0, len(rows), room):
-            self.say(rows[start : start + room])
+            for row in rows[start : start + room]:
+                click.echo(row)
             if start + room < len(rows):
                 typed = self.ask(f"-- {start + room} of {len(rows)} lines; Enter for more, q to leave --")
                 if typed is None or typed.lower() == "q":
@@ -185,7 +193,11 @@ class Session:
 
 
 def _rows(line: str, columns: int) -> Iterator[str]:
-    """A line as the rows it takes on the screen; one that is too long loses its colour, never a character."""
+    """A line as the rows it takes on the screen; one that is too long loses its colour, never a character.
+
+    A row that goes on says so at its beginning, where no text of a plan can stand: otherwise a text could be made to
+    look like a line of ours.
+    """
     if _width(click.unstyle(line)) <= columns:
         yield line
         return
@@ -194,7 +206,7 @@ def _rows(line: str, columns: int) -> Iterator[str]:
         width += _width(character)
         if width > columns:
             yield row
-            row, width = "", _width(character)
+            row, width = _GOES_ON, _width(_GOES_ON) + _width(character)
         row += character
     yield row
 
