@@ -38,7 +38,7 @@ from ordain.core.lineage import PlanState
 from ordain.core.lint.later import not_yet_refused
 from ordain.core.lint.rules import lint
 from ordain.core.model import Plan, all_steps, contract_of
-from ordain.core.params import file_patterns, read_values
+from ordain.core.params import file_patterns
 from ordain.core.policy import Ruling, planned_effects, rule, unknown_names
 from ordain.core.problem import Place, Problem, Refused, Severity, refuse
 from ordain.core.refs import references
@@ -60,6 +60,7 @@ from ordain.core.value import Instant, PlanId, RunId
 from ordain.documents.configuration import read_settings
 from ordain.documents.document import Document
 from ordain.documents.reading import read
+from ordain.documents.typed_values import read_values
 from ordain.ports import Append, Clock, Ids, Ledger, Observer, Probe, Shell, Toolbox, Workspace, WriterLock
 from ordain.records import WORKSPACE_STREAM, Records, first_lineage, lineage_id, stored_plan
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,19 @@ def test_it_reaches_no_network(workspace: Path) -> None:
         server.settimeout(0.5)
         port = server.getsockname()[1]
         assert look(workspace, f"exec 3<>/dev/tcp/127.0.0.1/{port}").exit_code != 0
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+def test_it_reaches_no_socket_in_the_file_system(workspace: Path) -> None:
+    path = str(workspace / "socket")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        server.settimeout(0.5)
+        ask = "import socket; socket.socket(socket.AF_UNIX).connect('socket')"
+        seen = look(workspace, f'{sys.executable} -I -c "{ask}"')
+        assert (seen.exit_code, "PermissionError" in seen.output_tail) == (1, True)
         with pytest.raises(TimeoutError):
             server.accept()
 

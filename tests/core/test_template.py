@@ -14,7 +14,7 @@ from ordain.core.canonical import plan_id
 from ordain.core.condition import CustomCondition, StepCompleted
 from ordain.core.failure import Fallback, Retry
 from ordain.core.model import ForEach, NestedPlan, Parameter, Plan, Step
-from ordain.core.params import file_patterns, read_values
+from ordain.core.params import file_patterns
 from ordain.core.refs import literal, references
 from ordain.core.template import Filled, fill
 from tests.build import plan, step
@@ -126,40 +126,6 @@ def test_a_misspelt_name_gets_a_hint() -> None:
     assert done[0].hints == ("Did you mean `target`?",)
 
 
-TYPED = {
-    "s": STRING,
-    "i": Parameter(type="integer"),
-    "n": Parameter(type="number"),
-    "b": Parameter(type="boolean"),
-    "l": Parameter(type="list"),
-}
-
-
-@pytest.mark.parametrize(
-    ("given", "values"),
-    [
-        ([("s", "3")], {"s": "3"}),
-        ([("i", "-3")], {"i": -3}),
-        ([("i", "007")], {"i": "007"}),
-        ([("n", "1.5e3")], {"n": 1500.0}),
-        ([("n", "2")], {"n": 2}),
-        ([("b", "true")], {"b": True}),
-        ([("b", "yes")], {"b": "yes"}),
-        ([("l", "a")], {"l": ["a"]}),
-        ([("l", "a"), ("l", "b c")], {"l": ["a", "b c"]}),
-        ([("l", '["a", {"k": 1}]')], {"l": ["a", {"k": 1}]}),
-        ([("l", "[not json")], {"l": ["[not json"]}),
-        ([("other", "x")], {"other": "x"}),
-    ],
-)
-def test_typed_values(given: list[tuple[str, str]], values: dict[str, Any]) -> None:
-    assert read_values(TYPED, given) == (values, ())
-
-
-def test_one_value_given_twice_is_a_problem() -> None:
-    assert [problem.code for problem in read_values(TYPED, [("s", "a"), ("s", "b")])[1]] == ["E_PARAM"]
-
-
 # --- Steps over a list that is known now -----------------------------------------------------------------------------
 
 
@@ -197,14 +163,14 @@ def test_one_step_for_each_item() -> None:
     assert file_patterns(fan()) == {"src/*.py"}
 
 
-def test_batches_and_a_bound_of_their_own() -> None:
+def test_batches() -> None:
     batched = replace(
         fan().steps[1],
         action=RunCommand(command="ruff", env={"FILES": "${item}"}),
-        for_each=each(batch=2, concurrency=1),
+        for_each=each(batch=2),
     )
     made = filled(replace(fan(), steps=(fan().steps[0], batched)), files=THREE)
-    assert [one.needs for one in made.steps[1:]] == [("before",), ("before", "lint-1")]
+    assert [one.needs for one in made.steps[1:]] == [("before",), ("before",)]
     action = made.steps[1].action
     assert isinstance(action, RunCommand)
     assert literal(dict(action.env)) == {"FILES": "a.py\nb ${item}.py"}
@@ -288,3 +254,83 @@ def test_a_list_known_only_at_run_time_stays() -> None:
     done = filled(made, p="v")
     assert done.steps[1].for_each == ForEach(source="${list.output}", max=3)
     assert args(done, 1) == {"x": "${item}", "y": "v"}
+
+
+def empty(name: str, *needs: str) -> Step:
+    return act(name, CallTool(tool="t", args={"x": "${item}"}), needs=needs, for_each=each())
+
+
+def test_steps_over_empty_lists_in_a_circle_have_an_end() -> None:
+    made = plan(empty("a", "b"), empty("b", "a"), step("c", needs=("a",)), params={"files": FILES})
+    assert [(one.id, one.needs) for one in filled(made).steps] == [("c", ())]
+
+
+def test_long_and_bushy_chains_of_empty_steps_take_little_time() -> None:
+    chain = [empty(f"s{n}", *([f"s{n - 1}", f"s{n - 2}"] if n > 1 else ["first"])) for n in range(3000)]
+    made = plan(step("first", needs=()), *chain, step("last", needs=("s2999",)), params={"files": FILES})
+    assert filled(made).steps[-1].needs == ("first",)
+
+
+def test_a_template_does_not_become_more_than_a_plan_may_be() -> None:
+    many = {"src/*.py": [f"{n}.py" for n in range(3000)]}
+    wide = ForEach(source="${params.files}", max=10_000)
+
+    def repeated(*needs: str) -> Step:
+        return act(f"s{len(needs)}", CallTool(tool="t", args={"x": "${item}"}), needs=needs, for_each=wide)
+
+    large = plan(*(replace(repeated(), id=f"s{n}") for n in range(10)), params={"files": FILES})
+    assert refused(large, files=many) == ["E_PLAN_TOO_MANY_STEPS"]
+    dense = plan(repeated(), repeated("s0"), params={"files": FILES})
+    assert refused(dense, files=many) == ["E_STEP_LIMIT"]
+    text = calling({"p": STRING}, x="${params.p}" * 300)
+    assert refused(text, p="x" * 10_000) == ["E_PARAM"]
+    several = calling({"p": STRING}, x=["${params.p}"] * 300)
+    assert refused(several, p="x" * 100_000) == ["E_PARAM"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "written"),
+    [
+        ("${params.p}{a}", "x$", "x${a}"),
+        ("${params.p}${HOME}", "$", "$${HOME}"),
+        ("${params.p}$${HOME}", "$", "$${HOME}"),
+        ("a${params.p}", "$", "a$"),
+        ("${params.p}${params.p}", "${", "${${"),
+        ("${params.p}${params.p}", "$", "$$"),
+    ],
+)
+def test_a_dollar_at_the_border(text: str, value: str, written: str) -> None:
+    assert literal(args(filled(calling({"p": STRING}, x=text), p=value))["x"]) == written
+
+
+def test_a_dollar_right_before_a_reference_can_not_be_written() -> None:
+    made = plan(step("a"), step("b", tool="t", args={"x": "${params.p}${a.output}"}), params={"p": STRING})
+    assert refused(made, p="US$") == ["E_PARAM"]
+    assert args(filled(made, p="US"), 1) == {"x": "US${a.output}"}
+
+
+def test_a_part_that_an_item_does_not_have_is_refused() -> None:
+    made = plan(
+        act(
+            "a",
+            CallTool(tool="t", args={"x": "${f.nme}"}),
+            for_each=ForEach(source="${params.l}", max=3, name="f"),
+        ),
+        params={"l": Parameter(type="list")},
+    )
+    assert refused(made, l=[{"name": "x"}]) == ["E_REF"]
+
+
+def test_nothing_is_left_of_the_item_or_the_bound_where_nothing_is_put_in() -> None:
+    bounded = plan(replace(fan().steps[1], needs=(), for_each=each(concurrency=1)), params={"files": FILES})
+    assert refused(bounded, files=THREE) == ["E_NOT_YET"]
+    reading = plan(act("a", Task(task="t", reads=("file:${item}",)), for_each=each()), params={"files": FILES})
+    assert refused(reading, files=THREE) == ["E_REF_PLACE"]
+
+
+def test_a_template_nested_in_a_fallback_step_is_filled_too() -> None:
+    inner = calling({"p": Parameter(type="string", default="v")}, x="${params.p}")
+    made = plan(step("a"), fallbacks=(act("f", NestedPlan(plan=inner)),))
+    action = filled(made).fallbacks[0].action
+    assert isinstance(action, NestedPlan)
+    assert args(action.plan) == {"x": "v"}

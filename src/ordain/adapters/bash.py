@@ -35,12 +35,13 @@ PR_SET_CHILD_SUBREAPER = 36
 class BashShell:
     """ports.Shell over real processes, rooted in one directory that no command can choose.
 
-    `inside` are the words of a program that runs the rest of its command line inside something, such as a sandbox.
+    `inside` are the words of a program that runs the rest of its command line inside something, such as a sandbox;
+    `handed_over` are the descriptors that it gets.
     """
 
-    def __init__(self, workspace: Path, inside: tuple[str, ...] = ()) -> None:
+    def __init__(self, workspace: Path, inside: tuple[str, ...] = (), handed_over: tuple[int, ...] = ()) -> None:
         self._workspace = workspace
-        self._inside = inside
+        self._inside, self._handed_over = inside, handed_over
         self._bash = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
         self._own: dict[int, str] = {}
         """Our direct children and their marks."""
@@ -103,6 +104,7 @@ class BashShell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=self._handed_over,
         )
 
     async def _end(self, child: subprocess.Popen[bytes]) -> None:

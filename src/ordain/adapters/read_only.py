@@ -6,12 +6,14 @@ Needs bubblewrap. Where that is not installed, or the system does not let us use
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from pathlib import Path
 
 import msgspec
 
 from ordain.adapters.bash import BashShell
+from ordain.adapters.seccomp import no_sockets
 from ordain.ports import Command, Finished
 
 __all__ = ["ReadOnlyProbe"]
@@ -20,7 +22,11 @@ _MISSING = "bubblewrap is not installed, and without it a command could change s
 
 
 class ReadOnlyProbe:
-    """ports.Probe by bubblewrap; directories in `hidden` are not even seen."""
+    """ports.Probe by bubblewrap; directories in `hidden` are not even seen.
+
+    Files that are read-only stop no one from asking a program outside, over a socket in the file system, to do
+    something. So no such socket can be made (`no_sockets`), and where the machine is not known nothing is run.
+    """
 
     def __init__(self, workspace: Path, *hidden: Path) -> None:
         self._workspace, self._hidden = workspace, hidden
@@ -30,14 +36,24 @@ class ReadOnlyProbe:
         program = shutil.which("bwrap")
         if program is None:
             return Finished(duration_ms=0, fault=_MISSING)
+        filter_program = no_sockets(platform.machine())
+        if filter_program is None:
+            return Finished(duration_ms=0, fault=f"nothing is known about keeping sockets shut on {platform.machine()}")
         self._count += 1
         marked = msgspec.structs.replace(command, mark=f"probe/{os.getpid()}/{self._count}")
-        seen = await BashShell(self._workspace, inside=self._sandbox(program)).run(marked)
+        descriptor = os.memfd_create("ordain-filter")
+        try:
+            os.write(descriptor, filter_program)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            inside = self._sandbox(program, descriptor)
+            seen = await BashShell(self._workspace, inside=inside, handed_over=(descriptor,)).run(marked)
+        finally:
+            os.close(descriptor)
         if seen.exit_code == 1 and seen.output_tail.startswith("bwrap: "):
             return Finished(duration_ms=seen.duration_ms, fault=seen.output_tail.strip())
         return seen
 
-    def _sandbox(self, program: str) -> tuple[str, ...]:
+    def _sandbox(self, program: str, filter_descriptor: int) -> tuple[str, ...]:
         workspace = str(self._workspace)
         hidden = [word for path in self._hidden if path.is_dir() for word in ("--tmpfs", str(path))]
         return (
@@ -48,6 +64,6 @@ class ReadOnlyProbe:
             *hidden,
             *("--ro-bind", workspace, workspace, "--chdir", workspace),
             # Root keeps its capabilities otherwise, and could mount everything anew.
-            *("--cap-drop", "ALL"),
+            *("--cap-drop", "ALL", "--seccomp", str(filter_descriptor)),
             *("--unshare-all", "--die-with-parent", "--new-session", "--"),
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,10 +9,7 @@ from ordain.core.model import NestedPlan, Parameter, Plan
 from ordain.core.problem import Problem, closest
 from ordain.core.resolve import as_text
 
-__all__ = ["file_patterns", "fits", "read_values", "values_of"]
-
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,15})")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+__all__ = ["file_patterns", "fits", "values_of"]
 
 
 def fits(parameter: Parameter, value: Any) -> bool:
@@ -30,54 +25,6 @@ def fits(parameter: Parameter, value: Any) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool)
         case "list":
             return isinstance(value, list | tuple)
-
-
-def read_values(
-    params: Mapping[str, Parameter], given: Sequence[tuple[str, str]]
-) -> tuple[dict[str, Any], tuple[Problem, ...]]:
-    """The values that a person typed as `name=text`, by the types of the parameters.
-
-    A list is typed as JSON, or item by item by naming the parameter several times. Names that are not known are kept
-    as text, for `fill` to refuse.
-    """
-    texts: dict[str, list[str]] = {}
-    for name, text in given:
-        texts.setdefault(name, []).append(text)
-    values: dict[str, Any] = {}
-    problems = []
-    for name, typed in texts.items():
-        parameter = params.get(name)
-        if parameter is not None and parameter.type == "list":
-            values[name] = _typed_list(typed)
-        elif len(typed) > 1:
-            problems.append(Problem(code="E_PARAM", detail=f"The parameter `{name}` is given {len(typed)} times."))
-        else:
-            values[name] = typed[0] if parameter is None else _typed(parameter, typed[0])
-    return values, tuple(problems)
-
-
-def _typed(parameter: Parameter, text: str) -> Any:
-    """The value a text stands for; a text that does not fit stays one, for `fill` to refuse."""
-    match parameter.type:
-        case "integer" if _INTEGER.fullmatch(text):
-            return int(text)
-        case "number" if _INTEGER.fullmatch(text):
-            return int(text)
-        case "number" if _NUMBER.fullmatch(text):
-            return float(text)
-        case "boolean" if text in ("true", "false"):
-            return text == "true"
-        case _:
-            return text
-
-
-def _typed_list(texts: list[str]) -> Any:
-    if len(texts) > 1 or not texts[0].lstrip().startswith("["):
-        return texts
-    try:
-        return json.loads(texts[0])
-    except ValueError:
-        return texts
 
 
 def file_patterns(plan: Plan) -> frozenset[str]:

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
+from ordain.core.bound import STRING_BYTES_MAX
 from ordain.core.refs import Reference, Unreadable, is_reference, parse, spans
 
-__all__ = ["KEPT", "Kept", "Written", "as_text", "escaped", "part", "resolved"]
+__all__ = ["KEPT", "Kept", "Resolve", "Unwritable", "Written", "as_text", "escaped", "part", "resolved"]
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -21,6 +22,10 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 KEPT: Final = Kept()
+
+
+class Unwritable(Exception):
+    """What would come out can not be written in a plan, in words."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -34,7 +39,7 @@ Resolve = Callable[[Reference, bool], Any]
 
 
 def resolved(value: Any, resolve: Resolve, item: str = "item") -> Any:
-    """The value with what `resolve` gives in place of each reference that it does not keep.
+    """The value with what `resolve` gives in place of each reference that it does not keep; raises Unwritable.
 
     A string that is one reference takes the type of what it refers to; inside a longer one it is put in as text.
     """
@@ -57,21 +62,42 @@ def _whole(text: str, resolve: Resolve, item: str) -> Any:
 
 
 def _text(text: str, resolve: Resolve, item: str) -> str:
-    made, at = "", 0
+    made = _Joined()
+    at = 0
     for start, end in spans(text, item):
         found = _given(text[start:end], resolve, item, whole=False)
-        if isinstance(found, Kept):
-            written = text[start:end]
+        made.add(text[at:start])
+        if isinstance(found, Kept | Written):
+            made.add(found.value if isinstance(found, Written) else text[start:end], refers=True)
         else:
-            written = found.value if isinstance(found, Written) else escaped(as_text(found))
-        made = _joined(_joined(made, text[at:start]), written)
+            made.add(escaped(as_text(found)))
         at = end
-    return _joined(made, text[at:])
+    made.add(text[at:])
+    return made.text()
 
 
-def _joined(before: str, after: str) -> str:
-    """Two pieces of text, between which no reference may come to be."""
-    return f"{before}${after}" if before.endswith("$") and after.startswith("{") else before + after
+class _Joined:
+    """Pieces of text, between which no reference and no escape may come to be."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._size = 0
+
+    def add(self, piece: str, *, refers: bool = False) -> None:
+        if not piece:
+            return
+        after_dollar = bool(self._pieces) and self._pieces[-1].endswith("$")
+        if after_dollar and piece.startswith(("{", "${")):
+            if refers:
+                raise Unwritable("a value that ends in `$` stands right before a reference, which can not be written")
+            self._pieces.append("$")
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > STRING_BYTES_MAX:
+            raise Unwritable(f"a text becomes longer than {STRING_BYTES_MAX:,} bytes")
+
+    def text(self) -> str:
+        return "".join(self._pieces)
 
 
 def _given(text: str, resolve: Resolve, item: str, *, whole: bool) -> Any:

@@ -8,14 +8,15 @@ values as defaults.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
 from ordain.core.action import RunCommand, Task
-from ordain.core.bound import ID_LENGTH_MAX
+from ordain.core.bound import DOCUMENT_BYTES_MAX, ID_LENGTH_MAX, STEPS_MAX
 from ordain.core.condition import CustomCondition, Precondition, StepCompleted
 from ordain.core.expr import named
 from ordain.core.failure import FailurePolicy, Fallback, Retry
@@ -23,11 +24,24 @@ from ordain.core.model import Action, ForEach, NestedPlan, Parameter, Plan, Step
 from ordain.core.params import values_of
 from ordain.core.payload import with_payload
 from ordain.core.problem import Place, Problem
-from ordain.core.refs import Index, Item, ParamValue, Reference, StepExitCode, StepOutput, Unreadable, parse, spelt
-from ordain.core.resolve import KEPT, Written, as_text, part, resolved
+from ordain.core.refs import (
+    Index,
+    Item,
+    ParamValue,
+    Reference,
+    StepExitCode,
+    StepOutput,
+    Unreadable,
+    parse,
+    references,
+    spelt,
+)
+from ordain.core.resolve import KEPT, Kept, Resolve, Unwritable, Written, as_text, part, resolved
 from ordain.core.value import StepId
 
 __all__ = ["Filled", "fill"]
+
+_NEEDS_MAX = 20 * STEPS_MAX
 
 
 class Filled(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,14 +62,15 @@ def fill(
     `files` are the names of files that each pattern of `file_patterns` matches. A plan without parameters is returned
     as it is.
     """
-    if not given and not plan.params and not any(isinstance(step.action, NestedPlan) for step in plan.steps):
+    nested = any(isinstance(step.action, NestedPlan) for step in (*plan.steps, *plan.fallbacks))
+    if not given and not plan.params and not nested:
         return Filled(plan=plan)
     values, problems = values_of(plan, given or {}, files or {})
     if problems:
         return tuple(problems)
     template = _Template(plan, values, files or {})
     made = template.filled()
-    return tuple(template.problems) or Filled(plan=made, origin=template.origin)
+    return tuple(template.problems) if made is None or template.problems else Filled(plan=made, origin=template.origin)
 
 
 class _Template:
@@ -67,15 +82,27 @@ class _Template:
         self.origin: dict[str, str] = {}
         self.groups: dict[str, tuple[Step, ...]] = {}
         """What has become of each step that was repeated over a list known now."""
+        self.originals = {step.id: step for step in (*plan.steps, *plan.fallbacks)}
+        self._became: dict[StepId, tuple[StepId, ...]] = {}
+        self._room = DOCUMENT_BYTES_MAX
 
-    def filled(self) -> Plan:
+    def filled(self) -> Plan | None:
+        """The plan with its values, or None where it would be no plan or too large a one."""
         plan = self.plan
-        taken = {step.id for step in (*plan.steps, *plan.fallbacks)}
-        for step in (*plan.steps, *plan.fallbacks):
+        taken = {step.id for step in self.originals.values()}
+        room = STEPS_MAX - len(self.originals)
+        for step in self.originals.values():
             known = self._known_list(step)
             if known is not None and step.for_each is not None:
-                self.groups[step.id] = tuple(self._generated(step, step.for_each, known, taken))
+                made = tuple(islice(self._generated(step, step.for_each, known, taken), room + 1))
+                self.groups[step.id] = made
+                room -= len(made)
+                if room < 0:
+                    self._add("E_PLAN_TOO_MANY_STEPS", f"The plan becomes more than {STEPS_MAX:,} steps.", step.id)
+                    return None
         self._refuse_groups_in_expressions()
+        if self.problems or self._needs_too_many():
+            return None
         return replace(
             plan,
             steps=tuple(self._step(step) for one in plan.steps for step in self.groups.get(one.id, (one,))),
@@ -111,17 +138,33 @@ class _Template:
             on_failure=self._policy(step.on_failure),
         )
 
-    def _instances(self, step: StepId) -> Iterator[StepId]:
+    def _instances(self, step: StepId) -> tuple[StepId, ...]:
         """What a need of a step has become; a need of a step over an empty list is one of what that step needs."""
-        if step not in self.groups:
-            yield step
-        elif self.groups[step]:
-            yield from (one.id for one in self.groups[step])
-        else:
-            origin = next(one for one in (*self.plan.steps, *self.plan.fallbacks) if one.id == step)
-            for need in origin.needs:
-                if need != step:
-                    yield from self._instances(need)
+        if step not in self._became:
+            found: dict[StepId, None] = {}
+            seen, todo = {step}, [step]
+            while todo:
+                one = todo.pop()
+                if one in self.groups and not self.groups[one]:
+                    todo += [need for need in self.originals[one].needs if need not in seen]
+                    seen.update(self.originals[one].needs)
+                else:
+                    found.update(
+                        dict.fromkeys(made.id for made in self.groups[one]) if one in self.groups else {one: None}
+                    )
+            self._became[step] = tuple(found)
+        return self._became[step]
+
+    def _needs_too_many(self) -> bool:
+        """Whether so many steps would need so many others that nobody could read it."""
+        count = 0
+        for step in self.originals.values():
+            times = len(self.groups[step.id]) if step.id in self.groups else 1
+            count += times * sum(len(self._instances(need)) for need in step.needs)
+            if count > _NEEDS_MAX:
+                self._add("E_STEP_LIMIT", f"The steps would have more than {_NEEDS_MAX:,} needs.", step.id)
+                return True
+        return False
 
     def _action(self, step: Step, item: str) -> Action:
         match step.action:
@@ -135,7 +178,8 @@ class _Template:
                     self._add(problem.code, f"{problem.detail} It is of a nested plan.", step.id, *problem.hints)
                 return step.action
             case action:
-                return _put_in(action, lambda reference, whole: self._value(reference, step, whole=whole), item)
+                resolve = self._within_room(lambda reference, whole: self._value(reference, step, whole=whole))
+                return self._put_in(step, action, resolve, item)
 
     def _value(self, reference: Reference, step: Step, *, whole: bool = True) -> Any:
         """What stands in place of a reference; results of other steps are known only when they have run."""
@@ -228,25 +272,64 @@ class _Template:
             detail = f"The list has {len(batches)} items, and `for_each` allows {each.max}."
             self._add("E_STEP_LIMIT", detail, step.id, "Raise `max`, or take a larger `batch`.")
             return
-        self._refuse_item_in_expressions(step, each)
-        names: list[StepId] = []
+        self._refuse_item_elsewhere(step, each)
         for index, value in enumerate(batches):
             name = StepId(f"{step.id}-{index + 1}")
             if name in taken or len(name) > ID_LENGTH_MAX:
                 wrong = "is already that of another step" if name in taken else f"is over {ID_LENGTH_MAX} characters"
                 self._add("E_STEP_ID", f"The id `{name}` of a generated step {wrong}.", step.id)
                 return
-            names.append(name)
             self.origin[name] = step.id
-            # A bound of its own becomes an order: each waits for the one that far before it.
-            waits = (names[index - each.concurrency],) if each.concurrency and index >= each.concurrency else ()
             yield replace(
                 step,
                 id=name,
                 description=f"{step.description} ({index + 1} of {len(batches)})",
-                needs=(*step.needs, *waits),
-                action=_with_item(step.action, each.name or "item", value, index),
+                action=self._with_item(step, each.name or "item", value, index),
             )
+
+    def _with_item(self, step: Step, name: str, value: Any, index: int) -> Action:
+        """The action for one item: the item and its index are put in, everything else stays."""
+
+        def resolve(reference: Reference, whole: bool) -> Any:
+            match reference.source:
+                case Item(path=path):
+                    try:
+                        return part(value, path)
+                    except LookupError:
+                        if reference.default is not None:
+                            return reference.default.value
+                        detail = f"`{spelt(reference)}`: item {index + 1} of the list has no such part."
+                        self._add("E_REF", detail, step.id, 'Correct the name, or give a default: `?? "none"`.')
+                        return KEPT
+                case Index():
+                    return index
+                case _:
+                    return KEPT
+
+        return self._put_in(step, step.action, self._within_room(resolve), name)
+
+    def _put_in(self, step: Step, action: Action, resolve: Resolve, item: str) -> Action:
+        try:
+            made = with_payload(action, lambda value: resolved(value, resolve, item))
+        except Unwritable as fault:
+            self._add("E_PARAM", f"With these values {fault}.", step.id)
+            return action
+        if isinstance(made, RunCommand) and made.env:
+            return replace(made, env={name: _for_env(value) for name, value in made.env.items()})
+        return made
+
+    def _within_room(self, resolve: Resolve) -> Resolve:
+        """The same, until what was put in altogether is as much as a document may hold."""
+
+        def bounded(reference: Reference, whole: bool) -> Any:
+            found = resolve(reference, whole)
+            if not isinstance(found, Kept):
+                self._room -= _size(found.value if isinstance(found, Written) else found)
+                if self._room < 0:
+                    raise Unwritable(f"the plan becomes larger than {DOCUMENT_BYTES_MAX:,} bytes")
+            return found
+
+        return bounded
 
     def _refuse_groups_in_expressions(self) -> None:
         for step, expression, field in _expressions(self.plan):
@@ -255,36 +338,32 @@ class _Template:
                     detail = f"`{field}` asks for `{name}`, which becomes {len(self.groups[name])} steps."
                     self._add("E_EXPR", detail, step.id if step is not None else None)
 
-    def _refuse_item_in_expressions(self, step: Step, each: ForEach) -> None:
+    def _refuse_item_elsewhere(self, step: Step, each: ForEach) -> None:
+        """Refuse what would be left of the item, or of the bound, where nothing is put in for it."""
+        if each.concurrency is not None:
+            detail = "This version does not carry out `concurrency` of a list that is known before the run."
+            self._add("E_NOT_YET", detail, step.id, "The plan's own `concurrency` bounds all steps.")
+        reads = step.action.reads if isinstance(step.action, Task) else ()
+        for text in (*reads, *step.writes, *step.protect):
+            if next(references(text, each.name or "item"), None) is not None:
+                self._add("E_REF_PLACE", f"`{text}` takes no reference.", step.id)
         for owner, expression, field in _expressions(self.plan):
             if owner is step and {each.name or "item", "index"} & set(named(expression).others):
                 detail = f"`{field}` asks for the item, which an expression of a generated step does not know."
                 self._add("E_EXPR", detail, step.id)
 
 
-def _with_item(action: Action, name: str, value: Any, index: int) -> Action:
-    """The action for one item: the item and its index are put in, everything else stays."""
-
-    def resolve(reference: Reference, whole: bool) -> Any:
-        match reference.source:
-            case Item(path=path):
-                try:
-                    return part(value, path)
-                except LookupError:
-                    return KEPT if reference.default is None else reference.default.value
-            case Index():
-                return index
-            case _:
-                return KEPT
-
-    return _put_in(action, resolve, name)
-
-
-def _put_in(action: Action, resolve: Callable[[Reference, bool], Any], item: str) -> Action:
-    made = with_payload(action, lambda value: resolved(value, resolve, item))
-    if isinstance(made, RunCommand) and made.env:
-        return replace(made, env={name: _for_env(value) for name, value in made.env.items()})
-    return made
+def _size(value: Any) -> int:
+    """About how long a value is when it is written."""
+    size, todo = 0, [value]
+    while todo:
+        one = todo.pop()
+        size += len(one) if isinstance(one, str) else 8
+        if isinstance(one, Mapping):
+            todo += [*one, *one.values()]
+        elif isinstance(one, list | tuple):
+            todo += one
+    return size
 
 
 def _for_env(value: Any) -> str:

@@ -1,0 +1,45 @@
+"""A filter for system calls, as the kernel's BPF machine reads it: no sockets but those of the (empty) network.
+
+Sockets in the file system and io_uring, which can make sockets too, are refused; everything else is allowed.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+
+__all__ = ["no_sockets"]
+
+_MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
+"""The kernel's name for each machine, and the number of the call `socket` there."""
+_IO_URING_SETUP = 425
+_X32 = 0x40000000
+_ALLOWED_FAMILIES = (socket.AF_INET, socket.AF_INET6, 16)
+"""16 is netlink, by which programs ask what networks there are."""
+
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050000 | errno.EACCES
+
+
+def no_sockets(machine: str) -> bytes | None:
+    """The filter for a machine; None where its calls are not known here."""
+    if machine not in _MACHINES:
+        return None
+    architecture, socket_call = _MACHINES[machine]
+    families = len(_ALLOWED_FAMILIES)
+    program = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, architecture),
+        (_RETURN, 0, 0, _KILL),  # another set of calls, such as 32 bit ones
+        (_LOAD, 0, 0, _NUMBER),
+        (_AT_LEAST, 3 + families, 0, _X32),
+        (_EQUAL, 2 + families, 0, _IO_URING_SETUP),
+        (_EQUAL, 0, 2 + families, socket_call),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT),
+        *((_EQUAL, families - number, 0, family) for number, family in enumerate(_ALLOWED_FAMILIES)),
+        (_RETURN, 0, 0, _REFUSE),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
