@@ -154,7 +154,8 @@ class App:
             plan = _plan_or_refuse(document, problems)
             return self._review(plan, lineage=None, status="template", document=file, notices=(*wanted, *problems))
         plan = _plan_or_refuse(document, problems)
-        return self._review(plan, lineage=None, status="draft", document=file, notices=problems)
+        notices = (*problems, *self.settings()[2])
+        return self._review(plan, lineage=None, status="draft", document=file, notices=notices)
 
     def review(self, ref: str) -> Review:
         """A stored plan as an approver must see it, with its newest run if it has one."""
@@ -230,6 +231,8 @@ class App:
 
     def plans(self) -> tuple[PlanLine, ...]:
         """Every plan of the workspace, oldest first, with its newest run while that is not finished."""
+        if not self._has_ledger():
+            return ()
         now, settings = self._clock.now(), self.settings()[0]
         lines = []
         for stream in self._records.lineages():
@@ -434,12 +437,7 @@ class App:
         with self._lock.hold(run_id):
             state = self._records.lineage(stream)
             plan, now = stored_plan(state), self._clock.now()
-            if state.open_run is not None:
-                raise refuse(
-                    "E_RUN_OPEN",
-                    f"{state.open_run} of this plan has not ended.",
-                    command=f"ordain resume {state.open_run}",
-                )
+            self._refuse_open(state)
             settings, _, _ = self.settings()
             ruling = self._rule(plan, settings)
             if ruling.denied:
@@ -603,6 +601,16 @@ class App:
                 return approval
         raise Refused([problem for problem in problems[:1] if problem is not None])
 
+    def startable(self, ref: str) -> None:
+        """Raise Refused where a run of this plan is open: nobody need be asked about what could not start."""
+        self._refuse_open(self._records.lineage(self._records.find_plan(ref)))
+
+    def _refuse_open(self, state: PlanState) -> None:
+        if state.open_run is not None:
+            asked = self._report(state.open_run).questions
+            command = f"ordain answer {asked[0].item} …" if asked else f"ordain resume {state.open_run}"
+            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
+
     def _refuse_expired(self, state: PlanState, now: Instant) -> None:
         if state.prepared is not None and now >= state.prepared.expires_at:
             document = shlex.quote(state.prepared.document or "DOCUMENT")
@@ -624,7 +632,8 @@ class App:
         # The ledger is looked at only for a plan that names its workspace, or what only a trusted configuration can
         # say: linting must not need a state directory.
         tools = self._toolbox.definitions()
-        workspace_id = self._records.workspace_id() if plan.workspace_id is not None else None
+        named = plan.workspace_id is not None and self._has_ledger()
+        workspace_id = self._records.workspace_id() if named else None
         settings = self.settings()[0] if self._has_ledger() and _asks_settings(plan, tools) else Settings()
         facts = self._workspace.facts(plan, tools, settings, workspace_id)
         found = lint(plan, facts, partial=document.plan is None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from ordain.adapters.bash import BashShell
@@ -13,7 +14,7 @@ from ordain.adapters.read_only import ReadOnlyProbe
 from ordain.adapters.state_directory import shelf_path, state_directory, state_path, workspace_directory
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.app import TIER, App
-from ordain.core.problem import Refused
+from ordain.core.problem import Refused, refuse
 from ordain.ports import Ledger
 from ordain.records import Records
 
@@ -27,6 +28,11 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
 
     Nothing is written until a verb has something to record.
     """
+    if sys.getfilesystemencoding() != "utf-8":
+        detail = (
+            f"Python was started with {sys.getfilesystemencoding()}; commands would not be run as they were approved."
+        )
+        raise refuse("E_WORKSPACE", detail, "Start it in a UTF-8 locale, or with PYTHONUTF8=1.")
     workspace = real_directory(Path(start)) if exact else _governed(find_workspace(Path(start)))
 
     def shelf() -> Path:

@@ -12,15 +12,17 @@ from ordain.core.lint.script import (
     AndOr,
     Background,
     Condition,
+    Function,
     Group,
     Negated,
     Opaque,
     Pipeline,
     Simple,
-    constant_status,
+    handed_text,
     programs,
     unwrapped,
 )
+from ordain.core.lint.status import constant_status, ignores_failures
 
 READER = ShellText()
 
@@ -179,6 +181,17 @@ CONSTANT = [
     "true | false", "(exit 3)", "if false; then echo a; fi", "if true; then echo a; else echo b; fi", "f() { false; }",
     "for i in a b; do echo $i; done", "while false; do :; done", "set -e", "echo $(false)", "timeout 5 true",
     "sleep 0 &", "command false", "env A=b true", "true\n\n# c\n", "unset X",
+    "/usr/bin/env true", "/bin/env -i A=b /usr/bin/true", "command true", "builtin true", "\\true", "exec true",
+    "exec false", "exec true; false", "wait", "false & wait", "false &\nwait", "sleep 0 & wait; wait", "bash -c true",
+    "sh -c ':'", "sh -c 'false; true'", "bash -ec 'true; false'", "bash -eo pipefail -c 'false || true'",
+    "bash -c 'exit 3'", "bash -c 'false | true'", "timeout 5 bash -c true", "/bin/sh -c true x y", "bash -c \"bash -c 'true'\"",
+    "eval true", "eval 'false || true'", "eval exit 4", "eval", "(( 1 ))", "((1))", "(( 0 ))", "((00))", "(( 2 > 1 ))",
+    "(( 2 == 1 ))", "let 1", "let 0", "trap 'exit 0' EXIT; false", "trap 'exit 3' 0; true", "trap 'exit 0' ERR; false",
+    "trap \"exit 0\" exit; false", "trap 'exit 0' DEBUG; false", "f() { exit 0; }; trap f EXIT; false",
+    "trap 'rm -f no-such' EXIT; exit 3", "f() { true; }; f", "f() { return 0; false; }; f", "f() { return 3; }; f",
+    "true && exit 0; false", "{ exit 0; false; }; false", "exit 3; exit 0", "true || exit 1; exit 0",
+    "f() { exit 1; }; true", "case x in x) true;; esac", "case x in y) echo a;; *) echo b;; esac", "(exit 1) || true",
+    "f() { return 1; }; f || true", "! { false; }", "(true; exit 3)", "eval 'exit 0; false'; false", "echo \"\\$x\" || false",
 ]  # fmt: skip
 
 
@@ -192,13 +205,69 @@ def test_a_constant_status_is_the_one_that_bash_gives(text):
     "text",
     [
         "test -f x", "test -n \"$X\"", "test -n *", "[ -v X ]", "[ x -nt y ]", "test -t 1", "X=$(a)", "a", "a; echo ok",
-        "a | true", "printf %d x", "exit $?", "a; exit", "bash -c true", "f() { a; }; f",
+        "a | true", "printf %d x", "exit $?", "a; exit", "bash -c a", "f() { a; }; f",
         "for i in a; do test -s $i; done", "if a; then b; fi", "test 1 = 1 && a", "case x in x) a;; esac",
-        "(a)", "! a", "test a = \"$(b)\"", "a & wait",
+        "(a)", "! a", "test a = \"$(b)\"", "a & wait $!",
+        "a & b", "bash a -c true", "bash -c 'a; b'", "bash -ec 'a; true || b; c'", "bash -c \"$x\"", "eval \"$x\"", "eval a",
+        "(( x ))", "(( x > 1 ))", "let x", "trap 'rm x' EXIT; a", "trap \"rm $x\" EXIT; a", "trap f EXIT; a",
+        "trap 'exit 1' ERR; a", "trap - EXIT; a", "trap 'exit 0' INT; a", "a; trap 'exit 0' EXIT; b",
+        # Left in so many words with another status.
+        "if grep -q TODO f; then exit 1; fi; exit 0", "grep -q x f || exit 1; exit 0", "a || exit $?; true",
+        "a || { echo bad; exit 1; }; echo ok", "a && exit 1 || true", "a && exit 1; true", "a || exec false; true",
+        "case $x in a) exit 1;; esac; exit 0", "for i in a b; do test -s $i || exit 1; done; exit 0",
+        "while read x; do exit 1; done < f; true", "a | while read x; do exit 1; done; true", "(a || exit 1); true",
+        "f() { a || exit 1; }; f; exit 0", "if a || exit 1; then :; fi; true", "{ a || exit 1; }; true",
+        "eval 'a || exit 1'; true", "f() { a && return 1; true; }; f", "true() { a; }; true", "exec a; true",
+        "a && exit 0; false", "bash -c 'a || exit 1; true'", "if a; then b; elif c; then exit 2; fi; exit 0",
     ],
 )  # fmt: skip
 def test_what_depends_on_the_world_is_not_constant(text):
     assert constant_status(script(text)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("set +e; a", "set +e"),
+        ("trap 'exit 0' EXIT; a", "trap exit 0 EXIT"),
+        ("a; trap 'exit 0' EXIT; b", "trap exit 0 EXIT"),
+        ("if a; then trap 'b && exit 0' ERR; fi; c", "trap b && exit 0 ERR"),
+        ('trap "$x" EXIT; a', "trap … EXIT"),
+        ("trap $x 0; a", "trap … 0"),
+        ("f() { b; exit 0; }; trap f EXIT; a", "trap f EXIT"),
+        ("trap 'rm -f x' EXIT; a", None),
+        ('trap "rm -f $x" EXIT; a', None),
+        ("trap 'x=$?; rm y; exit $x' EXIT; a", None),
+        ("trap 'exit 1' ERR; a", None),
+        ("trap 'exit 0' INT; a", None),
+        ("trap '' EXIT; a", None),
+        ("trap - EXIT; a", None),
+        ("f() { b; }; trap f EXIT; a || exit 0", None),
+    ],
+)
+def test_what_makes_failures_not_count(text, told):
+    assert ignores_failures(script(text)) == told
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("bash -c TEXT", "TEXT"),
+        ("/bin/sh -ec TEXT x", "TEXT"),
+        ("bash --norc -o pipefail -c TEXT", "TEXT"),
+        ("bash -c -e TEXT", "TEXT"),
+        ("bash +o history -ceo pipefail TEXT", "TEXT"),
+        ("timeout 5 env A=b bash -c TEXT", "TEXT"),
+        ("bash file -c TEXT", None),
+        ("bash -c", None),
+        ("eval a b", "a b"),
+        ("trap a EXIT", "a"),
+        ("trap a", None),
+        ("grep -c TEXT", None),
+    ],
+)
+def test_the_text_that_is_handed_to_a_shell(words, text):
+    assert handed_text(tuple(words.split())) == text
 
 
 def test_wrapped_commands_are_unwrapped():
@@ -221,19 +290,25 @@ A, B, C = (Simple((name,)) for name in "abc")
         ("! a | b", (Negated(Pipeline((A, B))),)),
         ("a | b >x 2>&1", (Pipeline((A, B)),)),
         ("{ a; b; } > x", (Group((A, B)),)),
-        ("(a && b)", (Group((AndOr(A, (("&&", B),)),)),)),
+        ("(a && b)", (Group((AndOr(A, (("&&", B),)),), subshell=True),)),
         ("a &", (Background(A),)),
-        ("if a; then b; fi", (Condition(((B,), ())),)),
-        ("if a; then b; else c; fi", (Condition(((B,), (C,))),)),
-        ("if a; then b; elif b; then c; fi", (Condition(((B,), (C,), ())),)),
+        ("if a; then b; fi", (Condition(((B,), ()), (A,)),)),
+        ("if a; then b; else c; fi", (Condition(((B,), (C,)), (A,)),)),
+        ("if a; then b; elif b; then c; fi", (Condition(((B,), (C,), ()), (A, B)),)),
+        ("if a; then b & fi", (Condition(((Background(B),), ()), (A,)),)),
         ("for i in a; do b; done", (Condition(((B,), ())),)),
-        ("while a; do b; c; done", (Condition(((B, C), ())),)),
+        ("while a; do b; c; done", (Condition(((B, C), ()), (A,)),)),
+        ("bash -c 'a; b'", (Simple(("bash", "-c", "a; b"), (A, B)),)),
+        ("eval a '| b'", (Simple(("eval", "a", "| b"), (Pipeline((A, B)),)),)),
+        ('trap "a \\$x" EXIT', (Simple(("trap", "a $x", "EXIT"), (Simple(("a", None)),)),)),
+        ("((1))", (Simple(("((", "1", "))")),)),
         ("x=1", (Simple((":",)),)),
         ("x=1; y=2 z=3", (Simple((":",)), Simple((":",)))),
         ("x=$(a)", (Opaque(),)),
         ("export x=$(a)", (Simple(("export",)),)),
-        ("f() { a; }", (Simple((":",)),)),
-        ("case x in a) b;; esac", (Opaque(),)),
+        ("f() { a; }", (Function("f", (Group((A,)),)),)),
+        ("case x in a|b) b;; *) a; c;; esac", (Condition(((B,), (A, C), ())),)),
+        (">x", (Opaque(),)),
         ("[ -n 'a b' ]", (Simple(("[", "-n", "a b", "]")),)),
         ('[ "$x" = "a" ]', (Simple(("[", None, "=", None, "]")),)),
         ("# nothing", ()),
@@ -252,6 +327,43 @@ def test_hostile_texts_take_bounded_time(text):
     started = time.monotonic()
     READER.read(text)
     assert time.monotonic() - started < 12  # bash itself is given ten seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 38 + "a || b" + ") || c" * 38,
+        "{ " * 38 + "a && exit 1 || b" + "; } && c" * 38,
+        "(a || " * 38 + "exit 1" + ")" * 38 + "; true",
+        "eval " * 3000 + "true",
+        "eval 'eval \"eval eval eval a\"'; " * 300 + "true",
+        "f() { f || f || g; }; g() { f && g || f; }; " + "f || " * 500 + "g; true",
+        "".join(f"f{i}() {{ f{i + 1} || f{i + 1} || exit {i}; }}; " for i in range(200)) + "f0; true",
+    ],
+    ids=lambda text: text[:8],
+)
+def test_hostile_texts_are_judged_in_bounded_time(text):
+    started = time.process_time()
+    found, _ = ShellText().read(text)
+    assert found is not None
+    constant_status(found)
+    ignores_failures(found)
+    assert time.process_time() - started < 2
+
+
+def test_many_costly_texts_are_left_to_bash():
+    reader = ShellText()
+    started = time.process_time()
+    for number in range(3000):
+        reader.read(f"a{number}; " + "${" * 2000)
+    assert time.process_time() - started < 30
+    assert reader.read("a || true") == (None, None)
+    assert reader.read("true")[0] is not None
+
+
+def test_a_long_text_is_read_up_to_a_bound():
+    assert constant_status(script("pytest || true #" + "x" * 4200)) == 0
+    assert READER.read("pytest || true #" + "x" * 20_000) == (None, None)
 
 
 def test_the_parser_is_loaded_only_for_what_needs_it():

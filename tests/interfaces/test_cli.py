@@ -226,8 +226,12 @@ def test_resume_wants_a_name_where_several_runs_wait(workspace: Workspace):
 
 
 def test_a_yes_whose_run_is_refused_leaves_no_approval_behind(workspace: Workspace):
-    run, _ = workspace.started("asks.plan.md")
-    done = workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes")])
+    prepared = workspace.prepared("asks.plan.md")
+    with Terminal("approve", prepared, "--start", cwd=workspace.path) as slow:
+        slow.expect("Type yes")
+        run, _ = workspace.started("asks.plan.md")  # somebody else is quicker
+        slow.type("yes")
+        done = slow.end()
     assert (done.status, "E_RUN_OPEN" in done.out) == (REFUSED, True)
     assert workspace.at_terminal("answer", f"{run}/fetch", "abort").status == FAILED
     assert workspace.ordain("commit", workspace.prepared("asks.plan.md")).status == REFUSED
@@ -596,7 +600,7 @@ def test_a_preview_longer_than_the_screen_is_shown_to_its_end_first(workspace: W
     answers = [("Enter for more", "")] * 2 + [("Type yes", "yes")]
     done = workspace.at_terminal("run", "wide.plan.md", answers=answers, **screen)
     assert done.status == FINE
-    preview = done.out.partition("Type yes")[0]
+    preview = done.out.partition("Type yes")[0].replace("\n↪ ", "")
     assert preview.count("x") >= 2 * 1500 and preview.count("THE END") == 2 and "Trust:" in preview
 
 
@@ -674,3 +678,45 @@ def test_the_second_interrupt_kills_at_once_and_leaves_the_step_in_doubt(workspa
     assert (doubtful.status, "in_doubt" in doubtful.out, workspace.effects()) == (WAITING, True, [])
     assert workspace.at_terminal("answer", f"{identity}/slow", "did-not").status == FINE
     assert (workspace.ordain("resume").status, workspace.effects()) == (FINE, ["slow", "after"])
+
+
+def test_in_another_locale_a_command_is_still_the_bytes_that_were_approved(workspace: Workspace):
+    """A Latin-1 locale where one can be had; anywhere, an encoding that is not UTF-8."""
+    workspace.write("u.plan.md", "# Umläute — überall\n\n1. `printf äöü > ü.txt`\n")
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = workspace.at_terminal("run", "u.plan.md", answers=[("Type yes", "yes")], env=env)
+    assert done.status == FINE
+    assert (workspace.path / "ü.txt").read_bytes() == "äöü".encode()
+    assert without_terminal("status", cwd=workspace.path, env=env).status == FINE
+
+
+def test_a_device_or_a_stream_without_end_is_refused_in_time(workspace: Workspace):
+    done = workspace.ordain("lint", "/dev/zero")
+    assert (done.status, "E_DOC_TOO_LARGE" in done.out + done.err) == (REFUSED, True)
+
+
+def test_lint_and_status_make_no_state(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "state"))
+    workspace.write("named.plan.md", "---\nworkspace_id: WS-OTHER\n---\n\n# Named\n\n1. `true`\n")
+    assert workspace.ordain("lint", "named.plan.md").status == REFUSED
+    assert workspace.ordain("status").status == FINE
+    assert not (tmp_path / "state").exists()
+
+
+def test_nobody_is_asked_about_a_run_that_could_not_start(workspace: Workspace):
+    assert workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes")]).status == WAITING
+    again = workspace.at_terminal("run", "asks.plan.md")
+    assert (again.status, "E_RUN_OPEN" in again.out, "ordain answer RUN-" in again.out) == (REFUSED, True, True)
+    assert "Type yes" not in again.out
+
+
+def test_a_long_line_cannot_look_like_a_line_of_ours(workspace: Workspace):
+    command = "git push --force #"
+    padding = " " * (80 - len("       Runs:       ") - len(command))
+    fake = "       Contract:   pytest -q"
+    workspace.write(
+        "fake.plan.md", f"# Fake\n\n## Steps\n\n### 1. Push\n\n**run:**\n```\n{command}{padding}{fake}\n```\n"
+    )
+    shown = workspace.at_terminal("show", "fake.plan.md", columns=80)
+    assert not any(line.startswith("       Contract:") for line in shown.out.split("\n"))
+    assert f"↪ {fake}" in shown.out

@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from ordain.adapters.shell_text import ShellText
@@ -92,14 +92,17 @@ class DirectoryWorkspace:
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
     ) -> Facts:
         survey = Survey(plan)
-        contracts = {contract.command for _, contract in survey.contracts}
-        scripts, faults, programs = self._texts(contracts, {action.command for _, action in survey.commands})
+        contracts = dict.fromkeys(contract.command for _, contract in survey.contracts)
+        commands = dict.fromkeys(action.command for _, action in survey.commands)
+        scripts, faults, programs = self._texts(contracts, commands)
+        read = frozenset(text for text in contracts if text in scripts or text in faults or plain_script(text))
         wanted = wanted_files(survey, tools)
         return Facts(
             tools=tools,
             settings=settings,
             shell_faults=faults,
             scripts=scripts,
+            unread=frozenset(contracts) - read,
             expression_faults=self._expression_faults(survey),
             missing_programs=frozenset(name for name in programs if not self._installed(name)),
             missing_files=frozenset(path for path in wanted if not self._there(path)),
@@ -108,12 +111,14 @@ class DirectoryWorkspace:
             workspace_id=workspace_id,
         )
 
-    def _texts(self, contracts: set[str], commands: set[str]) -> tuple[dict[str, Script], dict[str, str], set[str]]:
+    def _texts(
+        self, contracts: Collection[str], commands: Collection[str]
+    ) -> tuple[dict[str, Script], dict[str, str], set[str]]:
         """The texts taken apart, except plain words; what is wrong with them; and the programs that contracts start."""
         scripts: dict[str, Script] = {}
         faults: dict[str, str] = {}
         programs_started: set[str] = set()
-        for text in (*contracts, *(commands - contracts)):
+        for text in (*contracts, *(text for text in commands if text not in contracts)):
             script, fault = self._shell_text.read(text)
             if fault is not None:
                 faults[text] = fault

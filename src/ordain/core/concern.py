@@ -1,7 +1,9 @@
 """What an approver should read first in a changed plan: whatever lets it do more, check less or ask less.
 
-Computed from the plans and the tool registry, never from prose. A change that only tightens is no concern. Where it
-cannot be told which way a change goes, as with another command, it is a concern: a person has to read it.
+Computed from the plans and the tool registry, never from prose. Every field that changed is a concern, unless the
+tables `_STEP_HARMLESS` and `_PLAN_HARMLESS` say that this very change only tightens or cannot matter: where it cannot
+be told which way a change goes, as with another command, a person has to read it. What the configuration would say in
+place of an absent field is not known here; its built-in value stands for it.
 """
 
 from __future__ import annotations
@@ -12,13 +14,40 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from ordain.core.action import Ask, CallTool, Task, ValidateApproval
+from ordain.core.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    Custom,
+    MarkEventHandled,
+    ReleaseLock,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+    ValidateApproval,
+    WaitFor,
+)
 from ordain.core.canonical import canonical_bytes
 from ordain.core.condition import Contract, NoCheck, Strategy
-from ordain.core.failure import Abort, Continue, LastPolicy, Retry, Skip
-from ordain.core.model import Action, Budget, NestedPlan, Plan, Step, all_steps
+from ordain.core.failure import (
+    Abort,
+    AskApproval,
+    Continue,
+    Escalate,
+    FailurePolicy,
+    Fallback,
+    LastPolicy,
+    Recover,
+    Replan,
+    Retry,
+    Skip,
+)
+from ordain.core.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step, all_steps
 from ordain.core.pairing import Pairing, pair
 from ordain.core.policy import PlannedEffect, effects_of, planned_effects
+from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, ToolDefinition, tool_name
 from ordain.core.value import StepId
 from ordain.core.waves import Needs, ordering, waits_for
@@ -34,27 +63,48 @@ ConcernKind = Literal[
     "tools_widened",
     "writes_widened",
     "network_allowed",
+    "workspace_unbound",
     "tier_lowered",
     "approval_dropped",
+    "approval_scope_changed",
     "ask_removed",
+    "step_removed",
+    "action_replaced",
     "condition_removed",
+    "condition_added",
     "repeatable_claimed",
+    "repeat_allowed",
     "failure_softened",
+    "fallback_named",
     "worktree_dropped",
     "budget_raised",
     "repetitions_raised",
+    "retry_raised",
     "command_new",
     "path_written",
+    "path_rewritten",
     "effect_new",
     "command_changed",
+    "content_changed",
     "effect_changed",
+    "instructions_changed",
+    "parameter_changed",
+    "question_changed",
     "condition_changed",
+    "wait_changed",
+    "lock_changed",
+    "repetitions_changed",
     "contract_new",
     "contract_changed",
     "needs_removed",
     "agent_changed",
     "model_changed",
     "pool_changed",
+    "failure_changed",
+    "concurrency_raised",
+    "timeout_raised",
+    "reads_changed",
+    "field_changed",
 ]
 """What can be wrong with a change, the most dangerous first; the order of the list is the order of showing."""
 
@@ -70,13 +120,31 @@ class Concern(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def concerns(old: Plan, new: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[Concern, ...]:
-    """Everything that lets the new plan do more, check less or ask less than the old one; the most dangerous first."""
+    """Everything that may let the new plan do more, check less or ask less than the old one; the most dangerous
+    first."""
     found = _Judge(old, new, tools).judged(old, new)
     return tuple(sorted(found, key=lambda concern: _RANK[concern.kind]))
 
 
 _Said = tuple[ConcernKind, str]
 """A kind, and what is said of a step or a plan, to follow its name."""
+
+
+class _Plans(msgspec.Struct, frozen=True):
+    """Two plans to compare, without their steps."""
+
+    old: Plan
+    new: Plan
+
+
+class _Steps(msgspec.Struct, frozen=True):
+    """One step in two plans."""
+
+    old: Step
+    new: Step
+    plans: _Plans
+    fallback: bool
+    tools: Mapping[str, ToolDefinition]
 
 
 class _Judge:
@@ -92,42 +160,52 @@ class _Judge:
 
     def judged(self, old: Plan, new: Plan, outer: str = "") -> Iterator[Concern]:
         """Concerns about a plan and everything in it; `outer` leads to the step it is nested in."""
-        around = outer.removesuffix("/")
-        for kind, said in _plan_changes(old, new):
+        around, plans = outer.removesuffix("/"), _Plans(old, new)
+        for kind, said in _plan_changes(plans):
             yield Concern(
                 kind=kind, detail=f"The plan{f' in `{around}`' if around else ''} {said}.", step=around or None
             )
         steps, fallbacks = pair(old.steps, new.steps), pair(old.fallbacks, new.fallbacks)
-        for one in (*steps.pairs, *fallbacks.pairs):
+        for one, fallback in (*((one, False) for one in steps.pairs), *((one, True) for one in fallbacks.pairs)):
             if one.old is not one.new:
-                yield from _about(outer, one.new, self._changed(old, new, one.old, one.new))
-            if isinstance(one.old.action, NestedPlan) and isinstance(one.new.action, NestedPlan):
-                yield from self.judged(one.old.action.plan, one.new.action.plan, f"{outer}{one.new.id}/")
+                both = _Steps(one.old, one.new, plans, fallback, self._tools)
+                yield from _about(outer, one.new, self._changed(both))
+            inner, inside = f"{outer}{one.new.id}/", (one.old.action, one.new.action)
+            if isinstance(inside[0], NestedPlan) and isinstance(inside[1], NestedPlan):
+                yield from self.judged(inside[0].plan, inside[1].plan, inner)
+            elif isinstance(inside[0], NestedPlan):
+                yield from self._all_of(self._removed, inner, inside[0].plan)
+            elif isinstance(inside[1], NestedPlan):
+                yield from self._all_of(self._added, inner, inside[1].plan)
         for _, step in (*steps.added, *fallbacks.added):
-            yield from self._nested(self._added, outer, step)
+            yield from self._nested(self._added, outer, step, new)
         for _, step in (*steps.removed, *fallbacks.removed):
-            yield from self._nested(self._removed, outer, step)
+            yield from self._nested(self._removed, outer, step, old)
         yield from (concern for step, said in _loosened(old, new, steps) for concern in _about(outer, step, [said]))
 
-    def _nested(self, judge: Callable[[Step], Iterable[_Said]], outer: str, step: Step) -> Iterator[Concern]:
+    def _nested(
+        self, judge: Callable[[Step, Plan], Iterable[_Said]], outer: str, step: Step, plan: Plan
+    ) -> Iterator[Concern]:
         """What is said of a step that only one of the plans has, and of the steps of a plan in it."""
-        yield from _about(outer, step, judge(step))
+        yield from _about(outer, step, judge(step, plan))
         if isinstance(step.action, NestedPlan):
-            for inner in (*step.action.plan.steps, *step.action.plan.fallbacks):
-                yield from self._nested(judge, f"{outer}{step.id}/", inner)
+            yield from self._all_of(judge, f"{outer}{step.id}/", step.action.plan)
 
-    def _changed(self, old_plan: Plan, new_plan: Plan, old: Step, new: Step) -> Iterator[_Said]:
-        if _asks(old.action) and type(old.action) is not type(new.action):
-            yield "ask_removed", "asked a person, and does not any more"
-        if _key(_without_who(old.action)) != _key(_without_who(new.action)):
-            yield from self._effect(new, is_new=tool_name(old.action) != tool_name(new.action))
-        if _claims(new, self._tools) and not _claims(old, self._tools):
-            yield "repeatable_claimed", "claims that it may be run again after a crash"
-        yield from _verification(old, new)
-        yield from _step_changes(old_plan, new_plan, old, new)
+    def _all_of(self, judge: Callable[[Step, Plan], Iterable[_Said]], outer: str, plan: Plan) -> Iterator[Concern]:
+        for inner in (*plan.steps, *plan.fallbacks):
+            yield from self._nested(judge, outer, inner, plan)
 
-    def _added(self, step: Step) -> Iterator[_Said]:
-        yield from self._effect(step, is_new=True)
+    def _changed(self, both: _Steps) -> Iterator[_Said]:
+        """What is said of a step in both plans: something of each field that changed, unless it is harmless."""
+        for name in _differing(both.old, both.new, _STEP_FIELDS):
+            if name in _STEP_HARMLESS and _STEP_HARMLESS[name](both):
+                continue
+            say = self._action if name == "action" else _STEP_SAYS.get(name, _nothing)
+            said = list(say(both))
+            yield from said or [("field_changed", f"has another `{name}`; read it")]
+
+    def _added(self, step: Step, plan: Plan) -> Iterator[_Said]:
+        yield from self._effect(None, step)
         if _claims(step, self._tools):
             yield "repeatable_claimed", "is new and claims that it may be run again after a crash"
         if step.network is True:
@@ -137,37 +215,92 @@ class _Judge:
         strategy = _check(step)
         if isinstance(strategy, Contract) and self._checks_new[_key(strategy)] > 0:
             yield "contract_new", "is new and has a contract, which is a command too"
+        policies = (_policy(None, plan), _policy(step.on_failure, plan))
+        if not _no_softer(*policies):
+            yield from _failure(*policies)
 
-    def _removed(self, step: Step) -> Iterator[_Said]:
+    def _removed(self, step: Step, plan: Plan) -> Iterator[_Said]:
         if _asks(step.action):
             yield "ask_removed", "asked a person, and is gone"
+        elif not _only_reads(step.action, self._tools):
+            yield "step_removed", f"{_did(step, self._tools)}, and is gone"
+        if step.approval is not None:
+            yield "approval_dropped", "asked for an approval of its own, and is gone"
+        if step.preconditions:
+            yield "condition_removed", f"is gone, and its {_number(len(step.preconditions), 'precondition')} with it"
         strategy = _check(step)
         if strategy is not None and self._checks_gone[_key(strategy)] > 0:
             yield "contract_removed", f"is gone, and its {_check_name(strategy)} with it"
 
-    def _effect(self, step: Step, *, is_new: bool) -> Iterator[_Said]:
+    def _action(self, both: _Steps) -> Iterator[_Said]:
+        old, new = both.old, both.new
+        if _asks(old.action) and type(old.action) is not type(new.action):
+            yield "ask_removed", "asked a person, and does not any more"
+        elif tool_name(old.action) != tool_name(new.action) and not _only_reads(old.action, self._tools):
+            yield "action_replaced", f"{_did(old, self._tools)}, and does not any more"
+        if _key(_without_who(old.action)) != _key(_without_who(new.action)):
+            yield from self._effect(old, new)
+        if _claims(new, self._tools) and not _claims(old, self._tools) and old.idempotent is True:
+            yield "repeatable_claimed", "claims of what it does now that it may be run again after a crash"
+        if isinstance(old.action, Task) and isinstance(new.action, Task):
+            yield from _task_changes(both.plans, old.action, new.action)
+
+    def _effect(self, old: Step | None, new: Step) -> Iterator[_Said]:
         """What the action of a new step, or the new action of a step, does to the world."""
-        effect = next(effects_of(step, self._tools))
-        if effect.effect is EffectClass.READS or isinstance(step.action, NestedPlan):
-            return
+        effect = next(effects_of(new, self._tools))
+        before = next(effects_of(old, self._tools)) if old is not None else None
+        is_new = old is None or tool_name(old.action) != tool_name(new.action)
         doing = _doing(effect)
-        if effect.destructive:
+        if type(new.action) in _OWN_CHANGES:
+            if not is_new:
+                yield _OWN_CHANGES[type(new.action)]
+        elif isinstance(new.action, NestedPlan):
+            return
+        elif _only_reads(new.action, self._tools):
+            if not is_new:
+                yield "reads_changed", "reads something else; read it"
+        elif effect.destructive:
             yield "destructive_effect", f"{doing}, which may destroy something"
-        elif effect.kind == "command" and is_new:
-            yield "command_new", "runs a command that was not there"
         elif effect.kind == "command":
-            yield "command_changed", "runs another command"
+            yield ("command_new", "runs a command that was not there") if is_new else _ANOTHER_COMMAND
         elif effect.kind == "write" and _uncovered([effect.target], self._written):
             yield "path_written", f"{doing}, which nothing wrote before"
-        elif effect.effect is EffectClass.OPAQUE and is_new:
+        elif effect.kind == "write" and (is_new or before is None or before.target != effect.target):
+            yield "path_rewritten", f"{doing}, which was written before, but not by this step"
+        elif effect.kind == "write":
+            yield "content_changed", f"{doing} with other content; read it"
+        elif is_new:
             yield "effect_new", f"{doing}, which was not there"
-        elif effect.effect is EffectClass.OPAQUE:
+        else:
             yield "effect_changed", f"{doing} with other words or values"
+
+
+_ANOTHER_COMMAND: _Said = ("command_changed", "runs another command")
+
+_OWN_CHANGES: dict[type, _Said] = {
+    Ask: ("question_changed", "asks a person something else; read it"),
+    ValidateApproval: ("approval_scope_changed", "wants an approval of something else; read it"),
+    WaitFor: ("wait_changed", "waits for something else or for another time; read it"),
+    AcquireLock: ("lock_changed", "takes another lock, or waits for it for another time"),
+}
+"""Actions that do nothing but hold up the run, and what is said when one is not what it was. To add one is harmless."""
 
 
 def _about(outer: str, step: Step, said: Iterable[_Said]) -> Iterator[Concern]:
     for kind, words in said:
         yield Concern(kind=kind, detail=f"`{outer}{step.id}` {words}.", step=f"{outer}{step.id}")
+
+
+def _nothing(_: _Steps) -> Iterator[_Said]:
+    return iter(())
+
+
+def _differing(old: msgspec.Struct, new: msgspec.Struct, names: Iterable[str]) -> Iterator[str]:
+    """The fields that are not the same in the canonical form."""
+    for name in names:
+        before, now = getattr(old, name), getattr(new, name)
+        if before is not now and _key(before) != _key(now):
+            yield name
 
 
 # --- Checks ----------------------------------------------------------------------------------------------------------
@@ -187,14 +320,27 @@ def _check_name(strategy: Strategy) -> str:
     return "contract" if isinstance(strategy, Contract) else f"verification by {strategy.__struct_config__.tag}"
 
 
-def _verification(old: Step, new: Step) -> Iterator[_Said]:
-    before, now = _check(old), _check(new)
-    if old.proof is not None and new.proof is None:
-        yield "proof_removed", "need no longer prove that its contract can fail"
+def _checks_no_less(both: _Steps) -> bool:
+    """Whether all that was verified still is, in no more time, and no command came with it."""
+    before, now = _check(both.old), _check(both.new)
     if before is None:
-        if isinstance(now, Contract):
-            yield "contract_new", "has a contract that was not there, which is a command too"
-    elif now is None:
+        return not isinstance(now, Contract)
+    if isinstance(before, Contract) and isinstance(now, Contract) and before.stdout is None:
+        now = msgspec.structs.replace(now, stdout=None)
+    return before == now and _at_most(*_check_timeouts(both), _UNSAID.contract_timeout_ms)
+
+
+def _check_timeouts(both: _Steps) -> tuple[int | None, int | None]:
+    old, new = both.old.verification, both.new.verification
+    return (old.timeout_ms if old is not None else None, new.timeout_ms if new is not None else None)
+
+
+def _verification(both: _Steps) -> Iterator[_Said]:
+    before, now = _check(both.old), _check(both.new)
+    if before is None:
+        yield "contract_new", "has a contract that was not there, which is a command too"
+        return
+    if now is None:
         yield "contract_removed", f"has no {_check_name(before)} any more"
     elif isinstance(before, Contract) and isinstance(now, Contract):
         yield from _contract(before, now)
@@ -202,6 +348,9 @@ def _verification(old: Step, new: Step) -> Iterator[_Said]:
         yield "contract_weakened", f"has no contract any more, only a {_check_name(now)}"
     elif before != now:
         yield "contract_changed", "is verified in another way; read it"
+    timeouts = _check_timeouts(both)
+    if now is not None and not _at_most(*timeouts, _UNSAID.contract_timeout_ms):
+        yield "timeout_raised", f"has a verification that may take longer: {_times(timeouts)}"
 
 
 def _contract(old: Contract, new: Contract) -> Iterator[_Said]:
@@ -221,6 +370,11 @@ def _contract(old: Contract, new: Contract) -> Iterator[_Said]:
 def _asks(action: Action) -> bool:
     """Whether an action makes the run wait for a person."""
     return isinstance(action, Ask | ValidateApproval)
+
+
+def _only_reads(action: Action, tools: Mapping[str, ToolDefinition]) -> bool:
+    tool = tools.get(action.tool) if isinstance(action, CallTool) else None
+    return tool is not None and tool.effect is EffectClass.READS and not tool.destructive
 
 
 def _without_who(action: Action) -> Action:
@@ -245,51 +399,204 @@ def _doing(effect: PlannedEffect) -> str:
             return f"does `{effect.tool}`" + (f" ({effect.target})" if effect.target else "")
 
 
-def _step_changes(old_plan: Plan, new_plan: Plan, old: Step, new: Step) -> Iterator[_Said]:
-    if lost := _uncovered(old.protect, (*new.protect, *new_plan.protect)):
-        yield "protect_narrowed", f"no longer protects {_list(lost)}"
-    if old.writes and not new.writes and not isinstance(new.action, CallTool):
-        yield "writes_widened", "no longer says what it writes, and may write anything"
-    elif old.writes and (more := _uncovered(new.writes, old.writes)):
-        yield "writes_widened", f"may also write {_list(more)}"
-    if new.network is True and old.network is not True:
-        yield "network_allowed", "may use the network"
-    elif old.network is False and new.network is None:
-        yield "network_allowed", "is no longer forbidden to use the network"
-    if old.approval is not None and new.approval is None:
-        yield "approval_dropped", "no longer asks for an approval of its own"
-    if lost_conditions := sum((_counted(old.preconditions) - _counted(new.preconditions)).values()):
-        yield "condition_removed", f"has {_number(lost_conditions, 'precondition')} less to meet"
-    if old.when is not None and new.when is None:
+def _did(step: Step, tools: Mapping[str, ToolDefinition]) -> str:
+    """What a step did that does it no more."""
+    match step.action:
+        case RunCommand():
+            return "ran a command"
+        case CallTool(tool=name):
+            effect = next(effects_of(step, tools))
+            return f"wrote `{effect.target}`" if effect.kind == "write" else f"called `{name}`"
+        case Task():
+            return "gave an agent a task"
+        case SendText():
+            return "sent text to a pane"
+        case WaitFor():
+            return "waited for something"
+        case AcquireLock(lock_name=name):
+            return f"took the lock `{name}`"
+        case ReleaseLock(lock_name=name):
+            return f"released the lock `{name}`"
+        case StoreData(key=name):
+            return f"stored `{name}`"
+        case RunWorkflow(workflow_id=name):
+            return f"ran the workflow `{name}`"
+        case MarkEventHandled(event_id=number):
+            return f"marked the event {number} as handled"
+        case Ask() | ValidateApproval():
+            return "asked a person"
+        case Custom(action_type=name):
+            return f"did `{name}`"
+        case NestedPlan(plan=plan):
+            return f"carried out the plan `{plan.title}`"
+
+
+def _when(both: _Steps) -> Iterator[_Said]:
+    if both.old.when is None:
+        yield "condition_added", "runs only where its new `when` says so, and is skipped else"
+    elif both.new.when is None:
         yield "condition_removed", "runs whatever its `when` would have said"
-    elif old.when is not None and old.when != new.when:
+    else:
         yield "condition_changed", "has another `when`; read it"
-    if old.on_failure != new.on_failure:
-        yield from _failure(_last(old, old_plan), _last(new, new_plan))
-    if (old.worktree is True and new.worktree is not True) or (new.worktree is False and old.worktree is None):
-        yield "worktree_dropped", "does not work in a worktree of its own any more"
-    yield from _budget(old.budget, new.budget)
-    repetitions = old.for_each.max if old.for_each is not None else 1
-    if new.for_each is not None and new.for_each.max > repetitions:
-        yield "repetitions_raised", f"may be repeated {new.for_each.max} times, not {repetitions}"
-    if isinstance(old.action, Task) and isinstance(new.action, Task):
-        yield from _task_changes(old_plan, new_plan, old.action, new.action)
-    models = (old.model or old_plan.model, new.model or new_plan.model)
-    if old.model != new.model and models[0] != models[1]:
-        yield "model_changed", f"uses {_choice('model', models[1])}"
-    if old.pool != new.pool:
-        yield "pool_changed", f"runs on {_choice('pool', new.pool)}"
 
 
-def _task_changes(old_plan: Plan, new_plan: Plan, old: Task, new: Task) -> Iterator[_Said]:
-    if old.tools != new.tools:
-        scopes = [
-            task.tools if task.tools is not None else plan.tools for task, plan in ((old, old_plan), (new, new_plan))
-        ]
-        yield from _tools(scopes[0], scopes[1])
-    agents = (old.agent or old_plan.agent, new.agent or new_plan.agent)
+def _preconditions(old: Step | Plan, new: Step | Plan) -> Iterator[_Said]:
+    before, now = _counted(old.preconditions), _counted(new.preconditions)
+    if lost := (before - now).total():
+        yield "condition_removed", f"has {_number(lost, 'precondition')} less to meet"
+    if isinstance(new, Step) and (more := (now - before).total()):
+        yield "condition_added", f"has {_number(more, 'precondition')} more to meet, and does not run else"
+
+
+def _same_preconditions(both: _Steps) -> bool:
+    return _counted(both.old.preconditions) == _counted(both.new.preconditions)
+
+
+def _repetitions(both: _Steps) -> Iterator[_Said]:
+    old, new = both.old.for_each, both.new.for_each
+    times = old.max if old is not None else 1
+    if new is not None and new.max > times:
+        yield "repetitions_raised", f"may be repeated {new.max} times, not {times}"
+    if old is None or new is None:
+        yield "repetitions_changed", "is done for each item of a list" if old is None else "is not repeated any more"
+        return
+    if old.source != new.source:
+        yield "repetitions_changed", "is repeated for another list; read it"
+    if old.batch != new.batch:
+        yield "repetitions_changed", "takes another number of items at once"
+    if not _at_most(old.concurrency, new.concurrency, 1):
+        yield "concurrency_raised", _at_once("do repetitions,", old.concurrency, new.concurrency)
+    if old.name != new.name:
+        yield "field_changed", "calls its item by another name; read it"
+
+
+def _repeats_no_more(both: _Steps) -> bool:
+    """Whether it is repeated for the same list, less often or less at once."""
+    old, new = both.old.for_each, both.new.for_each
+    if old is None or new is None or new.max > old.max or not _at_most(old.concurrency, new.concurrency, 1):
+        return False
+    rest = (name for name in ForEach.__struct_fields__ if name not in ("max", "concurrency"))
+    return not any(_differing(old, new, rest))
+
+
+def _writes(both: _Steps) -> Iterator[_Said]:
+    if not both.new.writes:
+        yield "writes_widened", "no longer says what it writes, and may write anything"
+    else:
+        yield "writes_widened", f"may also write {_list(_uncovered(both.new.writes, both.old.writes))}"
+
+
+def _idempotent(both: _Steps) -> Iterator[_Said]:
+    if both.new.idempotent is True and _claims(both.new, both.tools):
+        yield "repeatable_claimed", "claims that it may be run again after a crash"
+    elif both.old.idempotent is False:
+        yield "repeat_allowed", "is no longer forbidden to be run again after a crash"
+
+
+def _network(both: _Steps) -> Iterator[_Said]:
+    said = "may use the network" if both.new.network is True else "is no longer forbidden to use the network"
+    yield "network_allowed", said
+
+
+def _task_changes(plans: _Plans, old: Task, new: Task) -> Iterator[_Said]:
+    scopes = _scopes(plans, old, new)
+    if old.tools != new.tools and not _no_wider(*scopes):
+        yield from _tools(*scopes)
+    agents = (old.agent or plans.old.agent, new.agent or plans.new.agent)
     if old.agent != new.agent and agents[0] != agents[1]:
         yield "agent_changed", f"is given to {_choice('agent', agents[1])}"
+
+
+def _scopes(plans: _Plans, old: Task, new: Task) -> tuple[_Scope, _Scope]:
+    return (
+        old.tools if old.tools is not None else plans.old.tools,
+        new.tools if new.tools is not None else plans.new.tools,
+    )
+
+
+def _harmless_action(both: _Steps) -> bool:
+    """Whether only who does a task was said in another way, or its tools are fewer."""
+    old, new, plans = both.old.action, both.new.action, both.plans
+    if not isinstance(old, Task) or not isinstance(new, Task) or _key(_without_who(old)) != _key(_without_who(new)):
+        return False
+    same_agent = (old.agent or plans.old.agent) == (new.agent or plans.new.agent)
+    return same_agent and (old.tools == new.tools or _no_wider(*_scopes(plans, old, new)))
+
+
+def _timeouts(both: _Steps) -> tuple[int | None, int | None]:
+    return (both.old.timeout_ms or both.plans.old.timeout_ms, both.new.timeout_ms or both.plans.new.timeout_ms)
+
+
+def _models(both: _Steps) -> tuple[str | None, str | None]:
+    return (both.old.model or both.plans.old.model, both.new.model or both.plans.new.model)
+
+
+def _policies(both: _Steps) -> tuple[_Policy, _Policy]:
+    return (_policy(both.old.on_failure, both.plans.old), _policy(both.new.on_failure, both.plans.new))
+
+
+def _lost_protection(both: _Steps) -> list[str]:
+    return _uncovered(both.old.protect, (*both.new.protect, *both.plans.new.protect))
+
+
+_UNSAID = Settings()
+"""What holds where neither plan nor configuration say anything."""
+
+_LOOSER_NETWORK = _LOOSER_WORKTREE = {False: 0, None: 1, True: 2}
+
+_STEP_FIELDS = tuple(name for name in Step.__struct_fields__ if name != "id")
+"""Another id is a renaming."""
+
+_STEP_HARMLESS: dict[str, Callable[[_Steps], bool]] = {
+    "description": lambda _: True,
+    "action": lambda both: _harmless_action(both) or _both_nested(both),
+    "needs": lambda both: not both.fallback or set(both.old.needs) <= set(both.new.needs),  # else see `_loosened`
+    "for_each": _repeats_no_more,
+    "preconditions": _same_preconditions,
+    "verification": _checks_no_less,
+    "proof": lambda both: both.new.proof is not None,
+    "protect": lambda both: not _lost_protection(both),
+    "writes": lambda both: (
+        not both.old.writes or (bool(both.new.writes) and not _uncovered(both.new.writes, both.old.writes))
+    ),
+    "on_failure": lambda both: _no_softer(*_policies(both)),
+    "timeout_ms": lambda both: _at_most(*_timeouts(both), _UNSAID.step_timeout_ms),
+    "idempotent": lambda both: both.new.idempotent is False or both.old.idempotent is True,
+    "approval": lambda both: both.new.approval is not None,
+    "budget": lambda both: not any(_budget(both.old.budget, both.new.budget)),
+    "model": lambda both: len(set(_models(both))) == 1,
+    "network": lambda both: _LOOSER_NETWORK[both.new.network] < _LOOSER_NETWORK[both.old.network],
+    "worktree": lambda both: _LOOSER_WORKTREE[both.new.worktree] > _LOOSER_WORKTREE[both.old.worktree],
+}
+"""Changes of a step's fields that only tighten or cannot matter. Nothing else is silent."""
+
+_STEP_SAYS: dict[str, Callable[[_Steps], Iterable[_Said]]] = {
+    "needs": lambda both: [
+        ("needs_removed", f"no longer waits for {_list(sorted(set(both.old.needs) - set(both.new.needs)))}")
+    ],
+    "when": _when,
+    "for_each": _repetitions,
+    "preconditions": lambda both: _preconditions(both.old, both.new),
+    "verification": _verification,
+    "proof": lambda _: [("proof_removed", "need no longer prove that its contract can fail")],
+    "protect": lambda both: [("protect_narrowed", f"no longer protects {_list(_lost_protection(both))}")],
+    "writes": _writes,
+    "on_failure": lambda both: _failure(*_policies(both)),
+    "timeout_ms": lambda both: [("timeout_raised", f"may take longer: {_times(_timeouts(both))}")],
+    "idempotent": _idempotent,
+    "approval": lambda _: [("approval_dropped", "no longer asks for an approval of its own")],
+    "budget": lambda both: _budget(both.old.budget, both.new.budget),
+    "model": lambda both: [("model_changed", f"uses {_choice('model', _models(both)[1])}")],
+    "network": _network,
+    "worktree": lambda _: [("worktree_dropped", "does not work in a worktree of its own any more")],
+    "pool": lambda both: [("pool_changed", f"runs on {_choice('pool', both.new.pool)}")],
+}
+"""What is said of the changes that are not harmless; of an action, `_Judge` says it."""
+
+
+def _both_nested(both: _Steps) -> bool:
+    """Plans in both are compared on their own."""
+    return isinstance(both.old.action, NestedPlan) and isinstance(both.new.action, NestedPlan)
 
 
 def _loosened(old: Plan, new: Plan, steps: Pairing) -> Iterator[tuple[Step, _Said]]:
@@ -326,52 +633,188 @@ def _surviving(needs: Needs, step: StepId, names: Mapping[StepId, StepId]) -> It
 # --- Plans -----------------------------------------------------------------------------------------------------------
 
 
-def _plan_changes(old: Plan, new: Plan) -> Iterator[_Said]:
-    if lost := _uncovered(old.protect, new.protect):
-        yield "protect_narrowed", f"no longer protects {_list(lost)}"
-    yield from _tools(old.tools, new.tools)
-    if old.tier is not None and (new.tier is None or new.tier < old.tier):
-        demands = (
-            f"only tier {new.tier}, not {old.tier}" if new.tier is not None else f"no trust tier, not even {old.tier}"
-        )
-        yield "tier_lowered", f"demands {demands}"
-    if lost_conditions := sum((_counted(old.preconditions) - _counted(new.preconditions)).values()):
-        yield "condition_removed", f"has {_number(lost_conditions, 'precondition')} less to meet"
-    yield from _failure(_plan_last(old), _plan_last(new))
-    yield from _budget(old.budget, new.budget)
-    if old.agent != new.agent:
-        yield "agent_changed", f"gives its tasks to {_choice('agent', new.agent)}"
-    if old.model != new.model:
-        yield "model_changed", f"uses {_choice('model', new.model)}"
+_Scope = tuple[str, ...] | None
+"""Names of tools. A tool holds all its operations, `tool:operation` only one; none said is all."""
 
 
-def _tools(old: tuple[str, ...] | None, new: tuple[str, ...] | None) -> Iterator[_Said]:
-    """Whether a scope has grown. A tool holds all its operations, `tool:operation` only one; none said is all."""
-    if old is None:
-        return
+def _plan_changes(both: _Plans) -> Iterator[_Said]:
+    """What is said of a plan: something of each field that changed, unless it is harmless."""
+    for name in _differing(both.old, both.new, _PLAN_FIELDS):
+        if name in _PLAN_HARMLESS and _PLAN_HARMLESS[name](both.old, both.new):
+            continue
+        said = list(_PLAN_SAYS[name](both.old, both.new)) if name in _PLAN_SAYS else []
+        yield from said or [("field_changed", f"has another `{name}`; read it")]
+
+
+def _no_wider(old: _Scope, new: _Scope) -> bool:
+    return old is None or (new is not None and not _more_tools(old, new))
+
+
+def _more_tools(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
+    return [name for name in new if name not in old and name.partition(":")[0] not in old]
+
+
+def _tools(old: _Scope, new: _Scope) -> Iterator[_Said]:
+    """What is said of a scope that has grown."""
     if new is None:
         yield "tools_widened", "may use any tool"
-    elif more := [name for name in new if name not in old and name.partition(":")[0] not in old]:
-        yield "tools_widened", f"may also use {_list(more)}"
+    elif old is not None:
+        yield "tools_widened", f"may also use {_list(_more_tools(old, new))}"
 
 
-def _plan_last(plan: Plan) -> LastPolicy:
-    """What follows in the end when a step that says nothing fails: to abort, where the plan says nothing either."""
-    policy = plan.on_failure.then if isinstance(plan.on_failure, Retry) else plan.on_failure
-    return policy if policy is not None else Abort()
+def _tier(old: Plan, new: Plan) -> Iterator[_Said]:
+    demands = f"only tier {new.tier}, not {old.tier}" if new.tier is not None else f"no trust tier, not even {old.tier}"
+    yield "tier_lowered", f"demands {demands}"
 
 
-def _last(step: Step, plan: Plan) -> LastPolicy:
-    policy = step.on_failure.then if isinstance(step.on_failure, Retry) else step.on_failure
-    return policy if policy is not None else _plan_last(plan)
+def _workspace(old: Plan, new: Plan) -> Iterator[_Said]:
+    now = f", but to `{new.workspace_id}`" if new.workspace_id is not None else ""
+    yield "workspace_unbound", f"is no longer bound to the workspace `{old.workspace_id}`{now}"
 
 
-def _failure(old: LastPolicy, new: LastPolicy) -> Iterator[_Said]:
-    """Whether a failure that stopped the run, or its dependents, now lets them go on."""
-    if isinstance(new, Skip) and not isinstance(old, Skip):
-        yield "failure_softened", "goes on after a failure as if it had been skipped"
-    elif isinstance(new, Continue) and not isinstance(old, Skip | Continue):
-        yield "failure_softened", "goes on after a failure with what does not depend on it"
+def _parameters(old: Plan, new: Plan) -> Iterator[_Said]:
+    for name in dict.fromkeys((*old.params, *new.params)):
+        before, now = old.params.get(name), new.params.get(name)
+        if before is None or now is None:
+            yield "parameter_changed", f"has {'a new' if before is None else 'no'} parameter `{name}`"
+            continue
+        for field in _differing(before, now, _PARAMETER_FIELDS):
+            yield "parameter_changed", f"has another `{field}` of the parameter `{name}`; read it"
+
+
+_PARAMETER_FIELDS = tuple(name for name in Parameter.__struct_fields__ if name != "description")
+"""A description of a parameter is for readers only."""
+
+_PLAN_FIELDS = tuple(name for name in Plan.__struct_fields__ if name not in ("steps", "fallbacks"))
+
+_PLAN_HARMLESS: dict[str, Callable[[Plan, Plan], bool]] = {
+    "title": lambda *_: True,
+    "preconditions": lambda old, new: _counted(old.preconditions) <= _counted(new.preconditions),
+    "on_failure": lambda old, new: _no_softer(_policy(None, old), _policy(None, new)),
+    "tools": lambda old, new: _no_wider(old.tools, new.tools),
+    "protect": lambda old, new: not _uncovered(old.protect, new.protect),
+    "budget": lambda old, new: not any(_budget(old.budget, new.budget)),
+    "tier": lambda old, new: old.tier is None or (new.tier is not None and new.tier >= old.tier),
+    "params": lambda old, new: not any(_parameters(old, new)),
+    "timeout_ms": lambda old, new: _at_most(old.timeout_ms, new.timeout_ms, _UNSAID.step_timeout_ms),
+    "concurrency": lambda old, new: _at_most(old.concurrency, new.concurrency, _UNSAID.concurrency),
+    "workspace_id": lambda old, _: old.workspace_id is None,
+}
+"""Changes of a plan's own fields that only tighten or cannot matter. Nothing else is silent."""
+
+_PLAN_SAYS: dict[str, Callable[[Plan, Plan], Iterable[_Said]]] = {
+    "task": lambda *_: [("instructions_changed", "gives agents another `task`; read it")],
+    "context": lambda *_: [("instructions_changed", "gives agents another `context`; read it")],
+    "preconditions": _preconditions,
+    "on_failure": lambda old, new: _failure(_policy(None, old), _policy(None, new)),
+    "tools": lambda old, new: _tools(old.tools, new.tools),
+    "protect": lambda old, new: [
+        ("protect_narrowed", f"no longer protects {_list(_uncovered(old.protect, new.protect))}")
+    ],
+    "budget": lambda old, new: _budget(old.budget, new.budget),
+    "tier": _tier,
+    "params": _parameters,
+    "agent": lambda _, new: [("agent_changed", f"gives its tasks to {_choice('agent', new.agent)}")],
+    "model": lambda _, new: [("model_changed", f"uses {_choice('model', new.model)}")],
+    "timeout_ms": lambda old, new: [
+        ("timeout_raised", f"lets a step take longer: {_times((old.timeout_ms, new.timeout_ms))}")
+    ],
+    "concurrency": lambda old, new: [("concurrency_raised", _at_once("run steps,", old.concurrency, new.concurrency))],
+    "workspace_id": _workspace,
+}
+"""What is said of the changes that are not harmless."""
+
+
+# --- After a failure -------------------------------------------------------------------------------------------------
+
+
+class _Policy(msgspec.Struct, frozen=True):
+    """What follows the failure of a step, with everything its plan says about it."""
+
+    retry: Retry | None
+    last: LastPolicy | None
+    """None is what the configuration says; to abort, where it says nothing."""
+
+    @property
+    def attempts(self) -> int:
+        return self.retry.max_attempts if self.retry is not None else 1
+
+    @property
+    def delays(self) -> Retry:
+        return msgspec.structs.replace(self.retry or Retry(max_attempts=1), max_attempts=1, then=None)
+
+
+def _policy(own: FailurePolicy | None, plan: Plan) -> _Policy:
+    """The policy of a step that says this, in this plan."""
+    policy = own if own is not None else plan.on_failure
+    if not isinstance(policy, Retry):
+        return _Policy(None, policy)
+    if policy.then is not None:
+        return _Policy(policy, policy.then)
+    of_plan = plan.on_failure
+    return _Policy(policy, (of_plan.then or Abort()) if isinstance(of_plan, Retry) else of_plan)
+
+
+_STRICT: dict[type, int] = {Skip: 0, Continue: 1, type(None): 2, AskApproval: 2, Escalate: 3, Abort: 3}
+"""How much a policy stops. What else may follow does something, and nobody can tell what is stricter."""
+
+
+def _no_softer(old: _Policy, new: _Policy) -> bool:
+    """Whether a failure stops no less than before, after no more tries."""
+    if new.attempts > old.attempts or (new.attempts > 1 and old.delays != new.delays):
+        return False
+    before, now = _STRICT.get(type(old.last)), _STRICT.get(type(new.last), -1)
+    return old.last == new.last or now == max(_STRICT.values()) or (before is not None and now > before)
+
+
+def _failure(old: _Policy, new: _Policy) -> Iterator[_Said]:
+    """What is said of a policy that may be softer."""
+    if new.attempts > old.attempts:
+        yield "retry_raised", f"allows up to {new.attempts} attempts, not {old.attempts}"
+    elif new.attempts > 1 and old.delays != new.delays:
+        yield "failure_changed", "waits for another time between its tries"
+    if _no_softer(msgspec.structs.replace(old, retry=None), msgspec.structs.replace(new, retry=None)):
+        return
+    stopped = _STRICT.get(type(old.last), 0) > 1
+    match new.last:
+        case Skip():
+            if isinstance(old.last, Skip):
+                yield "failure_changed", "warns in another way when it is skipped after a failure"
+            else:
+                yield "failure_softened", "goes on after a failure as if it had been skipped"
+        case Continue():
+            yield "failure_softened", "goes on after a failure with what does not depend on it"
+        case Fallback(steps=steps):
+            known = set(old.last.steps) if isinstance(old.last, Fallback) else set()
+            if more := [name for name in steps if name not in known]:
+                yield "fallback_named", f"runs the fallback {_list(more)} after a failure"
+            else:
+                yield "failure_changed", "runs other fallbacks, or in another order, after a failure"
+        case Replan() | Recover():
+            kind: ConcernKind = "failure_softened" if stopped else "failure_changed"
+            yield kind, "has a planner propose how to go on after a failure"
+        case AskApproval():
+            yield "failure_changed", "asks a person in other words whether to go on after a failure"
+        case _:
+            yield "failure_changed", "does after a failure what the configuration says"
+
+
+# --- Limits ----------------------------------------------------------------------------------------------------------
+
+
+def _at_most(old: int | None, new: int | None, unsaid: int) -> bool:
+    """Whether a limit is no higher than it was. An absent one was this high, and is now as high as can be."""
+    return old == new or (new is not None and new <= (old if old is not None else unsaid))
+
+
+def _times(timeouts: tuple[int | None, int | None]) -> str:
+    old, new = (f"{time / 1000:g} s" if time is not None else "as the configuration says" for time in timeouts)
+    return f"{new}, not {old}"
+
+
+def _at_once(what: str, old: int | None, new: int | None) -> str:
+    before = f", not {old}" if old is not None else ", where nothing was said"
+    return f"may {what} {new if new is not None else 'any number'} at once{before}"
 
 
 def _budget(old: Budget | None, new: Budget | None) -> Iterator[_Said]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["holds_secret", "variable_fault"]
+__all__ = ["holds_secret", "setting_fault", "variable_fault"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -14,11 +14,17 @@ _DANGEROUS = frozenset(
         "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT", "PERL5LIB", "PERL5OPT", "PERL5DB", "RUBYLIB", "RUBYOPT",
         "NODE_OPTIONS", "NODE_PATH", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "GIT_SSH",
         "GIT_SSH_COMMAND", "GIT_EXEC_PATH", "GIT_EXTERNAL_DIFF", "GIT_ASKPASS", "SSH_ASKPASS", "GIT_PROXY_COMMAND",
-        "GIT_TEMPLATE_DIR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "PATH", "HOME", "CDPATH", "GLOBIGNORE",
-        "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "MAKEFLAGS", "MAKEFILES", "GNUMAKEFLAGS", "GOFLAGS", "RUSTC_WRAPPER",
-        "RUSTFLAGS", "TAR_OPTIONS", "GREP_OPTIONS", "XDG_CONFIG_HOME", "LESSOPEN", "GIT_DIR", "GIT_WORK_TREE",
+        "GIT_TEMPLATE_DIR", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER",
     ]
 )  # fmt: skip
+_NOT_FOR_STEPS = frozenset(
+    [
+        "PATH", "HOME", "CDPATH", "GLOBIGNORE", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "MAKEFLAGS", "MAKEFILES",
+        "GNUMAKEFLAGS", "GOFLAGS", "RUSTC_WRAPPER", "RUSTFLAGS", "TAR_OPTIONS", "GREP_OPTIONS", "XDG_CONFIG_HOME",
+        "LESSOPEN", "GIT_DIR", "GIT_WORK_TREE", "GCONV_PATH", "SHELL",
+    ]
+)  # fmt: skip
+"""Variables that a person may let through from their own environment, and that no step may set."""
 _DANGEROUS_BEGINNINGS = ("LD_", "DYLD_", "ORDAIN_", "BASH_FUNC_", "GIT_CONFIG", "NPM_CONFIG_", "npm_config_")
 
 
@@ -32,8 +38,15 @@ def holds_secret(name: str, value: str) -> bool:
     return len(value) >= _SECRET_LENGTH_MIN and _SECRET.fullmatch(name) is not None
 
 
+def setting_fault(name: str) -> str | None:
+    """Why a step may not set a variable of this name; None when it may."""
+    if name in _NOT_FOR_STEPS:
+        return "could make a trusted program do something else"
+    return variable_fault(name)
+
+
 def variable_fault(name: str) -> str | None:
-    """Why a variable of this name may not be given to a command; None when it may."""
+    """Why a variable of this name may not be given to a command at all; None when it may."""
     if not _NAME.fullmatch(name):
         return "is not the name of a variable"
     if name in _DANGEROUS or name.startswith(_DANGEROUS_BEGINNINGS):

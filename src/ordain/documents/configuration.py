@@ -12,6 +12,7 @@ from typing import Any
 
 from ordain.core.bound import CONCURRENCY_MAX
 from ordain.core.environment import variable_fault
+from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.settings import AGENT_PRESETS, Agent, Settings, ToolSource
 from ordain.core.tool import EffectClass
@@ -59,6 +60,9 @@ def _policy(value: Any) -> Any:
         raise _Wrong('must be a text such as "abort" or "retry(2), then escalate"')
     if isinstance(policy, Problem):
         raise _Wrong(f"cannot be read: {policy.detail}")
+    last = policy.then if isinstance(policy, Retry) else policy
+    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate):
+        raise _Wrong(f"is `{last.__struct_config__.tag}`, which this version does not carry out")
     return policy
 
 

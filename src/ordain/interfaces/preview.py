@@ -113,11 +113,11 @@ def _plan_lines(
     yield ""
     policy = plan.on_failure or default
     if policy is not None:
-        yield f"  On failure:  {visible(write_failure(policy))}"
+        yield f"  On failure:  {visible(write_failure(policy))}{'' if plan.on_failure is not None else ' (by default)'}"
     if plan.tools is not None:
         yield f"  Tools:       {visible(', '.join(plan.tools) or 'none')}"
     if plan.timeout_ms is not None:
-        yield f"  Timeout:     {write_duration(plan.timeout_ms)}"
+        yield f"  Each step:   at most {write_duration(plan.timeout_ms)}"
     yield from (line[5:] for line in _other_fields(plan, _PLAN_SHOWN, width=13))
 
 
@@ -211,13 +211,12 @@ def _other_fields(value: Plan | Step, shown: frozenset[str], *, width: int) -> I
 
 def _values(values: dict[str, Any], *, width: int = 12) -> Iterator[str]:
     for name, value in values.items():
-        if isinstance(value, str) and _plain(value):
+        label, text = visible(name), json.dumps(value, ensure_ascii=False)
+        if isinstance(value, str) and ("\n" in value or _plain(value)):
             text = value
-        elif isinstance(value, dict | list | tuple) and len(json.dumps(value)) > 80:
-            text = yaml_text(value).removesuffix("\n")
-        else:
-            text = json.dumps(value, ensure_ascii=False)
-        yield from _labelled(visible(name), text, width=width)
+        elif isinstance(value, dict | list | tuple) and len(text) > 80:
+            label, text = f"{label} (a value, as YAML)", yaml_text(value).removesuffix("\n")
+        yield from _labelled(label, text, width=width)
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,14 +226,14 @@ def _given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(text: str) -> bool:
-    """Whether a text can be shown without quotes: not where it would look like a number or nothing at all."""
+    """Whether a text can be shown without quotes: not where it would look like another value or nothing at all."""
     if text != text.strip(" ") or not text:
         return False
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
-    return text[0] in "{["
+    return False
 
 
 def _labelled(label: str, text: str, *, width: int = 12) -> Iterator[str]:

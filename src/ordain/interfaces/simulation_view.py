@@ -69,7 +69,8 @@ def _sum_lines(simulation: Simulation, style: Style) -> Iterator[str]:
     else:
         known = len(steps) - simulation.unknown_durations
         yield f"  How long it takes is not known: {known} of {_count(len(steps), 'step')} ran before"
-    yield "  Nothing was run or changed."
+    looked = any(step.contract is not None and step.contract.verdict is not None for step in steps)
+    yield "  Nothing was carried out" + ("; contracts were looked at in a read-only sandbox." if looked else ".")
 
 
 def _count(number: int, noun: str) -> str:

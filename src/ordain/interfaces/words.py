@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import assert_never
 
 from ordain.core.condition import (
@@ -28,7 +29,8 @@ def condition_words(condition: Precondition) -> str:
         case PaneExists(pane_id=pane):
             return f"pane {pane} exists"
         case PaneState(pane_id=pane, expected_agent=agent, expected_domain=domain):
-            wanted = [f"{word} {value}" for word, value in (("agent", agent), ("domain", domain)) if value is not None]
+            both = (("agent", agent), ("domain", domain))
+            wanted = [f"{word} {json.dumps(value, ensure_ascii=False)}" for word, value in both if value is not None]
             return f"pane {pane} has {' and '.join(wanted)}" if wanted else f"pane {pane} is in its state"
         case PatternMatched(rule_id=rule, pane_id=pane, within_ms=within):
             time = f" within {write_duration(within)}" if within is not None else ""
@@ -44,7 +46,7 @@ def condition_words(condition: Precondition) -> str:
         case StepCompleted(step_id=step):
             return f"the step {step} is completed"
         case CustomCondition(name=name, expression=expression):
-            return f"{name}: {expression}"
+            return f"{json.dumps(name, ensure_ascii=False)}: {expression}"
         case _ as never:
             assert_never(never)
 

@@ -11,13 +11,12 @@ from ordain.core.lint.paths import folded
 from ordain.core.lint.script import (
     Negated,
     Script,
-    constant_status,
     existence_only,
-    ignores_failures,
     programs,
     stops_reading,
     top_level,
 )
+from ordain.core.lint.status import constant_status, ignores_failures
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Step
 from ordain.core.problem import Place, Problem
@@ -31,6 +30,7 @@ __all__ = [
     "contract_sigpipe",
     "contract_status",
     "contract_syntax",
+    "contract_unread",
     "contract_vacuous",
 ]
 
@@ -117,14 +117,26 @@ def contract_negated(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 def contract_pipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Contracts stop at the first failure, also inside a pipe, unless they switch that off."""
-    for step, _, script in _compound(survey, facts):
+    for step, contract, script in _compound(survey, facts):
         words = ignores_failures(script)
-        if words is not None:
+        if words is not None and not (words.startswith("trap") and constant_status(script) == contract.exit_code):
             yield Problem(
                 code="W_CONTRACT_PIPE",
                 detail=f"The contract of `{step.id}` says `{words}`, so that failures inside it do not count.",
                 where=Place(step=step.id),
                 hints=(f"Leave `{words}` out; where one command may fail, write `command || test $? -eq 1`.",),
+            )
+
+
+def contract_unread(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Of a contract that is too long or too tangled to be taken apart, nobody can say that it is no sham."""
+    for step, contract in survey.contracts if facts.unread else ():
+        if contract.command in facts.unread:
+            yield Problem(
+                code="W_CONTRACT_PIPE",
+                detail=f"The contract of `{step.id}` cannot be looked into: failures inside it may not count.",
+                where=Place(step=step.id),
+                hints=("Put what is long into a script of the workspace, and let the contract run that.",),
             )
 
 

@@ -25,6 +25,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Command text → what bash says is wrong with its syntax."""
     scripts: Mapping[str, Script] = {}
     """Command text → the same taken apart; plain words need no entry."""
+    unread: frozenset[str] = frozenset()
+    """Contracts that nobody could take apart, although nothing is wrong with them."""
     expression_faults: Mapping[tuple[str, frozenset[str]], str] = {}
     """Expression and the variables it can name → what is wrong with it."""
     missing_programs: frozenset[str] = frozenset()

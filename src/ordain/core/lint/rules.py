@@ -66,6 +66,7 @@ RULES: tuple[Rule, ...] = (
     contract.contract_vacuous,
     contract.contract_negated,
     contract.contract_pipe,
+    contract.contract_unread,
     contract.contract_existence,
     contract.contract_sigpipe,
     contract.contract_missing_program,

@@ -1,5 +1,5 @@
-"""A shell text taken apart, as a value, and what can be said of it: which programs it starts and whether its exit
-status says anything.
+"""A shell text taken apart, as a value, and what can be said of it: which programs it starts, what it asks. Whether its
+exit status says anything is judged in `status`.
 
 Who takes texts apart is not known here; texts of plain words are so simple that it is done here. Commands and contracts
 run under `bash -eo pipefail`.
@@ -8,9 +8,8 @@ run under `bash -eo pipefail`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import dropwhile
-from operator import eq, ge, gt, le, lt, ne
 
 import msgspec
 
@@ -18,6 +17,7 @@ __all__ = [
     "AndOr",
     "Background",
     "Condition",
+    "Function",
     "Group",
     "Negated",
     "Opaque",
@@ -25,9 +25,10 @@ __all__ = [
     "Script",
     "Simple",
     "Statement",
-    "constant_status",
+    "bare",
+    "everywhere",
     "existence_only",
-    "ignores_failures",
+    "handed_text",
     "plain_script",
     "programs",
     "stops_reading",
@@ -37,9 +38,11 @@ __all__ = [
 
 
 class Simple(msgspec.Struct, frozen=True):
-    """One command. A word that is only known when it runs is None."""
+    """One command. A word that is only known when it runs is None. `inner` is the text that it hands to a shell, taken
+    apart: that of `bash -c '…'`, `eval …` and `trap '…' EXIT`."""
 
     words: tuple[str | None, ...]
+    inner: tuple[Statement, ...] | None = None
 
 
 class Negated(msgspec.Struct, frozen=True):
@@ -58,9 +61,10 @@ class Pipeline(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """`{ … }` or `( … )`."""
+    """`{ … }` or `( … )`; what leaves the second leaves nothing else."""
 
     statements: tuple[Statement, ...]
+    subshell: bool = False
 
 
 class Background(msgspec.Struct, frozen=True):
@@ -70,16 +74,25 @@ class Background(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """`if`, of which one branch runs, an empty one where there is no `else`; or a loop, whose body may not run."""
+    """`if` or `case`, of which one branch runs, an empty one where there is no `else`; or a loop, whose body may not
+    run. `tests` decide which."""
 
     branches: tuple[tuple[Statement, ...], ...]
+    tests: tuple[Statement, ...] = ()
+
+
+class Function(msgspec.Struct, frozen=True):
+    """A function that is only defined here."""
+
+    name: str
+    statements: tuple[Statement, ...]
 
 
 class Opaque(msgspec.Struct, frozen=True):
-    """A `case`, an arithmetic … of which nothing is said here."""
+    """Of which nothing is said here."""
 
 
-Statement = Simple | Negated | AndOr | Pipeline | Group | Background | Condition | Opaque
+Statement = Simple | Negated | AndOr | Pipeline | Group | Background | Condition | Function | Opaque
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -111,7 +124,11 @@ BUILTINS = frozenset(
 )  # fmt: skip
 
 
-def plain_script(text: str) -> Script | None:
+HANDED_MAX = 4
+"""How many texts inside one another are taken apart: `bash -c 'bash -c …'`."""
+
+
+def plain_script(text: str, depth: int = 0) -> Script | None:
     """The script of a text that is plain words, which needs no parser; None where one is needed."""
     if not _PLAIN.fullmatch(text):
         return None
@@ -124,7 +141,11 @@ def plain_script(text: str) -> Script | None:
     if "=" in words[0]:
         words = list(dropwhile(_ASSIGNMENT.match, words))  # assignments alone always succeed
     command = tuple(words)
-    return Script((Simple(command),), (command,)) if command else Script((Simple((":",)),), ())
+    if not command:
+        return Script((Simple((":",)),), ())
+    handed = handed_text(command) if depth < HANDED_MAX else None
+    inner = plain_script(handed, depth + 1) if handed is not None else None
+    return Script((Simple(command, inner.statements if inner is not None else None),), (command,))
 
 
 # --- Programs ------------------------------------------------------------------------------------------------------
@@ -153,18 +174,23 @@ _STARTERS = _OWN_PROGRAMS.union(_WITH_VALUE)
 Words = tuple[str | None, ...]
 
 
+def bare(word: str | None) -> str:
+    """The name of a program in one of the usual directories; nothing for a word that is not known."""
+    return re.sub(r"^(?:/usr(?:/local)?)?/bin/", "", word) if word is not None else ""
+
+
 def unwrapped(words: Words) -> Words:
     """The command that is started in the end, past `env`, `timeout`, `xargs`, `nice`, `sudo`, `uv run` …"""
-    while words and words[0] in _STARTERS and (inner := _inner(words)) is not None:
+    while words and bare(words[0]) in _STARTERS and (inner := _inner(words)) is not None:
         words = inner
     return words
 
 
 def _inner(words: Words) -> Words | None:
-    wrapper, rest = words[0] if words else None, words[1:]
+    wrapper, rest = bare(words[0]), words[1:]
     if wrapper in _OWN_PROGRAMS and rest[:1] == ("run",):
         wrapper, rest = "run", rest[1:]
-    if wrapper is None or wrapper not in _WITH_VALUE or words[0] == "run":
+    if wrapper not in _WITH_VALUE or words[0] == "run":
         return None
     at = 0
     while at < len(rest) and (word := rest[at]) is not None and word.startswith("-"):
@@ -175,6 +201,31 @@ def _inner(words: Words) -> Words | None:
     if wrapper == "timeout":
         at += 1
     return rest[at:] or None
+
+
+_SHELLS = frozenset(["sh", "bash", "dash", "ash", "ksh", "zsh"])
+
+
+def handed_text(words: Words) -> str | None:
+    """The text that a command hands to a shell, where all of it is known: `bash -c TEXT`, `eval TEXT`, `trap TEXT`."""
+    words = unwrapped(words)
+    if words[0] == "eval":
+        known = [word for word in words[1:] if word is not None]
+        return " ".join(known) if len(known) == len(words) - 1 else None
+    if words[0] == "trap":
+        return words[1] if len(words) > 2 else None
+    wanted = skipped = False
+    for word in words[1:] if bare(words[0]) in _SHELLS else ():
+        if skipped:
+            skipped = False
+        elif word is None or word[:1] not in ("-", "+"):
+            return word if wanted else None
+        elif not word.startswith("--"):
+            wanted = wanted or (word[0] == "-" and "c" in word)
+            skipped = word[-1] in "oO"
+        else:
+            skipped = word in ("--rcfile", "--init-file")
+    return None
 
 
 def programs(script: Script) -> Iterator[str]:
@@ -188,145 +239,26 @@ def programs(script: Script) -> Iterator[str]:
             current = None if name in _OWN_PROGRAMS else _inner(current)
 
 
-# --- What an exit status says --------------------------------------------------------------------------------------
+# --- What else can be said of it --------------------------------------------------------------------------------
 
-_ALWAYS = {
-    "true": 0, ":": 0, "/bin/true": 0, "/usr/bin/true": 0, "false": 1, "/bin/false": 1, "/usr/bin/false": 1, "echo": 0,
-    "set": 0, "shopt": 0, "export": 0, "declare": 0, "typeset": 0, "readonly": 0, "local": 0, "unset": 0, "umask": 0,
-}  # fmt: skip
-"""Commands that have one exit status whatever they are given: nobody writes one of them to find something out."""
-_TRIVIAL = ("true", ":", "/bin/true", "/usr/bin/true", "exit")
 _EXISTENCE = frozenset(["-e", "-f", "-d", "-a", "-h", "-L"])
 
 
-def constant_status(script: Script) -> int | None:
-    """The exit status of a script that has the same one whatever happens; None when it depends on something.
-
-    A script that ends in `true` counts as one, although bash may leave it earlier: such an end hides at least some
-    failures, and says nothing that its absence would not say.
-    """
-    return _ending(script.statements)
-
-
-def _ending(statements: Sequence[Statement]) -> int | None:
-    if not statements:
-        return 0
-    last = statements[-1]
-    if isinstance(last, Group) and (status := _ending(last.statements)) is not None:
-        return status
-    if isinstance(last, Simple):
-        words = unwrapped(last.words)
-        if len(statements) == 1 or (words and words[0] in _TRIVIAL):
-            return 0 if len(statements) == 1 and words == ("exit",) else _simple_status(words)
-    for statement in statements:
-        if isinstance(statement, Simple) and statement.words[:1] == ("exit",):
-            return _status(statement)
-    return _in_order(statements)
-
-
-def _in_order(statements: Sequence[Statement]) -> int | None:
-    status: int | None = 0
-    for statement in statements:
-        status = _status(statement)
-        if status != 0:
-            return status
-    return status
-
-
-def _status(statement: Statement) -> int | None:
-    match statement:
-        case Simple():
-            return _simple_status(unwrapped(statement.words))
-        case Negated(statement=inner):
-            status = _status(inner)
-            return None if status is None else int(status == 0)
-        case AndOr(first=first, rest=rest):
-            status = _status(first)
-            for operator, further in rest:
-                status = _joined(status, operator, _status(further))
-            return status
-        case Pipeline(stages=stages):
-            found = [_status(stage) for stage in stages]
-            return None if None in found else next((status for status in reversed(found) if status), 0)
-        case Group(statements=inner_statements):
-            return _in_order(inner_statements)
-        case Background():
-            return 0
-        case Condition(branches=branches):
-            statuses = {_in_order(branch) for branch in branches}
-            return 0 if statuses == {0} else None
-        case Opaque():
-            return None
-
-
-def _simple_status(words: Words) -> int | None:
-    name = words[0] if words else None
-    match name:
-        case "exit":
-            given = words[1] if len(words) > 1 else None
-            return int(given) % 256 if given is not None and given.isdigit() and len(given) < 9 else None
-        case "printf":
-            # With a number to write, it fails when it is given none.
-            shape = words[1] if len(words) > 1 else None
-            return 0 if shape is not None and not re.search(r"%[^sbq%]", shape) else None
-        case "test":
-            return _tested(words[1:])
-        case "[" | "[[" if words[-1] in ("]", "]]"):
-            return _tested(words[1:-1])
-        case _:
-            return _ALWAYS.get(name) if name is not None else None
-
-
-def _tested(words: Words) -> int | None:
-    """The exit status of `test` with these words, where all of them are known beforehand and none names a file."""
-    if len(words) == 2 and words[0] not in ("-n", "-z", "!"):
-        return None
-    literals = [word for word in words if word is not None and not _DEPENDS.search(word)]
-    return None if len(literals) < len(words) or len(words) > _WORDS_MAX else _truth(literals)
-
-
-_WORDS_MAX = 16
-_DEPENDS = re.compile(r"[*?\[\]{}~$`\\]")
-"""What bash may replace in a word, unless it is quoted."""
-_STRINGS: dict[str, Callable[[str, str], bool]] = {
-    "=": eq, "==": eq, "!=": ne, "<": lt, ">": gt,
-}  # fmt: skip
-_NUMBERS: dict[str, Callable[[int, int], bool]] = {
-    "-eq": eq, "-ne": ne, "-lt": lt, "-le": le, "-gt": gt, "-ge": ge,
-}  # fmt: skip
-
-
-def _truth(words: list[str]) -> int | None:
-    match words:
-        case []:
-            return 1
-        case [word]:
-            return int(not word)
-        case ["-n" | "-z" as operator, word]:
-            return int(bool(word) == (operator == "-z"))
-        case [left, operator, right] if operator in _STRINGS:
-            return int(not _STRINGS[operator](left, right))
-        case [left, operator, right] if operator in _NUMBERS:
-            numeric = re.fullmatch(r"-?[0-9]{1,18}", left) and re.fullmatch(r"-?[0-9]{1,18}", right)
-            return int(not _NUMBERS[operator](int(left), int(right))) if numeric else 2
-        case ["!", *rest]:
-            status = _truth(rest)
-            return status if status is None or status > 1 else 1 - status
-    for operator, joined in (("-o", min), ("||", min), ("-a", max), ("&&", max)):
-        if operator in words[1:-1]:
-            at = words.index(operator, 1)
-            first, second = _truth(words[:at]), _truth(words[at + 1 :])
-            return None if first is None or second is None else joined(first, second)
-    return None
-
-
-def _joined(status: int | None, operator: str, further: int | None) -> int | None:
-    if status is None:
-        return 0 if operator == "||" and further == 0 else None
-    return further if (status == 0) == (operator == "&&") else status
-
-
-_FAIL_OPTIONS = frozenset(["pipefail", "errexit"])
+def everywhere(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Every statement and those in it, in order; not those of texts that are handed to a shell."""
+    todo = list(statements)[::-1]
+    while todo:
+        statement = todo.pop()
+        yield statement
+        match statement:
+            case Negated(statement=one) | Background(statement=one):
+                todo.append(one)
+            case AndOr(first=first, rest=rest):
+                todo += [*(further for _, further in reversed(rest)), first]
+            case Pipeline(stages=inner) | Group(statements=inner) | Function(statements=inner):
+                todo += reversed(inner)
+            case Condition(branches=branches, tests=tests):
+                todo += [*(one for branch in reversed(branches) for one in reversed(branch)), *reversed(tests)]
 
 
 def top_level(script: Script) -> Iterator[Statement]:
@@ -340,28 +272,6 @@ def top_level(script: Script) -> Iterator[Statement]:
                 todo += [*(further for _, further in reversed(rest)), first]
             case Group(statements=inner):
                 todo += reversed(inner)
-
-
-def ignores_failures(script: Script) -> str | None:
-    """The words that switch off what makes a failure in the middle count, such as `set +o pipefail`."""
-    for words in script.commands:
-        given = [word or "" for word in words[1:]]
-        if (words[:1] == ("set",) and _unset(given)) or (words[:1] == ("shopt",) and _shopt_unset(given)):
-            return " ".join([words[0] or "", *given])
-    return None
-
-
-def _unset(given: list[str]) -> bool:
-    """Whether `set` switches one of the two off; in `set +e`, `+eo pipefail`, `+o errexit` …"""
-    return any(
-        word.startswith("+") and ("e" in word or ("o" in word and named in _FAIL_OPTIONS))
-        for word, named in zip(given, [*given[1:], ""], strict=True)
-    )
-
-
-def _shopt_unset(given: list[str]) -> bool:
-    options = "".join(word for word in given if word.startswith("-"))
-    return "u" in options and "o" in options and not _FAIL_OPTIONS.isdisjoint(given)
 
 
 def existence_only(script: Script) -> str | None:

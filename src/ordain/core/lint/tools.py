@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ordain.core.bound import STRING_BYTES_MAX
-from ordain.core.environment import variable_fault
+from ordain.core.environment import setting_fault
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Step
@@ -135,7 +135,7 @@ def variables(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """No variable is given to a command that would make a trusted program do something else."""
     for step, command in survey.commands:
         for name in command.env:
-            if fault := variable_fault(name):
+            if fault := setting_fault(name):
                 yield Problem(
                     code="E_ENV_NAME",
                     detail=f"`{step.id}`: the variable `{name}` {fault}.",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 
 import click
 
@@ -24,7 +26,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Plans": {
         "diff": ("looking", "What changed between two plans; weaker checks and new effects first."),
-        "simulate": ("simulating", "How a run would go, without running anything."),
+        "simulate": ("simulating", "How a run would go, without carrying anything out."),
         "fmt": ("formatting", "Print a document in form or in another notation, or put the file into form."),
         "schema": ("formatting", "The JSON Schema of plan documents."),
     },
@@ -83,4 +85,13 @@ def main(ctx: click.Context, workspace: str | None) -> None:
 
     Start with: ordain run DOCUMENT
     """
+    _speak_utf8()
     ctx.obj = workspace
+
+
+def _speak_utf8() -> None:
+    """Begin again in UTF-8 where the locale is another: a command or path must be the bytes that were approved, and
+    whatever is shown must be showable, wherever it runs."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        sys.stdout.flush()
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", "-m", "ordain", *sys.argv[1:]])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 import msgspec
 
 from ordain.core.canonical import plan_id, short_id
-from ordain.core.problem import Problem, Refused
+from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.report import Approved, LintReport, Prepared, Review, RunReport
 from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start
@@ -112,7 +113,12 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
     else:
         review = _review(session, what, params)
         plan, run, notices = review.plan, review.run, review.notices
+    if output == "-":
+        click.echo(mermaid_text(plan, run), nl=False)
+        return FINE
     if output is not None:
+        if Path(what).exists() and Path(output).exists() and Path(output).samefile(what):
+            raise refuse("E_OUTPUT", f"{output} is the document itself; it was left as it is.", "Give another name.")
         write_whole(output, mermaid_text(plan, run).encode())
     if session.json:
         session.answer(
@@ -120,7 +126,8 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
             problems=notices,
         )
     elif output is not None:
-        session.say([f"Wrote {render.visible(output)}: {len(plan.steps)} steps, as a Mermaid flowchart."])
+        count = f"{len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"
+        session.say([f"Wrote {render.visible(output)}: {count}, as a Mermaid flowchart."])
     else:
         session.say(picture_lines(plan, run, session.style))
     return FINE

@@ -27,6 +27,7 @@ def run(session: Session, document: str, params: list[tuple[str, str]]) -> int:
     data, name = read_document(session, document)
     prepared = session.run(session.app.prepare(data, name, session.by, params))
     review = prepared.review
+    session.app.startable(review.plan_id)
     if not review.requires_approval:
         session.notices(review.notices)
         if not session.json:

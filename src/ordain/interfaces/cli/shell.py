@@ -26,12 +26,13 @@ import click
 from ordain.app import App
 from ordain.assemble import open_workspace
 from ordain.core.approval import Channel, Principal
+from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.interfaces import render, robot
 
 __all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "is_document", "read_document", "with_params"]
 
-FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
+FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 70, 130, 141
 
 _GOES_ON = "↪ "
 _WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLAN_APPROVAL_MISSING")
@@ -231,7 +232,7 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
                 leave(_guarded(Session(context.find_root().obj, as_json=as_json), body, *args, **options))
             except BrokenPipeError:
                 sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
-                leave(FAILED)
+                leave(NOBODY_READS)
 
         whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
         whole = click.option("--format", "output_format", type=click.Choice(["text", "json"]), hidden=True)(whole)
@@ -302,7 +303,9 @@ def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: 
 def read_document(session: Session, path: str) -> tuple[bytes, str]:
     """The bytes of a document, and the name it is known by: relative to the workspace where it lies in it."""
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        # One byte more than may be read is enough to refuse it.
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
+            data = file.read(DOCUMENT_BYTES_MAX + 1)
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be read: {reason}.") from error

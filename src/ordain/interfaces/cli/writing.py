@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
@@ -33,7 +34,10 @@ def write_whole(path: str, data: bytes) -> None:
 
 
 def put(target: Path, data: bytes, like: os.stat_result | None) -> None:
-    """Put these bytes in a file's place at once, with the owner and mode of what was there."""
+    """Put these bytes in a file's place at once, with the owner and mode of what was there; one that is not to be
+    written is left alone."""
+    if like is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, "not to be written")
     descriptor, beside = tempfile.mkstemp(prefix=f".{target.name[:64]}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
