@@ -709,7 +709,9 @@ VACUOUS = [
     "echo ok", "printf x", "test 1 = 1", "[ -n x ]", '[ -n "x" ]', "[[ 1 == 1 ]]", "sh -n x || true # ok", "true; # ok",
     "(true)", "{ true; }", "(sh -n x; true)", "if sh -n x; then true; fi", "if sh -n x; then echo a; else echo b; fi",
     "X=1", "echo $(sh -n x)", "export X=$(sh -n x)", "! false", "sh -n x &", "/bin/true", "timeout 5 true", "# later",
-    "check() { sh -n x; }", "for i in a b; do echo $i; done", "set +o pipefail",
+    "check() { sh -n x; }", "for i in a b; do echo $i; done", "set +o pipefail", "sh -n x || true #" + "x" * 4200,
+    "trap 'exit 0' EXIT; sh -n x", "sh -n x & wait", "bash -c true", "sh -c ':'", "(( 1 ))", "sh -n x; eval true",
+    "/usr/bin/env true", "command true", "builtin true", "\\true", "exec true",
 ]  # fmt: skip
 
 CONTRACTS = [
@@ -747,6 +749,7 @@ CONTRACTS = [
         row(f"sigpipe {text}", "W_CONTRACT_SIGPIPE", *contract(text), hint="grep PATTERN >/dev/null")
         for text in ("cat a | grep -q x", "cat a | grep -iq x", "cat a | head -1", "sort a | uniq | head -n 3")
     ),
+    row("too long to be looked into", "W_CONTRACT_PIPE", *contract("sh -n x || true #" + "x" * 20_000)),
     row("program that is not installed", "W_CONTRACT_PROGRAM", *contract("no-such-program -q")),
     row(
         "program that a step installs",
@@ -756,7 +759,18 @@ CONTRACTS = [
     ),
     *(
         row(f"sound {text}", None, *contract(text))
-        for text in ("test -s x", "sh -n x && echo ok", "grep x a >/dev/null", "cmp a b", "cat a | sort | cmp - b")
+        for text in (
+            "if grep -q x a; then exit 1; fi; exit 0",
+            "grep -q x a || exit 1; exit 0",
+            "sh -c 'sh -n x && sh -n y'",
+            "trap 'rm -f x' EXIT; sh -n x",
+            "sh -n x & wait $!",
+            "test -s x",
+            "sh -n x && echo ok",
+            "grep x a >/dev/null",
+            "cmp a b",
+            "cat a | sort | cmp - b",
+        )
     ),
 ]
 

@@ -184,14 +184,17 @@ CONSTANT = [
     "/usr/bin/env true", "/bin/env -i A=b /usr/bin/true", "command true", "builtin true", "\\true", "exec true",
     "exec false", "exec true; false", "wait", "false & wait", "false &\nwait", "sleep 0 & wait; wait", "bash -c true",
     "sh -c ':'", "sh -c 'false; true'", "bash -ec 'true; false'", "bash -eo pipefail -c 'false || true'",
-    "bash -c 'exit 3'", "bash -c 'false | true'", "timeout 5 bash -c true", "/bin/sh -c true x y", "bash -c \"bash -c 'true'\"",
+    "bash -c 'exit 3'", "bash -c 'false | true'", "timeout 5 bash -c true", "/bin/sh -c true x y",
+    "bash -c \"bash -c 'true'\"",
     "eval true", "eval 'false || true'", "eval exit 4", "eval", "(( 1 ))", "((1))", "(( 0 ))", "((00))", "(( 2 > 1 ))",
     "(( 2 == 1 ))", "let 1", "let 0", "trap 'exit 0' EXIT; false", "trap 'exit 3' 0; true", "trap 'exit 0' ERR; false",
     "trap \"exit 0\" exit; false", "trap 'exit 0' DEBUG; false", "f() { exit 0; }; trap f EXIT; false",
     "trap 'rm -f no-such' EXIT; exit 3", "f() { true; }; f", "f() { return 0; false; }; f", "f() { return 3; }; f",
     "true && exit 0; false", "{ exit 0; false; }; false", "exit 3; exit 0", "true || exit 1; exit 0",
     "f() { exit 1; }; true", "case x in x) true;; esac", "case x in y) echo a;; *) echo b;; esac", "(exit 1) || true",
-    "f() { return 1; }; f || true", "! { false; }", "(true; exit 3)", "eval 'exit 0; false'; false", "echo \"\\$x\" || false",
+    "f() { return 1; }; f || true", "! (false)", "(true; exit 3)",
+    "eval 'exit 0; false'; false", "f() { return 0; exit 1; }; f; true", "f() { g; }; g() { exit 0; }; f; false",
+     "echo \"\\$x\" || false",
 ]  # fmt: skip
 
 
@@ -208,7 +211,8 @@ def test_a_constant_status_is_the_one_that_bash_gives(text):
         "a | true", "printf %d x", "exit $?", "a; exit", "bash -c a", "f() { a; }; f",
         "for i in a; do test -s $i; done", "if a; then b; fi", "test 1 = 1 && a", "case x in x) a;; esac",
         "(a)", "! a", "test a = \"$(b)\"", "a & wait $!",
-        "a & b", "bash a -c true", "bash -c 'a; b'", "bash -ec 'a; true || b; c'", "bash -c \"$x\"", "eval \"$x\"", "eval a",
+        "a & b", "bash a -c true", "bash -c 'a; b'", "bash -ec 'a; true || b; c'", "bash -c \"$x\"",
+        "eval \"$x\"", "eval a", "f() { f; }; f", "f() { a && exit 1; }; g() { f || true; }; g",
         "(( x ))", "(( x > 1 ))", "let x", "trap 'rm x' EXIT; a", "trap \"rm $x\" EXIT; a", "trap f EXIT; a",
         "trap 'exit 1' ERR; a", "trap - EXIT; a", "trap 'exit 0' INT; a", "a; trap 'exit 0' EXIT; b",
         # Left in so many words with another status.
@@ -332,7 +336,7 @@ def test_hostile_texts_take_bounded_time(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "(" * 38 + "a || b" + ") || c" * 38,
+        "( " * 38 + "a || b" + ") || c" * 38,
         "{ " * 38 + "a && exit 1 || b" + "; } && c" * 38,
         "(a || " * 38 + "exit 1" + ")" * 38 + "; true",
         "eval " * 3000 + "true",

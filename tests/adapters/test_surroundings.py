@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace
 from ordain.adapters.file_tools import DEFINITIONS
+from ordain.adapters.memory import MemoryWorkspace
 from ordain.adapters.state_directory import state_directory, workspace_directory
 from ordain.core.action import Task
 from ordain.core.lint.rules import lint
@@ -183,4 +185,54 @@ def test_files_by_pattern_without_links_or_anything_outside(tmp_path: Path) -> N
     assert files("src/*.py") == ("src/a.py", "src/b.py")
     assert files("**/*.py") == ("src/a.py", "src/b.py", "src/deep/c.py")
     assert files("linked/*.py") == ()
-    assert [files(bad) for bad in ("", "../*.py", "/etc/*", "**x", "~/*", "src/\0")] == [()] * 6
+    assert files("linked/**") == ()
+    assert files("src/**") == ("src/a.py", "src/b.py", "src/d.txt", "src/deep/c.py")
+    assert files("src/deep/") == files("./src//deep/*") == files("src/d?ep/c.py") == ("src/deep/c.py",)
+    assert files("src/d.txt") == ("src/d.txt",)
+    assert files("**.txt") == ("src/d.txt",)
+    bad = ("", ".", "./", "../*.py", "/etc/*", "**x", "~/*", "src/\0", "src/\0/*", "gone/*", "src/d.txt/*", ".ordain/*")
+    assert [files(one) for one in bad] == [()] * len(bad)
+
+
+def test_files_of_git_and_ours_are_not_looked_at(tmp_path):
+    for name in ("a.py", ".git/b.py", "sub/.git/c.py", ".ordain/d.py", ".github/e.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert DirectoryWorkspace(tmp_path, 0).files("**/*.py") == (".github/e.py", "a.py")
+
+
+def test_more_files_than_anybody_should_wait_for_are_refused(tmp_path, monkeypatch):
+    for number in range(12):
+        (tmp_path / f"{number}.txt").write_text("")
+    workspace = DirectoryWorkspace(tmp_path, 0)
+    monkeypatch.setattr("ordain.adapters.directory.ENTRIES_MAX", 12)
+    assert len(workspace.files("*.txt")) == 12
+    (tmp_path / "more").write_text("")
+    with pytest.raises(Refused) as refused:
+        workspace.files("*.txt")
+    assert refused.value.problems[0].code == "E_PARAM"
+
+
+@pytest.mark.parametrize("pattern", ["**/" * 6 + "*", "**/" * 6 + "x", "**/*a" * 6, "*/" * 41 + "*"])
+def test_files_of_a_deep_tree_are_found_in_bounded_time(tmp_path, pattern):
+    deep = tmp_path
+    for _ in range(40):
+        deep = deep / "a"
+        deep.mkdir()
+        (deep / "f").write_text("")
+    started = time.process_time()
+    DirectoryWorkspace(tmp_path, 0).files(pattern)
+    assert time.process_time() - started < 2
+
+
+PATTERNS = ["*", "*.py", "**", "**/*.py", "src/*.py", "src/**", "src/", "./a.py", "s?c/b.py", ".", "", "../*", "[a].py"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_the_workspace_in_memory_finds_the_same_files(tmp_path, pattern):
+    memory = MemoryWorkspace()
+    for name in ("a.py", "src/b.py", "src/deep/c.py", "src/d.txt", "[a].py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+        memory.documents[name] = b""
+    assert memory.files(pattern) == DirectoryWorkspace(tmp_path, 0).files(pattern)

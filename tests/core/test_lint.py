@@ -67,6 +67,7 @@ def looked_at(made, facts=FACTS):
     return replace(
         facts,
         scripts={**facts.scripts, **{text: script for text, (script, _) in read.items() if script is not None}},
+        unread=frozenset(text for text, found in read.items() if found == (None, None)),
         expression_faults={key: fault for key, fault in faults.items() if fault is not None},
     )
 
@@ -564,7 +565,32 @@ CONTRACTS = [
             "check() { pytest; }",
             "for i in a b; do echo $i; done",
             "set +o pipefail",
+            "pytest || true #" + "x" * 4200,
+            "trap 'exit 0' EXIT; pytest",
+            "set -u; trap 'exit 0' ERR; pytest",
+            "pytest & wait",
+            "make; pytest & wait",
+            "bash -c true",
+            "sh -c ':'",
+            "bash -c 'pytest || true'",
+            "pytest; sh -c true",
+            "(( 1 ))",
+            "pytest; eval true",
+            "eval 'pytest || true'",
+            "/usr/bin/env true",
+            "command true",
+            "builtin true",
+            "\\true",
+            "exec true",
+            "exec true; pytest",
+            "check() { true; }; check",
+            "pytest || exit 0; exit 0",
+            "exit 0; pytest",
         )
+    ),
+    *(
+        (plan(step("a", contract=text)), "W_CONTRACT_PIPE")
+        for text in ("pytest || true #" + "x" * 20_000, "make; trap 'exit 0' EXIT; pytest", 'trap "$x" EXIT; pytest')
     ),
     *(
         (plan(step("a", contract=text)), "W_CONTRACT_NEGATED")
@@ -621,6 +647,26 @@ def test_structure(made, code):
 @pytest.mark.parametrize(("made", "code"), REFERENCES, ids=shown)
 def test_references_and_expressions(made, code):
     assert set(codes(made)) == {code}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if grep -q TODO f; then exit 1; fi; exit 0",
+        "grep -q x f || exit 1; exit 0",
+        "grep -q x f || { echo bad; exit 1; }\necho ok",
+        "for i in a b; do test -s $i || exit 1; done; exit 0",
+        "case $(uname) in Linux) exit 1;; esac; exit 0",
+        "trap 'rm -f x' EXIT; pytest",
+        "bash -c pytest",
+        "bash -c 'pytest -q && mypy'",
+        "pytest & wait $!",
+        "(( $(wc -l < f) > 3 ))",
+        "check() { pytest || exit 1; }; check; exit 0",
+    ],
+)
+def test_sound_contracts_are_not_refused(text):
+    assert codes(plan(step("a", contract=text))) == []
 
 
 def test_half_a_character_in_an_expression_is_told_as_both():
@@ -953,6 +999,13 @@ def test_sound_plans_have_no_fault_of_content(made):
     assert content.isdisjoint(problem.code for problem in lint(made, FACTS))
 
 
+def test_what_cannot_be_compared_with_all_patterns_is_refused():
+    made = HOSTILE["many patterns and many paths"]
+    found = [problem for problem in lint(made, FACTS) if problem.code == "E_PATH"]
+    assert found
+    assert all("too many patterns" in problem.detail for problem in found)
+
+
 HOSTILE = {
     "one path written by all": plan(*(write(name=f"s{i}", needs=()) for i in range(5000))),
     "one path in a chain": plan(*(write(name=f"s{i}") for i in range(5000))),
@@ -968,6 +1021,12 @@ HOSTILE = {
         *(write(f"f{i}", name=f"s{i}", needs=(), content=f"${{s{i ^ 1}.output}}") for i in range(5000))
     ),
     "programs that are not there": plan(*(step(f"s{i}", contract=f"nope{i}") for i in range(5000))),
+    "patterns through directories": plan(write("a/" * 60 + "b"), protect=("**/" * 8 + "x", "**/" * 8 + "x*")),
+    "patterns of stars": plan(write("a" * 200 + "b"), protect=("*a" * 8 + "x", "*a" * 8 + "x*")),
+    "many patterns and many paths": plan(
+        *(write(f"{'a' * 200}/{i}", name=f"s{i}", needs=()) for i in range(2000)),
+        protect=tuple(f"*{'a*' * 100}x{i}*" for i in range(2000)),
+    ),
     "dollars": plan(write(content="${a.output" * 90_000)),
     "braces": plan(step("a", run="${" * 50_000)),
 }

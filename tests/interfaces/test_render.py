@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -40,6 +40,7 @@ from ordain.interfaces.render import (
     visible,
 )
 from tests.build import plan, step
+from tests.plans import changed, plans, sites
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "render"
 WRITE = bool(os.environ.get("ORDAIN_WRITE_GOLDEN"))  # asked before the tests clean their environment
@@ -399,3 +400,27 @@ def test_what_people_write_stays_readable(text: str):
 )
 def test_what_does_not_show_is_shown_escaped(text: str, shown: str):
     assert visible(text) == shown
+
+
+def shown(one: Plan) -> list[str]:
+    """What an approver sees of a plan, but for its id."""
+    lines = review_lines(review(one, notices=()), PLAIN, detail="verbose")
+    return [line for line in lines if not line.startswith("  ID: ")]
+
+
+@given(plans(nested=1), st.data())
+@settings(max_examples=5)
+def test_two_plans_never_look_the_same(made: Plan, data: st.DataObject) -> None:
+    for site in sites(made):
+        other = data.draw(changed(made, site))
+        assert (plan_id(made) == plan_id(other)) == (shown(made) == shown(other)), site
+
+
+@pytest.mark.parametrize("name", sorted(NOTATIONS))
+@given(data=st.data())
+@settings(max_examples=1)
+def test_two_plans_of_any_variant_never_look_the_same(name: str, data: st.DataObject) -> None:
+    made = plan_from_bytes(NOTATIONS[name]["canonical"].encode())
+    for site in sites(made):
+        other = data.draw(changed(made, site))
+        assert (plan_id(made) == plan_id(other)) == (shown(made) == shown(other)), site

@@ -6,7 +6,8 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from ordain.adapters.shell_text import ShellText
@@ -17,12 +18,16 @@ from ordain.core.lint.paths import path_fault, wanted_files
 from ordain.core.lint.script import Script, plain_script, programs
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
+from ordain.core.pattern import compiled, normal
 from ordain.core.problem import refuse
 from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
 from ordain.documents.configuration import CONFIGURATION_FILE
 
 __all__ = ["DirectoryWorkspace", "find_workspace", "real_directory"]
+
+ENTRIES_MAX = 100_000
+"""How many files and directories are looked at for one pattern."""
 
 
 def find_workspace(start: Path) -> Path:
@@ -74,19 +79,18 @@ class DirectoryWorkspace:
             return None
 
     def files(self, pattern: str) -> tuple[str, ...]:
-        try:
-            matches = list(self._path.glob(pattern)) if path_fault(pattern) is None else []
-        except (ValueError, OSError):  # no pattern, or a directory that is not to be looked at
+        wanted = normal(pattern)
+        if path_fault(pattern) is not None or not wanted:
             return ()
-        found = []
-        for path in matches:
-            within = path.relative_to(self._path)
-            linked = any((self._path / parent).is_symlink() for parent in (within, *within.parents[:-1]))
-            name = within.as_posix()
-            # A name that is not UTF-8 can stand in no plan.
-            if not linked and path.is_file() and path_fault(name) is None and name.isprintable():
-                found.append(name)
-        return tuple(sorted(found))
+        found = compiled(wanted)
+        # A name that is not UTF-8 can stand in no plan.
+        return tuple(
+            sorted(
+                name
+                for name in _files(self._path, wanted)
+                if found.matches(name) and path_fault(name) is None and name.isprintable()
+            )
+        )
 
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
@@ -159,3 +163,33 @@ def _read_regular(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
         return file.read(DOCUMENT_BYTES_MAX + 1)
+
+
+def _files(root: Path, pattern: str) -> Iterator[str]:
+    """The regular files that a pattern could mean, by their paths beneath the root. No link is followed, and nothing of
+    git's or ours is looked at; raises Refused where there is more to see than anybody should wait for."""
+    parts = pattern.split("/")
+    plain = list(takewhile(lambda part: not set(part) & set("*?"), parts[:-1]))
+    if any((root / Path(*plain[:depth])).is_symlink() for depth in range(1, len(plain) + 1)):
+        return
+    depth_max = None if "**" in pattern else len(parts)
+    todo = [("".join(f"{part}/" for part in plain), len(plain) + 1)]
+    seen = 0
+    while todo:
+        above, depth = todo.pop()
+        try:
+            entries = os.scandir(root / above)
+        except (OSError, ValueError):  # not there, not to be looked at, or no name that a file could have
+            continue
+        with entries:
+            for entry in entries:
+                seen += 1
+                if seen > ENTRIES_MAX:
+                    hint = "Begin the pattern with the directory that is meant: `src/**/*.py`."
+                    raise refuse("E_PARAM", f"`{pattern}` looks at more than {ENTRIES_MAX:,} files.", hint)
+                if entry.is_file(follow_symlinks=False):
+                    yield above + entry.name
+                elif entry.name in (".git", ".ordain") or depth == depth_max:
+                    continue
+                elif entry.is_dir(follow_symlinks=False):
+                    todo.append((f"{above}{entry.name}/", depth + 1))

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fnmatch
 import heapq
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core.lint.facts import Facts
+from ordain.core.lint.paths import path_fault
 from ordain.core.model import Plan
+from ordain.core.pattern import matches, normal
 from ordain.core.problem import refuse
 from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
@@ -171,7 +172,8 @@ class MemoryWorkspace:
         return self.documents.get(path)
 
     def files(self, pattern: str) -> tuple[str, ...]:
-        return tuple(sorted(name for name in self.documents if fnmatch.fnmatchcase(name, pattern)))
+        wanted = normal(pattern) if path_fault(pattern) is None else ""
+        return tuple(sorted(name for name in self.documents if matches(wanted, name)))
 
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None

@@ -88,9 +88,9 @@ class ShellText:
 
     def _parsed(self, data: bytes) -> Node | None:
         """The tree of a text; None for one that would cost too much."""
-        self._cost += len(data) ** 2
         if len(data) > PARSED_BYTES_MAX or self._cost > PARSED_COST_MAX:
             return None
+        self._cost += len(data) ** 2
         if self._parser is None:
             from tree_sitter import Language, Parser
             from tree_sitter_bash import language

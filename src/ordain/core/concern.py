@@ -465,7 +465,7 @@ def _repetitions(both: _Steps) -> Iterator[_Said]:
     if old.batch != new.batch:
         yield "repetitions_changed", "takes another number of items at once"
     if not _at_most(old.concurrency, new.concurrency, 1):
-        yield "concurrency_raised", _at_once("do repetitions,", old.concurrency, new.concurrency)
+        yield "concurrency_raised", _at_once("repetitions", old.concurrency, new.concurrency)
     if old.name != new.name:
         yield "field_changed", "calls its item by another name; read it"
 
@@ -719,7 +719,7 @@ _PLAN_SAYS: dict[str, Callable[[Plan, Plan], Iterable[_Said]]] = {
     "timeout_ms": lambda old, new: [
         ("timeout_raised", f"lets a step take longer: {_times((old.timeout_ms, new.timeout_ms))}")
     ],
-    "concurrency": lambda old, new: [("concurrency_raised", _at_once("run steps,", old.concurrency, new.concurrency))],
+    "concurrency": lambda old, new: [("concurrency_raised", _at_once("steps", old.concurrency, new.concurrency))],
     "workspace_id": _workspace,
 }
 """What is said of the changes that are not harmless."""
@@ -814,7 +814,7 @@ def _times(timeouts: tuple[int | None, int | None]) -> str:
 
 def _at_once(what: str, old: int | None, new: int | None) -> str:
     before = f", not {old}" if old is not None else ", where nothing was said"
-    return f"may {what} {new if new is not None else 'any number'} at once{before}"
+    return f"may run {new if new is not None else 'any number of'} {what} at once{before}"
 
 
 def _budget(old: Budget | None, new: Budget | None) -> Iterator[_Said]:
@@ -837,11 +837,15 @@ def _counted(values: Iterable[Any]) -> Counter[bytes]:
 
 
 def _uncovered(patterns: Iterable[str], by: Iterable[str]) -> list[str]:
-    """The patterns that are neither among these nor in a whole directory among them."""
+    """The patterns that are neither among these nor in a whole directory among them; nobody knows where `..` leads."""
     known = set(by)
     whole = {pattern.removesuffix("**") for pattern in known if pattern.endswith("/**") or pattern == "**"}
     whole |= {pattern for pattern in known if pattern.endswith("/")}
-    return [pattern for pattern in patterns if pattern not in known and not pattern.startswith(tuple(whole))]
+    return [
+        pattern
+        for pattern in patterns
+        if pattern not in known and (".." in pattern.split("/") or not pattern.startswith(tuple(whole)))
+    ]
 
 
 def _list(names: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from ordain.core.report import Review, Since, StepReport
 from ordain.core.tool import action_kind
 from ordain.core.value import PlanId
 from ordain.documents.duration import write_duration
-from ordain.documents.failure import write_failure
+from ordain.documents.failure import read_failure, write_failure
 from ordain.documents.yaml_text import yaml_text
 from ordain.interfaces.render import Style, instant, problem_lines
 from ordain.interfaces.visible import visible
@@ -113,7 +113,7 @@ def _plan_lines(
     yield ""
     policy = plan.on_failure or default
     if policy is not None:
-        yield f"  On failure:  {visible(write_failure(policy))}{'' if plan.on_failure is not None else ' (by default)'}"
+        yield f"  On failure:  {visible(_policy(policy))}{'' if plan.on_failure is not None else ' (by default)'}"
     if plan.tools is not None:
         yield f"  Tools:       {visible(', '.join(plan.tools) or 'none')}"
     if plan.timeout_ms is not None:
@@ -144,7 +144,7 @@ def _step_lines(
     if step.verification is not None:
         yield from _verification_lines(step, step.verification)
     if step.on_failure is not None:
-        yield f"       On failure: {visible(write_failure(step.on_failure))}"
+        yield f"       On failure: {visible(_policy(step.on_failure))}"
     if step.timeout_ms is not None:
         yield f"       Timeout:    {write_duration(step.timeout_ms)}"
     if step.idempotent is not None:
@@ -197,6 +197,12 @@ def _verification_lines(step: Step, verification: Verification) -> Iterator[str]
         yield from _labelled("Meaning", verification.description)
     if verification.timeout_ms is not None:
         yield f"       Within:     {write_duration(verification.timeout_ms)}"
+
+
+def _policy(policy: FailurePolicy) -> str:
+    """A failure policy in the words of documents, or as a value where those can not say all of it."""
+    words = write_failure(policy)
+    return words if read_failure(words) == policy else json.dumps(msgspec.to_builtins(policy), ensure_ascii=False)
 
 
 # --- Values ----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from ordain.core.lint.status import constant_status, ignores_failures
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Step
 from ordain.core.problem import Place, Problem
+from ordain.core.refs import without_references
 
 __all__ = [
     "command_syntax",
@@ -131,7 +132,8 @@ def contract_pipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def contract_unread(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Of a contract that is too long or too tangled to be taken apart, nobody can say that it is no sham."""
     for step, contract in survey.contracts if facts.unread else ():
-        if contract.command in facts.unread:
+        # One with a reference in it is refused for that.
+        if contract.command in facts.unread and without_references(contract.command) == contract.command:
             yield Problem(
                 code="W_CONTRACT_PIPE",
                 detail=f"The contract of `{step.id}` cannot be looked into: failures inside it may not count.",

@@ -12,6 +12,7 @@ from ordain.core.action import CallTool, Task
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Scope, Survey
 from ordain.core.model import Step
+from ordain.core.pattern import compiled
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import without_references
 from ordain.core.tool import EffectClass, ToolDefinition
@@ -20,6 +21,10 @@ __all__ = ["beneath", "path_fault", "read_kinds", "reads_there", "wanted_files",
 
 _PRIVATE = re.compile(r"(?:.*/)?\.git/(?:hooks|config)(?:/.*)?|\.ordain(?:/.*)?", re.DOTALL)
 """Places where a file would run code behind everybody's back, or that are ours."""
+_GIT = re.compile(r"(?:.*/)?\.git(?:/.*)?", re.DOTALL)
+"""Where git keeps what it runs and what it believes, its submodules and work trees included: nobody's to write."""
+_COMPARED_MAX = 3_000_000
+"""How many characters of paths are compared with patterns; that takes some seconds."""
 _READ_KINDS = ("file", "topic", "step")
 _MAKES_DIRECTORIES = "make_dir"
 
@@ -27,15 +32,16 @@ _MAKES_DIRECTORIES = "make_dir"
 # --- What a path is ------------------------------------------------------------------------------------------------
 
 
-def path_fault(value: str) -> str | None:
-    """Why a path cannot be used; None when it lies beneath the workspace and is nobody's secret."""
+def path_fault(value: str, *, writes: bool = False) -> str | None:
+    """Why a path cannot be read, or written; None when it lies beneath the workspace and is nobody's secret."""
     if not value or "\0" in value:
         return "is empty or has a NUL in it"
     if value[0] in "/~":
         return "is not relative to the workspace"
     if ".." in value and ".." in value.split("/"):
         return "leads out of the workspace"
-    return "is off limits" if _PRIVATE.fullmatch(folded(value)) else None
+    name = folded(value)
+    return "is off limits" if _PRIVATE.fullmatch(name) or (writes and _GIT.fullmatch(name)) else None
 
 
 def folded(path: str) -> str:
@@ -47,26 +53,8 @@ def folded(path: str) -> str:
     return "/".join(parts)
 
 
-@lru_cache(maxsize=256)
-def _glob(pattern: str) -> re.Pattern[str]:
-    """A pattern of `protect` as a regular expression over folded paths; `**` goes through directories."""
-    parts = []
-    for part in re.split(r"(\*\*/?|\*|\?)", folded_pattern(pattern)):
-        match part:
-            case "**/":
-                parts.append("(?:[^/]+/)*")
-            case "**":
-                parts.append(".*")
-            case "*":
-                parts.append("[^/]*")
-            case "?":
-                parts.append("[^/]")
-            case _:
-                parts.append(re.escape(part))
-    return re.compile("".join(parts), re.DOTALL)
-
-
-def folded_pattern(pattern: str) -> str:
+@lru_cache(maxsize=4096)
+def _folded_pattern(pattern: str) -> str:
     return folded(pattern) + ("/**" if pattern.endswith("/") else "")
 
 
@@ -75,9 +63,10 @@ def folded_pattern(pattern: str) -> str:
 
 def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every path lies beneath the workspace, not where it would be run or is ours, and no protected one is written."""
+    protection = _Protection(survey)
     for step, path, writes in _paths(survey, facts):
         known = without_references(path) if "${" in path else path
-        fault = path_fault(known) or (_protection(survey, step, known) if writes else None)
+        fault = path_fault(known, writes=writes) or (protection.fault(step, known) if writes else None)
         if fault is not None:
             yield Problem(
                 code="E_PATH",
@@ -124,13 +113,30 @@ def _patterns(survey: Survey) -> Iterator[tuple[Place | None, str]]:
             yield from ((Place(step=step.id), pattern) for pattern in step.protect)
 
 
-def _protection(survey: Survey, step: Step, path: str) -> str | None:
-    if not step.protect and not survey.plan.protect and len(survey.scopes) == 1:
+class _Protection:
+    """Compares what is written with what is protected, as long as that takes bearable time."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+        self._compared = 0
+
+    def fault(self, step: Step, path: str) -> str | None:
+        """Why a path that a step writes must not be written; None when nothing protects it."""
+        plan = self._survey.plan
+        if not step.protect and not plan.protect and len(self._survey.scopes) == 1:
+            return None
+        name = folded(path)
+        inner = self._survey.scope_of(step).plan
+        for pattern in (*step.protect, *plan.protect, *(inner.protect if inner is not plan else ())):
+            found = compiled(_folded_pattern(pattern))
+            self._compared += 1
+            if found.may_match(name):
+                self._compared += len(name) * (1 + len(pattern) // 512)
+                if self._compared > _COMPARED_MAX:
+                    return "cannot be compared with all that is protected: there are too many patterns"
+                if found.matches(name):
+                    return f"is protected by `{pattern}`, so writing it would break the contract"
         return None
-    patterns = (*step.protect, *survey.plan.protect, *survey.scope_of(step).plan.protect)
-    name = folded(path)
-    found = next((pattern for pattern in patterns if _glob(pattern).fullmatch(name)), None)
-    return f"is protected by `{found}`, so writing it would break the contract" if found is not None else None
 
 
 # --- What is read --------------------------------------------------------------------------------------------------

@@ -42,6 +42,8 @@ _CATCHING = _CATCH_ALL | {"ERR"}
 """What a trap can be set on so that the status of the whole text may become another one."""
 _EXIT = frozenset(["exit"])
 _RETURN = frozenset(["exit", "return"])
+_FUNCTIONS_MAX = 16
+"""Calls of functions are followed where there are not more of them."""
 
 Statuses = frozenset[int | None]
 _NONE: Statuses = frozenset()
@@ -64,7 +66,8 @@ class _Judge:
         }
         self._statuses: dict[int, int | None] = {}
         self._left: dict[tuple[int, bool, frozenset[str]], Statuses] = {}
-        self._called: set[str] = set()
+        self._calls: dict[str, int | None] = {}
+        self._inside: set[str] = set()
 
     # --- A sequence ---
 
@@ -73,7 +76,7 @@ class _Judge:
         reached = self._reached(statements, leaving)
         if len(reached) == 1 and isinstance(reached[0], Simple) and reached[0].words == ("exit",):
             return 0
-        return self._agreed(reached, self._last(reached), leaving)
+        return self._agreed(reached, self._last(reached, leaving), leaving)
 
     def _agreed(self, reached: Sequence[Statement], status: int | None, leaving: frozenset[str]) -> int | None:
         """The status, unless the sequence may be left with another one."""
@@ -86,11 +89,11 @@ class _Judge:
                 return statements[:at]
         return statements
 
-    def _last(self, statements: Sequence[Statement]) -> int | None:
+    def _last(self, statements: Sequence[Statement], leaving: frozenset[str]) -> int | None:
         if not statements:
             return 0
         last = statements[-1]
-        if isinstance(last, Group) and (status := self.ending(last.statements)) is not None:
+        if isinstance(last, Group) and (status := self.ending(last.statements, leaving)) is not None:
             return status
         if isinstance(last, Simple) and (len(statements) == 1 or self._trivial(last, statements[-2])):
             return self._simple(last)
@@ -162,13 +165,12 @@ class _Judge:
         return _simple_status(words)
 
     def _call(self, name: str) -> int | None:
-        if name in self._called:
-            return None
-        self._called.add(name)
-        try:
-            return self.ending(self._functions[name], _RETURN)
-        finally:
-            self._called.discard(name)
+        """The status of a function, which is judged once; one that calls itself, or is among many, may end anyhow."""
+        if name not in self._calls:
+            self._calls[name] = None
+            if len(self._functions) <= _FUNCTIONS_MAX:
+                self._calls[name] = self.ending(self._functions[name], _RETURN)
+        return self._calls[name]
 
     # --- Leaving early ---
 
@@ -178,7 +180,7 @@ class _Judge:
             case Simple(words=words, inner=inner):
                 name = words[0]
                 if name in self._functions:
-                    return False
+                    return self._leaves_from(name)
                 if name == "eval" and inner is not None:
                     return any(self._leaves(one, leaving) for one in inner)
                 return name in leaving or (name == "exec" and unwrapped(words)[0] != "exec")
@@ -201,6 +203,22 @@ class _Judge:
             case _:
                 return False
 
+    def _leaves_from(self, name: str) -> bool:
+        """Whether a function surely leaves not only itself."""
+        if name in self._inside or len(self._functions) > _FUNCTIONS_MAX:
+            return False
+        self._inside.add(name)
+        left = any(self._leaves(one, _EXIT) for one in self._body(name))
+        self._inside.discard(name)
+        return left
+
+    def _body(self, name: str) -> Sequence[Statement]:
+        """What runs when a function is called."""
+        body = self._functions[name]
+        if len(body) == 1 and isinstance(body[0], Group):
+            body = body[0].statements
+        return self._reached(body, _RETURN)
+
     def _exits(self, statements: Sequence[Statement], live: bool, leaving: frozenset[str]) -> Statuses:
         found = _NONE
         for statement in statements:
@@ -221,7 +239,9 @@ class _Judge:
             case Simple(words=words, inner=inner):
                 name = words[0]
                 if name in self._functions:
-                    return self._exits(self._functions[name], live, _EXIT)
+                    if len(self._functions) > _FUNCTIONS_MAX:
+                        return frozenset([None])
+                    return self._exits(self._body(name), live, _EXIT)
                 if name == "eval" and inner is not None:
                     return self._exits(inner, live, leaving)
                 return frozenset([self.status(statement)]) if self._leaves(statement, leaving) else _NONE
@@ -256,7 +276,7 @@ class _Judge:
                 given = self.ending(statement.inner) if self._left_by(statement.inner) else None
                 if given is None or any(self.status(before) != 0 for before in statements[:at]):
                     continue
-                if caught & _CATCH_ALL or self._exits(statements, True, _EXIT) <= {given}:
+                if caught & _CATCH_ALL or (given == 0 and self._exits(statements, True, _EXIT) <= {0}):
                     return given
         return status
 
