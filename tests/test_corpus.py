@@ -620,6 +620,11 @@ SURROUNDINGS = [
             ".git//hooks/./x",
             ".g\u200cit/hooks/x",
             ".git/config",
+            ".git/modules/sub/hooks/post-checkout",
+            ".git/modules/sub/config",
+            ".git/worktrees/a/config",
+            "sub/.git",
+            ".git",
             ".ordain/plans/x",
             ".ORDAIN/x",
         )

@@ -371,6 +371,9 @@ READ_FIRST: list[tuple[str, ConcernKind, str | None, Plan, Plan]] = [
     ),
     ("out of the directory", "writes_widened", "a", one(writes=("a/**",)), one(writes=("a/../b",))),
     ("protected nowhere", "protect_narrowed", "a", one(protect=("a/../b",)), one(protect=("a/**",))),
+    ("another pool", "pool_changed", "a", one(pool="p"), one()),
+    ("another model", "model_changed", None, of_plan(), of_plan(model="m")),
+    ("another agent", "agent_changed", None, of_plan(agent="x"), of_plan()),
     ("another version", "field_changed", None, one(), replace(one(), plan_version=2)),
 ]
 
@@ -401,6 +404,14 @@ STRONGER: dict[str, tuple[Plan, Plan]] = {
         replace(doing(Task(task="t", agent="x")), agent="x"),
     ),
     "budget": (one(budget=Budget(tokens=2)), one(budget=Budget(tokens=1, cost_usd=1))),
+    "budget of the plan": (of_plan(), of_plan(budget=Budget(tokens=1))),
+    "writes": (one(), one(writes=("a/**",))),
+    "fewer writes": (one(writes=("a/**",)), one(writes=("a/b",))),
+    "the same model": (of_plan(model="m"), replace(one(model="m"), model="m")),
+    "the same preconditions": (
+        one(preconditions=(LockHeld(lock_name="l"), LockHeld(lock_name="m"))),
+        one(preconditions=(LockHeld(lock_name="m"), LockHeld(lock_name="l"))),
+    ),
     "tier": (of_plan(tier=0), of_plan(tier=1)),
     "approval": (one(), one(approval="ask")),
     "network": (one(network=True), one()),
@@ -441,7 +452,7 @@ def test_what_only_tightens_is_not_read_first(name: str):
 
 BOTH_WAYS_FINE = {
     *("words", "title", "a parameter described", "no check is no check", "the same agent"),
-    *("reading", "not reading", "moved"),
+    *("reading", "not reading", "moved", "the same model", "the same preconditions"),
 }
 
 

@@ -211,7 +211,7 @@ def test_json_diff(workspace: Workspace):
     workspace.write("other.plan.md", SMALL.replace("echo two", "echo three"))
     data = answered(workspace.ordain("diff", "--json", "small.plan.md", "other.plan.md"))
     assert list(data) == ["old", "new", "same", "concerns", "fields", "steps", "fallbacks"]
-    assert [concern["kind"] for concern in data["concerns"]] == ["command_new"]
+    assert [concern["kind"] for concern in data["concerns"]] == ["step_removed", "command_new"]
     assert ([one["step"]["id"] for one in data["steps"]["added"]], data["same"]) == (["echo-three-effects"], False)
     refused(workspace.ordain("diff", "--json", "small.plan.md"), "E_PLAN_NOT_FOUND")
     workspace.prepared("small.plan.md")

@@ -14,11 +14,11 @@ from ordain.adapters.shell_text import ShellText
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.environment import holds_secret
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import path_fault, wanted_files
+from ordain.core.lint.paths import path_fault, pattern_fault, wanted_files
 from ordain.core.lint.script import Script, plain_script, programs
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
-from ordain.core.pattern import compiled, normal
+from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import refuse
 from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
@@ -80,9 +80,9 @@ class DirectoryWorkspace:
 
     def files(self, pattern: str) -> tuple[str, ...]:
         wanted = normal(pattern)
-        if path_fault(pattern) is not None or not wanted:
+        if pattern_fault(pattern) is not None or not wanted:
             return ()
-        found = compiled(wanted)
+        found = Pattern(wanted)
         # A name that is not UTF-8 can stand in no plan.
         return tuple(
             sorted(

@@ -14,9 +14,9 @@ from typing import Any
 
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import path_fault
+from ordain.core.lint.paths import pattern_fault
 from ordain.core.model import Plan
-from ordain.core.pattern import matches, normal
+from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import refuse
 from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
@@ -172,8 +172,9 @@ class MemoryWorkspace:
         return self.documents.get(path)
 
     def files(self, pattern: str) -> tuple[str, ...]:
-        wanted = normal(pattern) if path_fault(pattern) is None else ""
-        return tuple(sorted(name for name in self.documents if matches(wanted, name)))
+        wanted = normal(pattern) if pattern_fault(pattern) is None else ""
+        found = Pattern(wanted)
+        return tuple(sorted(name for name in self.documents if found.matches(name)))
 
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None

@@ -8,9 +8,11 @@ ways to match are followed at once.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
-__all__ = ["Pattern", "compiled", "matches", "normal"]
+__all__ = ["PATTERN_MAX", "Pattern", "matches", "normal"]
+
+PATTERN_MAX = 4095
+"""How long a pattern may be: as long as a path."""
 
 _TOKENS = re.compile(r"(\*\*/|\*\*|\*|\?)")
 _REPEATED = re.compile(r"(?:\*\*/){2,}")
@@ -19,7 +21,7 @@ _STARS = re.compile(r"\*{3,}(?!/)")
 
 def matches(pattern: str, path: str) -> bool:
     """Whether a path, without needless parts, is one of those that a pattern means."""
-    return compiled(pattern).matches(path)
+    return Pattern(pattern).matches(path)
 
 
 def normal(pattern: str) -> str:
@@ -88,8 +90,3 @@ class Pattern:
             if more == states:
                 return states
             states = more
-
-
-@lru_cache(maxsize=256)
-def compiled(pattern: str) -> Pattern:
-    return Pattern(pattern)

@@ -5,25 +5,24 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from itertools import pairwise
 
 from ordain.core.action import CallTool, Task
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Scope, Survey
 from ordain.core.model import Step
-from ordain.core.pattern import compiled
+from ordain.core.pattern import PATTERN_MAX, Pattern
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import without_references
 from ordain.core.tool import EffectClass, ToolDefinition
 
-__all__ = ["beneath", "path_fault", "read_kinds", "reads_there", "wanted_files", "writes_apart"]
+__all__ = ["beneath", "path_fault", "pattern_fault", "read_kinds", "reads_there", "wanted_files", "writes_apart"]
 
 _PRIVATE = re.compile(r"(?:.*/)?\.git/(?:hooks|config)(?:/.*)?|\.ordain(?:/.*)?", re.DOTALL)
 """Places where a file would run code behind everybody's back, or that are ours."""
 _GIT = re.compile(r"(?:.*/)?\.git(?:/.*)?", re.DOTALL)
 """Where git keeps what it runs and what it believes, its submodules and work trees included: nobody's to write."""
-_COMPARED_MAX = 3_000_000
+COMPARED_MAX = 4_000_000
 """How many characters of paths are compared with patterns; that takes some seconds."""
 _READ_KINDS = ("file", "topic", "step")
 _MAKES_DIRECTORIES = "make_dir"
@@ -44,6 +43,11 @@ def path_fault(value: str, *, writes: bool = False) -> str | None:
     return "is off limits" if _PRIVATE.fullmatch(name) or (writes and _GIT.fullmatch(name)) else None
 
 
+def pattern_fault(value: str) -> str | None:
+    """Why a pattern of paths cannot be used; None when it means paths beneath the workspace."""
+    return path_fault(value) or ("is longer than any path" if len(value) > PATTERN_MAX else None)
+
+
 def folded(path: str) -> str:
     """One spelling for all the spellings that some file system takes for the same path."""
     if not path.isascii():
@@ -51,11 +55,6 @@ def folded(path: str) -> str:
         path = unicodedata.normalize("NFC", path.casefold())
     parts = [part for part in path.lower().split("/") if part not in ("", ".")]
     return "/".join(parts)
-
-
-@lru_cache(maxsize=4096)
-def _folded_pattern(pattern: str) -> str:
-    return folded(pattern) + ("/**" if pattern.endswith("/") else "")
 
 
 # --- Beneath the workspace -----------------------------------------------------------------------------------------
@@ -75,9 +74,9 @@ def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 hints=("Paths are relative to the workspace and stay beneath it.",),
             )
     for where, pattern in _patterns(survey):
-        fault = path_fault(pattern)
+        fault = pattern_fault(pattern)
         if fault is not None and fault != "is off limits":
-            yield Problem(code="E_PATH", detail=f"`protect`: `{pattern}` {fault}.", where=where)
+            yield Problem(code="E_PATH", detail=f"`protect`: `{pattern[:200]}` {fault}.", where=where)
 
 
 def _paths(survey: Survey, facts: Facts) -> Iterator[tuple[Step, str, bool]]:
@@ -118,7 +117,8 @@ class _Protection:
 
     def __init__(self, survey: Survey) -> None:
         self._survey = survey
-        self._compared = 0
+        self._read: dict[str, Pattern] = {}
+        self._cost = 0
 
     def fault(self, step: Step, path: str) -> str | None:
         """Why a path that a step writes must not be written; None when nothing protects it."""
@@ -127,16 +127,25 @@ class _Protection:
             return None
         name = folded(path)
         inner = self._survey.scope_of(step).plan
-        for pattern in (*step.protect, *plan.protect, *(inner.protect if inner is not plan else ())):
-            found = compiled(_folded_pattern(pattern))
-            self._compared += 1
-            if found.may_match(name):
-                self._compared += len(name) * (1 + len(pattern) // 512)
-                if self._compared > _COMPARED_MAX:
-                    return "cannot be compared with all that is protected: there are too many patterns"
-                if found.matches(name):
-                    return f"is protected by `{pattern}`, so writing it would break the contract"
+        for text in (*step.protect, *plan.protect, *(inner.protect if inner is not plan else ())):
+            pattern = self._pattern(text)
+            self._cost += 1
+            if pattern is not None and pattern.may_match(name):
+                self._cost += len(name) * (1 + len(text) // 512)
+                if self._cost < COMPARED_MAX and pattern.matches(name):
+                    return f"is protected by `{text}`, so writing it would break the contract"
+            if self._cost >= COMPARED_MAX:
+                return "cannot be compared with all that is protected: there is too much of it"
         return None
+
+    def _pattern(self, text: str) -> Pattern | None:
+        """A pattern that is ready; None for one that is refused for its length."""
+        if len(text) > PATTERN_MAX:
+            return None
+        if text not in self._read:
+            self._cost += len(text) * (1 + len(text) // 512)
+            self._read[text] = Pattern(folded(text) + ("/**" if text.endswith("/") else ""))
+        return self._read[text]
 
 
 # --- What is read --------------------------------------------------------------------------------------------------

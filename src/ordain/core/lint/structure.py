@@ -12,7 +12,7 @@ from ordain.core.condition import LockAvailable, LockHeld
 from ordain.core.failure import Fallback
 from ordain.core.graph import cycles
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import path_fault
+from ordain.core.lint.paths import pattern_fault
 from ordain.core.lint.survey import Survey, last_policy
 from ordain.core.model import PLAN_VERSION, Parameter
 from ordain.core.name import id_fault, name_fault, scope_fault
@@ -213,7 +213,7 @@ def params(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 def _files_faults(name: str, parameter: Parameter) -> Iterator[Problem]:
     """A pattern of files stays beneath the workspace, and is the value of a list that has no other."""
-    fault = path_fault(parameter.files or "")
+    fault = pattern_fault(parameter.files or "")
     if fault is not None:
         detail = f"The pattern `{parameter.files}` of the parameter `{name}` {fault}."
         yield Problem(code="E_PATH", detail=detail)
