@@ -1,8 +1,8 @@
 """References to earlier results, `${…}`: where it is a reference, what it refers to, and where it is only text.
 
-This version reads and checks references and does not carry them out. A plan keeps its arguments as they were written,
-`$${` for a literal `${` included; `literal` takes the escape away when the call is made. Anything else with a dollar is
-literal.
+Parameters and items of known lists are put in before a plan is hashed (`core.template`); references to results are
+read and checked, and not carried out by this version. A plan keeps its arguments as they were written, `$${` for a
+literal `${` included; `literal` takes the escape away when the call is made. Anything else with a dollar is literal.
 """
 
 from __future__ import annotations
