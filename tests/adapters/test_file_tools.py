@@ -37,6 +37,16 @@ def test_writing_keeps_the_mode_and_leaves_no_temporary_file(workspace):
     assert os.listdir(workspace) == ["run.sh"]
 
 
+@pytest.mark.parametrize(
+    "path", [".git/hooks/pre-commit", ".git/modules/a/config", "sub/.git", ".GIT/config", ".ordain/x"]
+)
+def test_nothing_is_written_where_it_would_run(workspace, path):
+    """Also where lint could not know the path."""
+    for tool, args in (("write_file", {"content": "x"}), ("make_dir", {}), ("edit_file", {"old": "a", "new": "b"})):
+        assert call(workspace, tool, path=path, **args).error == "F_PATH_ESCAPE"
+    assert os.listdir(workspace) == []
+
+
 def test_list_and_make(workspace):
     assert call(workspace, "make_dir", path="a/b/c").error is None
     assert call(workspace, "make_dir", path="a/b").error is None

@@ -477,6 +477,10 @@ SURROUNDINGS = [
     (plan(step("a"), tools=()), "E_TOOL_OUT_OF_SCOPE"),
     (plan(step("a"), tools=("write_file",)), "E_TOOL_OUT_OF_SCOPE"),
     (plan(write(), fallbacks=(step("f", needs=()),), tools=("write_file",)), "E_TOOL_OUT_OF_SCOPE"),
+    (
+        plan(step("a", tool="write_file", args={"path": "a", "content": ""}, contract="cat b"), tools=("write_file",)),
+        "E_TOOL_OUT_OF_SCOPE",
+    ),
     (plan(act("n", NestedPlan(plan=plan(step("f")))), tools=("write_file",)), "E_TOOL_OUT_OF_SCOPE"),
     (plan(act("n", NestedPlan(plan=plan(step("f"), tools=())))), "E_TOOL_OUT_OF_SCOPE"),
     (plan(task(tools=("shell",)), tools=("read_file",), **THOUGHTS), "E_TOOL_OUT_OF_SCOPE"),

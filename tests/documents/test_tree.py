@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -520,3 +521,13 @@ def test_comments_of_yaml_are_kept_as_a_note() -> None:
     assert document.notes == (("", "Why we do it\nthe title\nOnly one\nreally\nan id\nend"),)
     again = read(write_yaml(document).encode())
     assert (again.plan, again.notes) == (document.plan, document.notes)
+
+
+def test_a_long_document_that_is_wrong_everywhere_is_read_in_bounded_time() -> None:
+    wrong = {"action": RUN, **{f"unknwon_{number}": 1 for number in range(20)}}
+    text = json.dumps({"title": "T", "steps": [{"id": f"s{number}", **wrong} for number in range(4000)]}).encode()
+    started = time.process_time()
+    document = read(text, "plan.json")
+    assert time.process_time() - started < 2 * len(text) / 1e6
+    assert document.partial is not None
+    assert len(document.partial.steps) == 4000

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ordain.adapters.beneath import EscapeError, open_directory, open_parent
+from ordain.core.lint.paths import OFF_LIMITS, path_fault
 from ordain.core.tool import EffectClass, Parameter, ToolDefinition
 from ordain.ports import ToolResult
 
@@ -115,6 +116,10 @@ class FileTools:
         call = self._calls.get(tool)
         if call is None:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
+        # Lint has said the same of every path it could know; this one may have been decided since.
+        path = str(args.get("path", "."))
+        if path_fault(path, writes=DEFINITIONS[tool].effect is not EffectClass.READS) == OFF_LIMITS:
+            return ToolResult(error="F_PATH_ESCAPE", detail=f"{path!r} {OFF_LIMITS}")
         try:
             root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:

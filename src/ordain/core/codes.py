@@ -340,7 +340,7 @@ PAGES: dict[str, Page] = {
     ),
     "E_CONTRACT_VACUOUS": Page(
         "Contract proves nothing",
-        "The contract ends in a command that always succeeds, so it would hold whatever the step did.",
+        "The contract's exit status is always the same, or its failures are ignored, so it would hold whatever the step did.",
         "Let it end with the check itself, such as `test -s report.txt` or `pytest -q`.",
     ),
     "W_CONTRACT_NEGATED": Page(
@@ -349,9 +349,9 @@ PAGES: dict[str, Page] = {
         "Test first that there is something to look at: `test -s FILE && ! grep -q PATTERN FILE`.",
     ),
     "W_CONTRACT_PIPE": Page(
-        "Contract hides failures in a pipe",
-        "The contract switches pipefail off, so only the last command of a pipe counts and an earlier failure is not seen.",
-        "Leave `set +o pipefail` out.",
+        "Contract may hide a failure",
+        "The contract switches pipefail off or has a trap that can change its exit status, so that a failure may not be seen; or it is too long or too odd to be looked into.",
+        "Leave `set +o pipefail` and the trap out; put a long check into a script of its own.",
     ),
     "W_CONTRACT_EXISTENCE": Page(
         "Contract only asks whether something is there",

@@ -16,7 +16,7 @@ PATTERN_MAX = 4095
 
 _TOKENS = re.compile(r"(\*\*/|\*\*|\*|\?)")
 _REPEATED = re.compile(r"(?:\*\*/){2,}")
-_STARS = re.compile(r"\*{3,}(?!/)")
+_STARS = re.compile(r"\*{3,}/?")
 
 
 def matches(pattern: str, path: str) -> bool:
@@ -30,12 +30,18 @@ def normal(pattern: str) -> str:
     return "/".join(parts) + ("/**" if parts and pattern.endswith("/") else "")
 
 
+def _fewer(stars: re.Match[str]) -> str:
+    """The shortest row of stars that means the same: before a slash, the last two belong to it where they are even."""
+    row = stars[0]
+    return ("****/" if len(row) % 2 else "***/") if row.endswith("/") else "**"
+
+
 class Pattern:
     """A pattern that is ready to be matched."""
 
     def __init__(self, text: str) -> None:
         # Repeating what may stand for anything adds ways to match and no match.
-        text = _REPEATED.sub("**/", _STARS.sub("**", text))
+        text = _REPEATED.sub("**/", _STARS.sub(_fewer, text))
         tokens = [token for token in _TOKENS.split(text) if token]
         self._prefix, self._suffix = (
             "".join(token for token in end if not _TOKENS.fullmatch(token)) for end in (tokens[:1], tokens[-1:])

@@ -5,17 +5,17 @@ Nobody but lint is given it, so that a person hears at once of all that is wrong
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
 
 from ordain.core.model import Plan, Step
-from ordain.documents.document import ProblemList
-from ordain.documents.shape import shape
-from ordain.documents.value import nowhere
+from ordain.documents.shape import silent_shape
 
 __all__ = ["readable_plan"]
 
+_fields = functools.cache(msgspec.structs.fields)
 _STEP_LISTS = ("steps", "fallbacks")
 
 
@@ -30,7 +30,7 @@ def readable_plan(tree: Any) -> Plan | None:
 
 
 def _readable_steps(trees: Any) -> tuple[Step, ...]:
-    made = [_shaped(tree, Step) or _readable(tree, Step, {}) for tree in trees] if isinstance(trees, list) else []
+    made = [silent_shape(tree, Step) or _readable(tree, Step, {}) for tree in trees] if isinstance(trees, list) else []
     return tuple(step for step in made if step is not None)
 
 
@@ -39,15 +39,11 @@ def _readable(tree: Any, into: type[msgspec.Struct], given: dict[str, Any]) -> A
     if not isinstance(tree, dict):
         return None
     values = dict(given)
-    for field in msgspec.structs.fields(into):
+    for field in _fields(into):
         if field.name not in values and field.encode_name in tree:
-            value = _shaped(tree[field.encode_name], field.type)
+            value = silent_shape(tree[field.encode_name], field.type)
             if value is not None:
                 values[field.name] = value
         if field.required and field.name not in values:
             return None
     return into(**values)
-
-
-def _shaped(tree: Any, into: Any) -> Any:
-    return shape(tree, into, locate=nowhere, problems=ProblemList())

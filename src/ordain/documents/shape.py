@@ -20,9 +20,9 @@ from ordain.core.name import id_fault
 from ordain.core.problem import closest
 from ordain.core.scalar import number_fault
 from ordain.documents.document import PROBLEMS_MAX, ProblemList
-from ordain.documents.value import Locate, Path
+from ordain.documents.value import Locate, Path, nowhere
 
-__all__ = ["RECORD_FIELDS", "STEP_RECORD_FIELDS", "path_text", "shape", "shown"]
+__all__ = ["RECORD_FIELDS", "STEP_RECORD_FIELDS", "path_text", "shape", "shown", "silent_shape"]
 
 RECORD_FIELDS = ("plan_id", "created_at", "metadata", "tags", "owner", "status", "priority", "notes", "risks")
 """What a plan's tree may carry beside the plan: kept in the document, never hashed."""
@@ -50,7 +50,14 @@ _STEP_LISTS = (("steps",), ("fallbacks",))
 
 
 def shape(
-    value: Any, into: Any, *, locate: Locate, problems: ProblemList, path: Path = (), sound: bool = False
+    value: Any,
+    into: Any,
+    *,
+    locate: Locate,
+    problems: ProblemList,
+    path: Path = (),
+    sound: bool = False,
+    walk: type[_Walk] | None = None,
 ) -> Any | None:
     """The value of type `into` that a tree from a strict reader describes, or None and all that is wrong with it.
 
@@ -63,8 +70,16 @@ def shape(
             return msgspec.convert(value, into)
         except msgspec.ValidationError:
             pass
-    read = _Walk(locate).read(value, into, path, problems)
+    read = (walk or _Walk)(locate).read(value, into, path, problems)
     return None if read is _WRONG else read
+
+
+def silent_shape(value: Any, into: Any) -> Any | None:
+    """The same where nobody asks what is wrong: it stops at the first fault, which costs much less than to tell it."""
+    try:
+        return shape(value, into, locate=nowhere, problems=ProblemList(), walk=_SilentWalk)
+    except _FaultError:
+        return None
 
 
 def path_text(path: Path) -> str:
@@ -143,7 +158,7 @@ class _Walk:
         if isinstance(value, str) and value in choices:
             return value
         wanted = " or ".join(f"`{choice}`" for choice in choices)
-        hints = _near(value, map(str, choices)) if isinstance(value, str) else ()
+        hints = self._near(value, map(str, choices)) if isinstance(value, str) else ()
         if isinstance(value, str):
             detail = f"{_subject(path)} is `{shown(value)}`; {wanted} is wanted."
             return self._add("E_PLAN_TYPE", detail, path, problems, *hints)
@@ -207,7 +222,7 @@ class _Walk:
         at, choices = ((*path, field) if field in value else path), ", ".join(f"`{name}`" for name in by_tag)
         if isinstance(tag, str):
             detail = f"`{shown(tag)}` is no {field} that {_name(path, into)} can have."
-            return self._add(code, detail, at, problems, *(_near(tag, by_tag) or (f"There are {choices}.",)))
+            return self._add(code, detail, at, problems, *(self._near(tag, by_tag) or (f"There are {choices}.",)))
         if field in value:
             return self._not(f"one of {choices}", tag, at, problems)
         detail = f"{_subject(path, into)} does not say its `{field}`."
@@ -248,7 +263,7 @@ class _Walk:
         owner = f"`{tag}`" if tag is not None else _subject(path, into)
         owner = {Plan: "A plan", Step: "A step"}.get(into, owner)
         known = (*_fields(into), *_ALSO_KNOWN.get(into, ()))
-        hints = (_INSTEAD[key],) if key in _INSTEAD else _near(key, known)
+        hints = (_INSTEAD[key],) if key in _INSTEAD else self._near(key, known)
         detail = f"{owner} has no field `{shown(str(key))}`."
         self._add("E_PLAN_UNKNOWN_FIELD", detail, (*path, key), problems, *hints)
 
@@ -270,6 +285,23 @@ class _Walk:
         line, column = self.locate(path)
         problems.add(code, detail, *hints, line=line, column=column)
         return _WRONG
+
+    def _near(self, word: Any, known: Iterable[str]) -> tuple[str, ...]:
+        return closest(word, known) if isinstance(word, str) and len(word) <= _WORD_MAX else ()
+
+
+class _FaultError(Exception):
+    """Something is wrong; nobody asks what."""
+
+
+class _SilentWalk(_Walk):
+    """Stops at the first fault."""
+
+    def _add(self, code: str, detail: str, path: Path, problems: ProblemList, *hints: str) -> Any:
+        raise _FaultError
+
+    def _near(self, word: Any, known: Iterable[str]) -> tuple[str, ...]:
+        raise _FaultError
 
 
 # --- What the types say --------------------------------------------------------------------------------------------
@@ -328,7 +360,3 @@ def _kind(value: Any) -> str:
     if isinstance(value, int | float):
         return "a number" if not isinstance(value, float) or value.is_integer() else "a fraction"
     return "a mapping" if isinstance(value, Mapping) else "a list"
-
-
-def _near(word: Any, known: Iterable[str]) -> tuple[str, ...]:
-    return closest(word, known) if isinstance(word, str) and len(word) <= _WORD_MAX else ()

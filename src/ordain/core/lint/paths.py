@@ -16,14 +16,24 @@ from ordain.core.problem import Place, Problem
 from ordain.core.refs import without_references
 from ordain.core.tool import EffectClass, ToolDefinition
 
-__all__ = ["beneath", "path_fault", "pattern_fault", "read_kinds", "reads_there", "wanted_files", "writes_apart"]
+__all__ = [
+    "OFF_LIMITS",
+    "beneath",
+    "path_fault",
+    "pattern_fault",
+    "read_kinds",
+    "reads_there",
+    "wanted_files",
+    "writes_apart",
+]
 
 _PRIVATE = re.compile(r"(?:.*/)?\.git/(?:hooks|config)(?:/.*)?|\.ordain(?:/.*)?", re.DOTALL)
 """Places where a file would run code behind everybody's back, or that are ours."""
 _GIT = re.compile(r"(?:.*/)?\.git(?:/.*)?", re.DOTALL)
 """Where git keeps what it runs and what it believes, its submodules and work trees included: nobody's to write."""
-COMPARED_MAX = 4_000_000
-"""How many characters of paths are compared with patterns; that takes some seconds."""
+COMPARED_MAX = 3_000_000
+"""How often a path is compared with a pattern, or a character of it; that takes some seconds."""
+OFF_LIMITS = "is off limits"
 _READ_KINDS = ("file", "topic", "step")
 _MAKES_DIRECTORIES = "make_dir"
 
@@ -40,7 +50,7 @@ def path_fault(value: str, *, writes: bool = False) -> str | None:
     if ".." in value and ".." in value.split("/"):
         return "leads out of the workspace"
     name = folded(value)
-    return "is off limits" if _PRIVATE.fullmatch(name) or (writes and _GIT.fullmatch(name)) else None
+    return OFF_LIMITS if _PRIVATE.fullmatch(name) or (writes and _GIT.fullmatch(name)) else None
 
 
 def pattern_fault(value: str) -> str | None:
@@ -75,7 +85,7 @@ def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
             )
     for where, pattern in _patterns(survey):
         fault = pattern_fault(pattern)
-        if fault is not None and fault != "is off limits":
+        if fault is not None and fault != OFF_LIMITS:
             yield Problem(code="E_PATH", detail=f"`protect`: `{pattern[:200]}` {fault}.", where=where)
 
 
@@ -131,7 +141,7 @@ class _Protection:
             pattern = self._pattern(text)
             self._cost += 1
             if pattern is not None and pattern.may_match(name):
-                self._cost += len(name) * (1 + len(text) // 512)
+                self._cost += len(name) * (2 + len(text) // 256)
                 if self._cost < COMPARED_MAX and pattern.matches(name):
                     return f"is protected by `{text}`, so writing it would break the contract"
             if self._cost >= COMPARED_MAX:

@@ -58,7 +58,7 @@ def operations(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def scope(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """When a plan lists its tools, its steps use no others. A command is the tool `shell`."""
+    """When a plan lists its tools, its steps use no others. A command is the tool `shell`, and so is a contract."""
     listed = [one.plan.tools for one in survey.scopes if one.plan.tools is not None]
     if not listed:
         return
@@ -76,7 +76,9 @@ def scope(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _uses(survey: Survey) -> Iterator[tuple[Step, str, str | None]]:
+    commanding = {id(step) for step, _ in survey.commands}
     yield from ((step, SHELL.name, None) for step, _ in survey.commands)
+    yield from ((step, SHELL.name, None) for step, _ in survey.contracts if id(step) not in commanding)
     yield from ((step, call.tool, call.operation) for step, call in survey.calls)
     for _, step, task in survey.tasks:
         for entry in task.tools or ():
