@@ -14,6 +14,7 @@ from itertools import dropwhile
 import msgspec
 
 __all__ = [
+    "STARTERS",
     "AndOr",
     "Background",
     "Condition",
@@ -169,19 +170,21 @@ _WITH_VALUE = {
 """Programs that start another one, and those of their options whose value is a word of its own."""
 _OWN_PROGRAMS = frozenset(["uv", "poetry", "pipenv", "pdm", "rye", "hatch"])
 """`uv run …` starts what its project has installed, wherever that is."""
-_STARTERS = _OWN_PROGRAMS.union(_WITH_VALUE)
+STARTERS = _OWN_PROGRAMS.union(_WITH_VALUE)
 
 Words = tuple[str | None, ...]
 
 
 def bare(word: str | None) -> str:
     """The name of a program in one of the usual directories; nothing for a word that is not known."""
-    return re.sub(r"^(?:/usr(?:/local)?)?/bin/", "", word) if word is not None else ""
+    if word is None or word[:1] != "/":
+        return word or ""
+    return re.sub(r"^(?:/usr(?:/local)?)?/bin/", "", word)
 
 
 def unwrapped(words: Words) -> Words:
     """The command that is started in the end, past `env`, `timeout`, `xargs`, `nice`, `sudo`, `uv run` …"""
-    while words and bare(words[0]) in _STARTERS and (inner := _inner(words)) is not None:
+    while words and bare(words[0]) in STARTERS and (inner := _inner(words)) is not None:
         words = inner
     return words
 
