@@ -41,9 +41,10 @@ def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
     values = {value.strip(b'"'): whose for value, whose in held.items() if value is not None}
     if next(_found(survey.encoded or _shown(survey.plan), values), None) is None:
         return
-    for step in (*survey.plan.steps, *survey.plan.fallbacks):
+    for number, step in enumerate((*survey.plan.steps, *survey.plan.fallbacks), 1):
         for what in _found(written(step) or _shown(step), values):
-            yield _problem(what, f"`{step.id}`", Place(step=step.id))
+            # Not by its id, which may be made of the very text.
+            yield _problem(what, f"Step {number}", Place(step=step.id))
     around = msgspec.structs.replace(survey.plan, steps=(), fallbacks=())
     for what in _found(written(around) or _shown(around), values):
         yield _problem(what, "The plan", None)
@@ -54,7 +55,7 @@ def _problem(what: str, who: str, where: Place | None) -> Problem:
         code="E_PLAN_SECRET",
         detail=f"{who} holds {what}.",
         where=where,
-        hints=("Leave it in a variable of the environment, and let the command read that.",),
+        hints=("Let the program read it from where secrets are kept, such as a file that only you can read.",),
     )
 
 
