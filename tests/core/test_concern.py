@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core.action import Ask, RunCommand, SendText, Task
-from ordain.core.concern import Concern, ConcernKind, concerns
+from ordain.core.concern import Concern, concerns
+from ordain.core.concern_kind import ConcernKind
 from ordain.core.condition import Contract, LockHeld, NoCheck, PatternMatch, Verification
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.model import Action, Budget, ForEach, NestedPlan, Plan, Step

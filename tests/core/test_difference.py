@@ -27,7 +27,7 @@ from ordain.core.action import (
     WaitFor,
 )
 from ordain.core.canonical import canonical_bytes, plan_from_bytes, plan_id
-from ordain.core.concern import ConcernKind
+from ordain.core.concern_kind import ConcernKind
 from ordain.core.condition import ApprovalScope, Contract, External, LockHeld, NoCheck, PatternMatch, Verification
 from ordain.core.difference import (
     ChangedStep,

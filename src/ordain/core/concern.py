@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -30,83 +30,18 @@ from ordain.core.action import (
     WaitFor,
 )
 from ordain.core.canonical import canonical_bytes
+from ordain.core.concern_kind import ConcernKind, Said, listed
 from ordain.core.condition import Contract, NoCheck, Strategy
-from ordain.core.failure import (
-    Abort,
-    AskApproval,
-    Continue,
-    Escalate,
-    FailurePolicy,
-    Fallback,
-    LastPolicy,
-    Recover,
-    Replan,
-    Retry,
-    Skip,
-)
 from ordain.core.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step, all_steps
 from ordain.core.pairing import Pairing, pair
 from ordain.core.policy import PlannedEffect, effects_of, planned_effects
 from ordain.core.settings import Settings
+from ordain.core.softening import StepPolicy, failure_changes, no_softer, policy_of
 from ordain.core.tool import EffectClass, ToolDefinition, tool_name
 from ordain.core.value import StepId
 from ordain.core.waves import Needs, ordering, waits_for
 
-__all__ = ["Concern", "ConcernKind", "concerns"]
-
-ConcernKind = Literal[
-    "destructive_effect",
-    "contract_removed",
-    "contract_weakened",
-    "proof_removed",
-    "protect_narrowed",
-    "tools_widened",
-    "writes_widened",
-    "network_allowed",
-    "workspace_unbound",
-    "tier_lowered",
-    "approval_dropped",
-    "approval_scope_changed",
-    "ask_removed",
-    "step_removed",
-    "action_replaced",
-    "condition_removed",
-    "condition_added",
-    "repeatable_claimed",
-    "repeat_allowed",
-    "failure_softened",
-    "fallback_named",
-    "worktree_dropped",
-    "budget_raised",
-    "repetitions_raised",
-    "retry_raised",
-    "command_new",
-    "path_written",
-    "path_rewritten",
-    "effect_new",
-    "command_changed",
-    "content_changed",
-    "effect_changed",
-    "instructions_changed",
-    "parameter_changed",
-    "question_changed",
-    "condition_changed",
-    "wait_changed",
-    "lock_changed",
-    "repetitions_changed",
-    "contract_new",
-    "contract_changed",
-    "needs_removed",
-    "agent_changed",
-    "model_changed",
-    "pool_changed",
-    "failure_changed",
-    "concurrency_raised",
-    "timeout_raised",
-    "reads_changed",
-    "field_changed",
-]
-"""What can be wrong with a change, the most dangerous first; the order of the list is the order of showing."""
+__all__ = ["Concern", "concerns"]
 
 _RANK = {kind: rank for rank, kind in enumerate(get_args(ConcernKind))}
 
@@ -124,10 +59,6 @@ def concerns(old: Plan, new: Plan, tools: Mapping[str, ToolDefinition]) -> tuple
     first."""
     found = _Judge(old, new, tools).judged(old, new)
     return tuple(sorted(found, key=lambda concern: _RANK[concern.kind]))
-
-
-_Said = tuple[ConcernKind, str]
-"""A kind, and what is said of a step or a plan, to follow its name."""
 
 
 class _Plans(msgspec.Struct, frozen=True):
@@ -184,18 +115,18 @@ class _Judge:
         yield from (concern for step, said in _loosened(old, new, steps) for concern in _about(outer, step, [said]))
 
     def _nested(
-        self, judge: Callable[[Step, Plan], Iterable[_Said]], outer: str, step: Step, plan: Plan
+        self, judge: Callable[[Step, Plan], Iterable[Said]], outer: str, step: Step, plan: Plan
     ) -> Iterator[Concern]:
         """What is said of a step that only one of the plans has, and of the steps of a plan in it."""
         yield from _about(outer, step, judge(step, plan))
         if isinstance(step.action, NestedPlan):
             yield from self._all_of(judge, f"{outer}{step.id}/", step.action.plan)
 
-    def _all_of(self, judge: Callable[[Step, Plan], Iterable[_Said]], outer: str, plan: Plan) -> Iterator[Concern]:
+    def _all_of(self, judge: Callable[[Step, Plan], Iterable[Said]], outer: str, plan: Plan) -> Iterator[Concern]:
         for inner in (*plan.steps, *plan.fallbacks):
             yield from self._nested(judge, outer, inner, plan)
 
-    def _changed(self, both: _Steps) -> Iterator[_Said]:
+    def _changed(self, both: _Steps) -> Iterator[Said]:
         """What is said of a step in both plans: something of each field that changed, unless it is harmless."""
         for name in _differing(both.old, both.new, _STEP_FIELDS):
             if name in _STEP_HARMLESS and _STEP_HARMLESS[name](both):
@@ -204,22 +135,22 @@ class _Judge:
             said = list(say(both))
             yield from said or [("field_changed", f"has another `{name}`; read it")]
 
-    def _added(self, step: Step, plan: Plan) -> Iterator[_Said]:
+    def _added(self, step: Step, plan: Plan) -> Iterator[Said]:
         yield from self._effect(None, step)
         if _claims(step, self._tools):
             yield "repeatable_claimed", "is new and claims that it may be run again after a crash"
         if step.network is True:
             yield "network_allowed", "is new and may use the network"
         if unseen := _uncovered(step.writes, self._written):
-            yield "path_written", f"is new and writes {_list(unseen)}, which nothing wrote before"
+            yield "path_written", f"is new and writes {listed(unseen)}, which nothing wrote before"
         strategy = _check(step)
         if isinstance(strategy, Contract) and self._checks_new[_key(strategy)] > 0:
             yield "contract_new", "is new and has a contract, which is a command too"
-        policies = (_policy(None, plan), _policy(step.on_failure, plan))
-        if not _no_softer(*policies):
-            yield from _failure(*policies)
+        policies = (policy_of(None, plan), policy_of(step.on_failure, plan))
+        if not no_softer(*policies):
+            yield from failure_changes(*policies)
 
-    def _removed(self, step: Step, plan: Plan) -> Iterator[_Said]:
+    def _removed(self, step: Step, plan: Plan) -> Iterator[Said]:
         if _asks(step.action):
             yield "ask_removed", "asked a person, and is gone"
         elif not _only_reads(step.action, self._tools):
@@ -232,7 +163,7 @@ class _Judge:
         if strategy is not None and self._checks_gone[_key(strategy)] > 0:
             yield "contract_removed", f"is gone, and its {_check_name(strategy)} with it"
 
-    def _action(self, both: _Steps) -> Iterator[_Said]:
+    def _action(self, both: _Steps) -> Iterator[Said]:
         old, new = both.old, both.new
         if _asks(old.action) and type(old.action) is not type(new.action):
             yield "ask_removed", "asked a person, and does not any more"
@@ -245,7 +176,7 @@ class _Judge:
         if isinstance(old.action, Task) and isinstance(new.action, Task):
             yield from _task_changes(both.plans, old.action, new.action)
 
-    def _effect(self, old: Step | None, new: Step) -> Iterator[_Said]:
+    def _effect(self, old: Step | None, new: Step) -> Iterator[Said]:
         """What the action of a new step, or the new action of a step, does to the world."""
         effect = next(effects_of(new, self._tools))
         before = next(effects_of(old, self._tools)) if old is not None else None
@@ -275,9 +206,9 @@ class _Judge:
             yield "effect_changed", f"{doing} with other words or values"
 
 
-_ANOTHER_COMMAND: _Said = ("command_changed", "runs another command")
+_ANOTHER_COMMAND: Said = ("command_changed", "runs another command")
 
-_OWN_CHANGES: dict[type, _Said] = {
+_OWN_CHANGES: dict[type, Said] = {
     Ask: ("question_changed", "asks a person something else; read it"),
     ValidateApproval: ("approval_scope_changed", "wants an approval of something else; read it"),
     WaitFor: ("wait_changed", "waits for something else or for another time; read it"),
@@ -286,12 +217,12 @@ _OWN_CHANGES: dict[type, _Said] = {
 """Actions that do nothing but hold up the run, and what is said when one is not what it was. To add one is harmless."""
 
 
-def _about(outer: str, step: Step, said: Iterable[_Said]) -> Iterator[Concern]:
+def _about(outer: str, step: Step, said: Iterable[Said]) -> Iterator[Concern]:
     for kind, words in said:
         yield Concern(kind=kind, detail=f"`{outer}{step.id}` {words}.", step=f"{outer}{step.id}")
 
 
-def _nothing(_: _Steps) -> Iterator[_Said]:
+def _nothing(_: _Steps) -> Iterator[Said]:
     return iter(())
 
 
@@ -335,7 +266,7 @@ def _check_timeouts(both: _Steps) -> tuple[int | None, int | None]:
     return (old.timeout_ms if old is not None else None, new.timeout_ms if new is not None else None)
 
 
-def _verification(both: _Steps) -> Iterator[_Said]:
+def _verification(both: _Steps) -> Iterator[Said]:
     before, now = _check(both.old), _check(both.new)
     if before is None:
         yield "contract_new", "has a contract that was not there, which is a command too"
@@ -353,7 +284,7 @@ def _verification(both: _Steps) -> Iterator[_Said]:
         yield "timeout_raised", f"has a verification that may take longer: {_times(timeouts)}"
 
 
-def _contract(old: Contract, new: Contract) -> Iterator[_Said]:
+def _contract(old: Contract, new: Contract) -> Iterator[Said]:
     if old.exit_code == 0 and new.exit_code != 0:
         yield "contract_weakened", f"has a contract that now holds when its command fails with {new.exit_code}"
     if old.stdout is not None and new.stdout is None:
@@ -431,7 +362,7 @@ def _did(step: Step, tools: Mapping[str, ToolDefinition]) -> str:
             return f"carried out the plan `{plan.title}`"
 
 
-def _when(both: _Steps) -> Iterator[_Said]:
+def _when(both: _Steps) -> Iterator[Said]:
     if both.old.when is None:
         yield "condition_added", "runs only where its new `when` says so, and is skipped else"
     elif both.new.when is None:
@@ -440,7 +371,7 @@ def _when(both: _Steps) -> Iterator[_Said]:
         yield "condition_changed", "has another `when`; read it"
 
 
-def _preconditions(old: Step | Plan, new: Step | Plan) -> Iterator[_Said]:
+def _preconditions(old: Step | Plan, new: Step | Plan) -> Iterator[Said]:
     before, now = _counted(old.preconditions), _counted(new.preconditions)
     if lost := (before - now).total():
         yield "condition_removed", f"has {_number(lost, 'precondition')} less to meet"
@@ -452,7 +383,7 @@ def _same_preconditions(both: _Steps) -> bool:
     return _counted(both.old.preconditions) == _counted(both.new.preconditions)
 
 
-def _repetitions(both: _Steps) -> Iterator[_Said]:
+def _repetitions(both: _Steps) -> Iterator[Said]:
     old, new = both.old.for_each, both.new.for_each
     times = old.max if old is not None else 1
     if new is not None and new.max > times:
@@ -479,26 +410,26 @@ def _repeats_no_more(both: _Steps) -> bool:
     return not any(_differing(old, new, rest))
 
 
-def _writes(both: _Steps) -> Iterator[_Said]:
+def _writes(both: _Steps) -> Iterator[Said]:
     if not both.new.writes:
         yield "writes_widened", "no longer says what it writes, and may write anything"
     else:
-        yield "writes_widened", f"may also write {_list(_uncovered(both.new.writes, both.old.writes))}"
+        yield "writes_widened", f"may also write {listed(_uncovered(both.new.writes, both.old.writes))}"
 
 
-def _idempotent(both: _Steps) -> Iterator[_Said]:
+def _idempotent(both: _Steps) -> Iterator[Said]:
     if both.new.idempotent is True and _claims(both.new, both.tools):
         yield "repeatable_claimed", "claims that it may be run again after a crash"
     elif both.old.idempotent is False:
         yield "repeat_allowed", "is no longer forbidden to be run again after a crash"
 
 
-def _network(both: _Steps) -> Iterator[_Said]:
+def _network(both: _Steps) -> Iterator[Said]:
     said = "may use the network" if both.new.network is True else "is no longer forbidden to use the network"
     yield "network_allowed", said
 
 
-def _task_changes(plans: _Plans, old: Task, new: Task) -> Iterator[_Said]:
+def _task_changes(plans: _Plans, old: Task, new: Task) -> Iterator[Said]:
     scopes = _scopes(plans, old, new)
     if old.tools != new.tools and not _no_wider(*scopes):
         yield from _tools(*scopes)
@@ -531,8 +462,8 @@ def _models(both: _Steps) -> tuple[str | None, str | None]:
     return (both.old.model or both.plans.old.model, both.new.model or both.plans.new.model)
 
 
-def _policies(both: _Steps) -> tuple[_Policy, _Policy]:
-    return (_policy(both.old.on_failure, both.plans.old), _policy(both.new.on_failure, both.plans.new))
+def _policies(both: _Steps) -> tuple[StepPolicy, StepPolicy]:
+    return (policy_of(both.old.on_failure, both.plans.old), policy_of(both.new.on_failure, both.plans.new))
 
 
 def _lost_protection(both: _Steps) -> list[str]:
@@ -559,7 +490,7 @@ _STEP_HARMLESS: dict[str, Callable[[_Steps], bool]] = {
     "writes": lambda both: (
         not both.old.writes or (bool(both.new.writes) and not _uncovered(both.new.writes, both.old.writes))
     ),
-    "on_failure": lambda both: _no_softer(*_policies(both)),
+    "on_failure": lambda both: no_softer(*_policies(both)),
     "timeout_ms": lambda both: _at_most(*_timeouts(both), _UNSAID.step_timeout_ms),
     "idempotent": lambda both: both.new.idempotent is False or both.old.idempotent is True,
     "approval": lambda both: both.new.approval is not None,
@@ -570,18 +501,18 @@ _STEP_HARMLESS: dict[str, Callable[[_Steps], bool]] = {
 }
 """Changes of a step's fields that only tighten or cannot matter. Nothing else is silent."""
 
-_STEP_SAYS: dict[str, Callable[[_Steps], Iterable[_Said]]] = {
+_STEP_SAYS: dict[str, Callable[[_Steps], Iterable[Said]]] = {
     "needs": lambda both: [
-        ("needs_removed", f"no longer waits for {_list(sorted(set(both.old.needs) - set(both.new.needs)))}")
+        ("needs_removed", f"no longer waits for {listed(sorted(set(both.old.needs) - set(both.new.needs)))}")
     ],
     "when": _when,
     "for_each": _repetitions,
     "preconditions": lambda both: _preconditions(both.old, both.new),
     "verification": _verification,
     "proof": lambda _: [("proof_removed", "need no longer prove that its contract can fail")],
-    "protect": lambda both: [("protect_narrowed", f"no longer protects {_list(_lost_protection(both))}")],
+    "protect": lambda both: [("protect_narrowed", f"no longer protects {listed(_lost_protection(both))}")],
     "writes": _writes,
-    "on_failure": lambda both: _failure(*_policies(both)),
+    "on_failure": lambda both: failure_changes(*_policies(both)),
     "timeout_ms": lambda both: [("timeout_raised", f"may take longer: {_times(_timeouts(both))}")],
     "idempotent": _idempotent,
     "approval": lambda _: [("approval_dropped", "no longer asks for an approval of its own")],
@@ -599,7 +530,7 @@ def _both_nested(both: _Steps) -> bool:
     return isinstance(both.old.action, NestedPlan) and isinstance(both.new.action, NestedPlan)
 
 
-def _loosened(old: Plan, new: Plan, steps: Pairing) -> Iterator[tuple[Step, _Said]]:
+def _loosened(old: Plan, new: Plan, steps: Pairing) -> Iterator[tuple[Step, Said]]:
     """Steps that no longer wait for steps they waited for, though both are still there. What a removed step waited for
     counts as waited for by those that waited for it."""
     before, now = waits_for(old), waits_for(new)
@@ -613,7 +544,7 @@ def _loosened(old: Plan, new: Plan, steps: Pairing) -> Iterator[tuple[Step, _Sai
         lost = [need for need in wanted if need not in kept and need != one.new.id]
         lost = [need for need in lost if not order.before(need, one.new.id)]
         if lost:
-            yield one.new, ("needs_removed", f"no longer waits for {_list(lost)}")
+            yield one.new, ("needs_removed", f"no longer waits for {listed(lost)}")
 
 
 def _surviving(needs: Needs, step: StepId, names: Mapping[StepId, StepId]) -> Iterator[StepId]:
@@ -637,7 +568,7 @@ _Scope = tuple[str, ...] | None
 """Names of tools. A tool holds all its operations, `tool:operation` only one; none said is all."""
 
 
-def _plan_changes(both: _Plans) -> Iterator[_Said]:
+def _plan_changes(both: _Plans) -> Iterator[Said]:
     """What is said of a plan: something of each field that changed, unless it is harmless."""
     for name in _differing(both.old, both.new, _PLAN_FIELDS):
         if name in _PLAN_HARMLESS and _PLAN_HARMLESS[name](both.old, both.new):
@@ -654,25 +585,25 @@ def _more_tools(old: tuple[str, ...], new: tuple[str, ...]) -> list[str]:
     return [name for name in new if name not in old and name.partition(":")[0] not in old]
 
 
-def _tools(old: _Scope, new: _Scope) -> Iterator[_Said]:
+def _tools(old: _Scope, new: _Scope) -> Iterator[Said]:
     """What is said of a scope that has grown."""
     if new is None:
         yield "tools_widened", "may use any tool"
     elif old is not None:
-        yield "tools_widened", f"may also use {_list(_more_tools(old, new))}"
+        yield "tools_widened", f"may also use {listed(_more_tools(old, new))}"
 
 
-def _tier(old: Plan, new: Plan) -> Iterator[_Said]:
+def _tier(old: Plan, new: Plan) -> Iterator[Said]:
     demands = f"only tier {new.tier}, not {old.tier}" if new.tier is not None else f"no trust tier, not even {old.tier}"
     yield "tier_lowered", f"demands {demands}"
 
 
-def _workspace(old: Plan, new: Plan) -> Iterator[_Said]:
+def _workspace(old: Plan, new: Plan) -> Iterator[Said]:
     now = f", but to `{new.workspace_id}`" if new.workspace_id is not None else ""
     yield "workspace_unbound", f"is no longer bound to the workspace `{old.workspace_id}`{now}"
 
 
-def _parameters(old: Plan, new: Plan) -> Iterator[_Said]:
+def _parameters(old: Plan, new: Plan) -> Iterator[Said]:
     for name in dict.fromkeys((*old.params, *new.params)):
         before, now = old.params.get(name), new.params.get(name)
         if before is None or now is None:
@@ -690,7 +621,7 @@ _PLAN_FIELDS = tuple(name for name in Plan.__struct_fields__ if name not in ("st
 _PLAN_HARMLESS: dict[str, Callable[[Plan, Plan], bool]] = {
     "title": lambda *_: True,
     "preconditions": lambda old, new: _counted(old.preconditions) <= _counted(new.preconditions),
-    "on_failure": lambda old, new: _no_softer(_policy(None, old), _policy(None, new)),
+    "on_failure": lambda old, new: no_softer(policy_of(None, old), policy_of(None, new)),
     "tools": lambda old, new: _no_wider(old.tools, new.tools),
     "protect": lambda old, new: not _uncovered(old.protect, new.protect),
     "budget": lambda old, new: not any(_budget(old.budget, new.budget)),
@@ -702,14 +633,14 @@ _PLAN_HARMLESS: dict[str, Callable[[Plan, Plan], bool]] = {
 }
 """Changes of a plan's own fields that only tighten or cannot matter. Nothing else is silent."""
 
-_PLAN_SAYS: dict[str, Callable[[Plan, Plan], Iterable[_Said]]] = {
+_PLAN_SAYS: dict[str, Callable[[Plan, Plan], Iterable[Said]]] = {
     "task": lambda *_: [("instructions_changed", "gives agents another `task`; read it")],
     "context": lambda *_: [("instructions_changed", "gives agents another `context`; read it")],
     "preconditions": _preconditions,
-    "on_failure": lambda old, new: _failure(_policy(None, old), _policy(None, new)),
+    "on_failure": lambda old, new: failure_changes(policy_of(None, old), policy_of(None, new)),
     "tools": lambda old, new: _tools(old.tools, new.tools),
     "protect": lambda old, new: [
-        ("protect_narrowed", f"no longer protects {_list(_uncovered(old.protect, new.protect))}")
+        ("protect_narrowed", f"no longer protects {listed(_uncovered(old.protect, new.protect))}")
     ],
     "budget": lambda old, new: _budget(old.budget, new.budget),
     "tier": _tier,
@@ -723,80 +654,6 @@ _PLAN_SAYS: dict[str, Callable[[Plan, Plan], Iterable[_Said]]] = {
     "workspace_id": _workspace,
 }
 """What is said of the changes that are not harmless."""
-
-
-# --- After a failure -------------------------------------------------------------------------------------------------
-
-
-class _Policy(msgspec.Struct, frozen=True):
-    """What follows the failure of a step, with everything its plan says about it."""
-
-    retry: Retry | None
-    last: LastPolicy | None
-    """None is what the configuration says; to abort, where it says nothing."""
-
-    @property
-    def attempts(self) -> int:
-        return self.retry.max_attempts if self.retry is not None else 1
-
-    @property
-    def delays(self) -> Retry:
-        return msgspec.structs.replace(self.retry or Retry(max_attempts=1), max_attempts=1, then=None)
-
-
-def _policy(own: FailurePolicy | None, plan: Plan) -> _Policy:
-    """The policy of a step that says this, in this plan."""
-    policy = own if own is not None else plan.on_failure
-    if not isinstance(policy, Retry):
-        return _Policy(None, policy)
-    if policy.then is not None:
-        return _Policy(policy, policy.then)
-    of_plan = plan.on_failure
-    return _Policy(policy, (of_plan.then or Abort()) if isinstance(of_plan, Retry) else of_plan)
-
-
-_STRICT: dict[type, int] = {Skip: 0, Continue: 1, type(None): 2, AskApproval: 2, Escalate: 3, Abort: 3}
-"""How much a policy stops. What else may follow does something, and nobody can tell what is stricter."""
-
-
-def _no_softer(old: _Policy, new: _Policy) -> bool:
-    """Whether a failure stops no less than before, after no more tries."""
-    if new.attempts > old.attempts or (new.attempts > 1 and old.delays != new.delays):
-        return False
-    before, now = _STRICT.get(type(old.last)), _STRICT.get(type(new.last), -1)
-    return old.last == new.last or now == max(_STRICT.values()) or (before is not None and now > before)
-
-
-def _failure(old: _Policy, new: _Policy) -> Iterator[_Said]:
-    """What is said of a policy that may be softer."""
-    if new.attempts > old.attempts:
-        yield "retry_raised", f"allows up to {new.attempts} attempts, not {old.attempts}"
-    elif new.attempts > 1 and old.delays != new.delays:
-        yield "failure_changed", "waits for another time between its tries"
-    if _no_softer(msgspec.structs.replace(old, retry=None), msgspec.structs.replace(new, retry=None)):
-        return
-    stopped = _STRICT.get(type(old.last), 0) > 1
-    match new.last:
-        case Skip():
-            if isinstance(old.last, Skip):
-                yield "failure_changed", "warns in another way when it is skipped after a failure"
-            else:
-                yield "failure_softened", "goes on after a failure as if it had been skipped"
-        case Continue():
-            yield "failure_softened", "goes on after a failure with what does not depend on it"
-        case Fallback(steps=steps):
-            known = set(old.last.steps) if isinstance(old.last, Fallback) else set()
-            if more := [name for name in steps if name not in known]:
-                yield "fallback_named", f"runs the fallback {_list(more)} after a failure"
-            else:
-                yield "failure_changed", "runs other fallbacks, or in another order, after a failure"
-        case Replan() | Recover():
-            kind: ConcernKind = "failure_softened" if stopped else "failure_changed"
-            yield kind, "has a planner propose how to go on after a failure"
-        case AskApproval():
-            yield "failure_changed", "asks a person in other words whether to go on after a failure"
-        case _:
-            yield "failure_changed", "does after a failure what the configuration says"
 
 
 # --- Limits ----------------------------------------------------------------------------------------------------------
@@ -817,7 +674,7 @@ def _at_once(what: str, old: int | None, new: int | None) -> str:
     return f"may run {new if new is not None else 'any number of'} {what} at once{before}"
 
 
-def _budget(old: Budget | None, new: Budget | None) -> Iterator[_Said]:
+def _budget(old: Budget | None, new: Budget | None) -> Iterator[Said]:
     for name in Budget.__struct_fields__ if old is not None else ():
         limit, now = getattr(old, name), getattr(new, name, None)
         if limit is not None and (now is None or now > limit):
@@ -846,10 +703,6 @@ def _uncovered(patterns: Iterable[str], by: Iterable[str]) -> list[str]:
         for pattern in patterns
         if pattern not in known and (".." in pattern.split("/") or not pattern.startswith(tuple(whole)))
     ]
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def _number(count: int, word: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import Any
 
 from ordain.core.bound import INTEGER_MAX
 from ordain.core.model import Budget
@@ -28,7 +29,7 @@ _FORM = "Write any of `max 200k tokens`, `$1.50` and `20 minutes`, with commas b
 
 def read_budget(text: str) -> Budget | Problem:
     """The budget that these words describe, or what is wrong with them."""
-    found: dict[str, int | float] = {}
+    found: dict[str, Any] = {}
     for part in text.split(","):
         words = part.strip()
         read = _part(words)
@@ -39,7 +40,7 @@ def read_budget(text: str) -> Budget | Problem:
         if name in found:
             return Problem(code="E_DOC_DUPLICATE", detail=f"`{shown}` limits what was already limited.", hints=(_FORM,))
         found[name] = value
-    return Budget(**found)  # type: ignore[arg-type]
+    return Budget(**found)
 
 
 def write_budget(budget: Budget) -> str | None:

@@ -78,14 +78,14 @@ def _steps(given: list[Any], read: ReadValue, problems: ProblemList) -> list[Any
 
 def _order(keys: Keys, before: int | float | None) -> int | float | None:
     """The `order` of a step, which must be that of the list."""
-    order = keys.value.get("order")
+    order: Any = keys.value.get("order")
     if order is None:
         return before
-    if type(order) not in (int, float) or (before is not None and order <= before):
-        hint = "Put the steps in the order that `order` says; it is a number, and rises."
-        keys.wrong("E_PLAN_TYPE", "`order` is not that in which the steps stand.", hint, at=("order",))
-        return before
-    return order  # type: ignore[no-any-return]
+    if isinstance(order, int | float) and not isinstance(order, bool) and (before is None or order > before):
+        return order
+    hint = "Put the steps in the order that `order` says; it is a number, and rises."
+    keys.wrong("E_PLAN_TYPE", "`order` is not that in which the steps stand.", hint, at=("order",))
+    return before
 
 
 def _step(keys: Keys, values: _Values) -> dict[str, Any]:
