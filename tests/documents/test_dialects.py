@@ -103,7 +103,7 @@ def test_templated_headings_say_what_to_write() -> None:
         ("E_MD_HEADING", 59, "Write `### 4. Remove requests dependency`; steps are numbered 1, 2, 3 … in order."),
     ]
     assert [problem.hints[1] for problem in document.problems] == [
-        "A heading is one step: write each out, from `### 3. …` on.",
+        "A heading is one step: write each out from `### 3. …` on, or one with `for_each` and `batch`.",
         "The number is that of the step's place, counted when all steps before it are written out.",
     ]
 

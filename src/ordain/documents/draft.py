@@ -155,7 +155,7 @@ def _wrong_heading(heading: Heading, expected: int, title: str, is_step: bool, p
     if template:
         several = template["last"] is not None
         hints.append(
-            f"A heading is one step: write each out, from `### {expected}. …` on."
+            f"A heading is one step: write each out from `### {expected}. …` on, or one with `for_each` and `batch`."
             if several
             else "The number is that of the step's place, counted when all steps before it are written out."
         )
