@@ -16,14 +16,16 @@ from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.event import PlanPrepared, RunOpened
+from ordain.core.event import PlanPrepared, RunOpened, RunStarted
 from ordain.core.model import Plan
+from ordain.core.redaction import Redactor
 from ordain.core.settings import Settings, limits
 from ordain.core.state import RunState, apply
 from ordain.core.tool import EffectClass, ToolDefinition
 from ordain.core.value import Instant, RunId
 from ordain.engine import Engine
 from ordain.ports import Append, ToolResult
+from ordain.sink import Sink
 
 __all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
 
@@ -64,6 +66,7 @@ class Bench:
             by=Principal(name="bench", channel=Channel.TERMINAL),
             expires_at=Instant(now + 60_000),
         )
+        started = RunStarted(run_id=run_id, plan_id=identity, approval_id=None, by=prepared.by)
         opened = RunOpened(
             run_id=run_id,
             plan_id=identity,
@@ -73,7 +76,7 @@ class Bench:
         )
         recorded = await self.ledger.append(
             now,
-            Append(stream=lineage, expected=0, events=(prepared,)),
+            Append(stream=lineage, expected=0, events=(prepared, started)),
             Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
         )
         start = time.perf_counter()
@@ -85,6 +88,7 @@ class Bench:
             shell=self._shell,
             toolbox=self._toolbox,
             clock=self._clock,
+            sink=Sink(Redactor({}), self.ledger.seal),
         )
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start

@@ -16,11 +16,15 @@ from unittest.mock import patch
 from ordain.adapters.memory import (
     CountingIds,
     ManualClock,
+    MemoryCopies,
+    MemoryKeyring,
+    MemorySecrets,
     MemoryWorkspace,
     MemoryWriterLock,
     ScriptedProbe,
     ScriptedShell,
     ScriptedToolbox,
+    ToldNotifier,
 )
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.app import App
@@ -40,8 +44,9 @@ from ordain.core.report import RunReport
 from ordain.core.state import RunState, replay
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.engine import Engine
-from ordain.ports import Append, Command, Finished
+from ordain.ports import Append, Command, Finished, Ledger
 from ordain.records import Records
+from ordain.surroundings import Surroundings
 from tests.build import plan as build_plan
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -123,6 +128,24 @@ class WorldToolbox(ScriptedToolbox):
         return result
 
 
+def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **ports: Any) -> Surroundings:
+    """Surroundings of twins over this ledger; give a port to use another one."""
+    workspace = workspace or MemoryWorkspace()
+    twins: dict[str, Any] = {
+        "toolbox": ScriptedToolbox(),
+        "clock": ManualClock(),
+        "ids": CountingIds(),
+        "lock": MemoryWriterLock(),
+        "keyring": MemoryKeyring(),
+        "notifier": ToldNotifier(),
+        "secrets": MemorySecrets(),
+        "copies": MemoryCopies(workspace),
+    }
+    return Surroundings(
+        open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports)
+    )
+
+
 class Scenario:
     def __init__(self, *steps: Step, plan: Plan | None = None, **fields: Any) -> None:
         self.plan = plan or build_plan(*steps, **fields)
@@ -131,24 +154,25 @@ class Scenario:
         self.shell, self.toolbox = WorldShell(self.world), WorldToolbox(self.world)
         self.clock, self.workspace, self.lock = ManualClock(), MemoryWorkspace(), MemoryWriterLock()
         self.ids, self.probe = CountingIds(), ScriptedProbe()
+        self.keyring, self.notifier, self.secrets = MemoryKeyring(), ToldNotifier(), MemorySecrets()
         self.app = self._app()
         self.plan_id: PlanId | None = None
         self.report: RunReport | None = None
         self.crashed = False
 
     def _app(self) -> App:
-        return App(
-            open_ledger=lambda: self.ledger,
+        here = surroundings(
+            self.ledger,
             workspace=self.workspace,
-            shell=self.shell,
-            probe=self.probe,
             toolbox=self.toolbox,
             clock=self.clock,
             ids=self.ids,
             lock=self.lock,
-            pid=1,
-            boot_id="boot",
+            keyring=self.keyring,
+            notifier=self.notifier,
+            secrets=self.secrets,
         )
+        return App(here, shell=self.shell, probe=self.probe, pid=1, boot_id="boot")
 
     def script(self, **commands: Any) -> Scenario:
         """What `do NAME` does instead of its effect: an exit status, a Finished or a coroutine function."""

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from ordain.adapters.bash import BashShell
 from ordain.adapters.clock import RandomIds, WallClock
+from ordain.adapters.copies import WorkspaceCopies
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
 from ordain.adapters.file_tools import FileTools
+from ordain.adapters.keyring import FileKeyring
+from ordain.adapters.known_secrets import KnownSecrets
+from ordain.adapters.notifier import CommandNotifier
 from ordain.adapters.read_only import ReadOnlyProbe
 from ordain.adapters.state_directory import shelf_path, state_directory, state_path, workspace_directory
 from ordain.adapters.writer_lock import FileWriterLock
-from ordain.app import TIER, App
+from ordain.app import App
+from ordain.core.event import WorkspaceOpened
 from ordain.core.problem import Refused, refuse
 from ordain.ports import Ledger
-from ordain.records import Records
+from ordain.records import WORKSPACE_STREAM, Records
+from ordain.surroundings import TIER, Surroundings
 
-__all__ = ["open_workspace"]
+__all__ = ["every_workspace", "open_workspace"]
 
 LEDGER = "ledger.db"
 
@@ -46,19 +53,41 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
     def has_ledger() -> bool:
         return _ledger_of(workspace) is not None
 
-    return App(
+    boot_id = _boot_id()
+    here = Surroundings(
         open_ledger=open_ledger,
-        has_ledger=has_ledger,
+        ledger_exists=has_ledger,
         workspace=DirectoryWorkspace(workspace, TIER),
-        shell=BashShell(workspace),
-        probe=ReadOnlyProbe(workspace, *_state_paths()),
         toolbox=FileTools(workspace),
-        clock=WallClock(),
+        clock=WallClock(boot_id),
         ids=RandomIds(),
         lock=FileWriterLock(lambda: shelf() / "writer.lock"),
-        pid=os.getpid(),
-        boot_id=_boot_id(),
+        keyring=FileKeyring(lambda: state_directory(os.environ, workspace)),
+        notifier=CommandNotifier(workspace),
+        copies=WorkspaceCopies(workspace),
+        secrets=KnownSecrets(),
     )
+    return App(
+        here,
+        shell=BashShell(workspace),
+        probe=ReadOnlyProbe(workspace, *_state_paths()),
+        pid=os.getpid(),
+        boot_id=boot_id,
+    )
+
+
+def every_workspace() -> list[App]:
+    """Ordain over every directory that has a ledger here and is still there."""
+    found = []
+    for state in _state_paths():
+        for path in sorted((state / "workspaces").glob(f"*/{LEDGER}")):
+            from ordain.adapters.sqlite_ledger import SqliteLedger
+
+            with suppress(Refused):  # one that cannot be read does not hide the others
+                opened = next(iter(SqliteLedger.open(path).read(WORKSPACE_STREAM)), None)
+                if opened is not None and isinstance(opened.event, WorkspaceOpened):
+                    found.append(open_workspace(opened.event.workspace.path, exact=True))
+    return found
 
 
 def _governed(nearest: Path) -> Path:
@@ -69,7 +98,8 @@ def _governed(nearest: Path) -> Path:
         if path is not None:
             from ordain.adapters.sqlite_ledger import SqliteLedger
 
-            if Records(SqliteLedger.open(path)).trusted_configuration() is not None:
+            # Whether it was signed as it should be is looked at when it is used.
+            if Records(SqliteLedger.open(path)).workspace(lambda *said: True).trusted is not None:
                 return above
     return nearest
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
@@ -53,16 +52,13 @@ from ordain.core.state import RunState, apply
 from ordain.core.tool import EffectClass, action_kind
 from ordain.core.value import Instant, StepId
 from ordain.ports import Append, Clock, Command, Ledger, Observer, Shell, Toolbox, ToolResult
+from ordain.sink import Sink
 from ordain.verify import signal_name, verify
 
 __all__ = ["Engine"]
 
 Report = Callable[[Instant], RunEvent | None]
 """What a task has seen, to be made into an event against the state as it is when the report is read."""
-
-TAIL_CHARACTERS = 4000
-"""How much of a tool's result is kept in the ledger to be shown; the digest is over all of it."""
-
 
 class Engine:
     """Carries out one run. Hold the writer lock while using it."""
@@ -76,15 +72,19 @@ class Engine:
         shell: Shell,
         toolbox: Toolbox,
         clock: Clock,
+        sink: Sink,
         observers: tuple[Observer, ...] = (),
     ) -> None:
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
         self._tools = toolbox.definitions()
+        self._sink = sink
         self._observers = observers
         self._stream = f"run/{state.run_id}"
         self._batch: list[RunEvent] = []
+        self._results: list[bytes] = []
+        """Exact results that are to be kept with the batch."""
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
         self._keys: dict[StepId, str] = {}
@@ -182,6 +182,7 @@ class Engine:
         if not self._batch:
             return
         events, self._batch = tuple(self._batch), []
+        results, self._results = tuple(self._results), []
         waiters, self._after_flush = self._after_flush, []
         first = isinstance(events[0], ExecutorStarted)
         epoch = self._state.epoch
@@ -192,6 +193,7 @@ class Engine:
             events=events,
             epoch=None if first else epoch,
             new_epoch=epoch if first else None,
+            keeps=results,
         )
         recorded = await self._append(append)
         self._head = recorded[len(events) - 1].head
@@ -212,7 +214,7 @@ class Engine:
                 head = chain.extend(head, chain.encode(self._stream, seq, self._now, event))
             ending = RunEnded(run_id=self._state.run_id, status=last.status, head=head.hex())
         while True:
-            size = len(self._ledger.read(lineage)) if ending is not None else 0
+            size = self._ledger.size(lineage) if ending is not None else 0
             also = (Append(stream=lineage, expected=size, events=(ending,)),) if ending is not None else ()
             try:
                 return await self._ledger.append(self._now, append, *also)
@@ -223,7 +225,7 @@ class Engine:
                 if code == "E_LEDGER_BUSY":
                     continue
                 # Somebody prepared or approved this plan again just now: only the lineage moved on, so try again.
-                if code != "E_LEDGER_CONFLICT" or not also or len(self._ledger.read(lineage)) == size:
+                if code != "E_LEDGER_CONFLICT" or not also or self._ledger.size(lineage) == size:
                     raise
 
     # --- Performing ----------------------------------------------------------------------------------------------
@@ -293,14 +295,13 @@ class Engine:
                     error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
                 elif finished.exit_code != 0:
                     error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
-                return Outcome(
-                    duration_ms=finished.duration_ms,
+                return self._outcome(
+                    finished.duration_ms,
+                    error,
+                    detail,
+                    finished.output,
+                    finished.output_bytes,
                     exit_code=finished.exit_code,
-                    error=error,
-                    detail=detail,
-                    output_tail=finished.output_tail,
-                    output_bytes=finished.output_bytes,
-                    output_sha256=finished.output_sha256,
                     leftovers=finished.leftovers,
                 )
             case CallTool(tool=tool, args=args):
@@ -316,22 +317,31 @@ class Engine:
                         raise
                     result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
                 text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
-                data = text.encode("utf-8", "replace")
-                text = data.decode()
-                return Outcome(
-                    duration_ms=self._clock.now() - started,
-                    error=result.error,
-                    detail=result.detail,
-                    output_tail="" if result.error else text[-TAIL_CHARACTERS:],
-                    output_bytes=0 if result.error else len(data),
-                    output_sha256="" if result.error else hashlib.sha256(data).hexdigest(),
-                )
+                data = b"" if result.error else text.encode("utf-8", "replace")
+                return self._outcome(self._clock.now() - started, result.error, result.detail, data, len(data))
             case _:
                 # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
                 kind = action_kind(step.action)
                 return Outcome(
                     duration_ms=0, error="F_STEP_FAILED", detail=f"{kind} is not carried out by this version"
                 )
+
+    def _outcome(
+        self, duration_ms: int, error: str | None, detail: str, data: bytes, size: int, **seen: int | None
+    ) -> Outcome:
+        """What was seen, as it may be recorded. The exact result of an attempt that went well is kept beside it."""
+        output = self._sink.output(data, size)
+        if error is None and data:
+            self._results.append(data)
+        return Outcome(
+            duration_ms=duration_ms,
+            error=error,
+            detail=self._sink.text(detail),
+            output_tail=output.tail,
+            output_bytes=output.size,
+            output_seal=output.seal,
+            **seen,  # type: ignore[arg-type]
+        )
 
     async def _verify(self, step_id: StepId) -> Report:
         evidence = await self._contract(step_id)
@@ -344,7 +354,7 @@ class Engine:
     async def _contract(self, step_id: StepId) -> Evidence:
         """Run a step's contract; only a step that has one gets here."""
         step, limits = self._state.step(step_id), self._state.limits_in_force
-        return await verify(step, shell=self._shell, limits=limits, mark=self._mark(step_id))
+        return await verify(step, shell=self._shell, limits=limits, mark=self._mark(step_id), sink=self._sink)
 
     async def _operand(self, step_id: StepId) -> str | None:
         """What the step's tool changes, as it is now."""

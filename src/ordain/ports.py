@@ -5,16 +5,20 @@ Ports speak core's types only. A port never decides: it stores, performs, tells 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
 
+from ordain.core.approval import Moment
+from ordain.core.chain import Entry, Tip
 from ordain.core.event import Event, Recorded
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
 from ordain.core.settings import Settings
+from ordain.core.signature import PublicKey, Signature
+from ordain.core.summary import PlanSummary
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant
 
@@ -22,11 +26,16 @@ __all__ = [
     "Append",
     "Clock",
     "Command",
+    "Copies",
+    "Credential",
     "Finished",
     "Ids",
+    "Keyring",
     "Ledger",
+    "Notifier",
     "Observer",
     "Probe",
+    "Secrets",
     "Shell",
     "ToolResult",
     "Toolbox",
@@ -47,6 +56,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     epoch: int | None = None
     new_epoch: int | None = None
+    keeps: tuple[bytes, ...] = ()
+    """Exact bytes to keep beside the chain, recorded together with the events that name their seals."""
 
 
 class Ledger(Protocol):
@@ -64,12 +75,45 @@ class Ledger(Protocol):
         """The events of a stream with a sequence number above `after`, in order. Unknown streams are empty."""
         ...
 
+    def size(self, stream: str) -> int:
+        """How many events a stream has, without reading them. Nothing is verified."""
+        ...
+
     def streams(self, prefix: str) -> Sequence[str]:
         """The names of the streams that begin with this prefix, oldest first."""
         ...
 
     def lookup(self, id_prefix: str) -> Sequence[tuple[str, str]]:
         """(id, stream) for every named id (`plan:…`, `RUN-…`) that begins with this prefix, at most 10."""
+        ...
+
+    def plans(
+        self, *, open_only: bool = False, document: str | None = None, newest: int | None = None
+    ) -> Sequence[PlanSummary]:
+        """What is kept about each lineage for quick looking, oldest first; `newest` keeps those opened last."""
+        ...
+
+    def plan_count(self) -> int:
+        """How many lineages there are."""
+        ...
+
+    def checkpoint(self) -> Tip:
+        """How many events the ledger has, and one digest over all of them in order of arrival."""
+        ...
+
+    def everything(self) -> Iterator[Entry]:
+        """Every event that is there now, in order of arrival, as it is stored: for verification and for copies."""
+        ...
+
+    def seal(self, body: bytes) -> str:
+        """What commits to these bytes without giving them away: a keyed hash, whose key stays with the ledger."""
+        ...
+
+    def kept(self, seal: str) -> bytes | None:
+        """The bytes that were kept under this seal, if they are there.
+
+        Raises `Refused` with E_LEDGER_BROKEN when they are not the ones that were sealed.
+        """
         ...
 
     async def close(self) -> None: ...
@@ -93,9 +137,10 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool = False
     fault: str | None = None
     """Why it could not be started."""
-    output_tail: str = ""
+    output: bytes = b""
+    """The end of what it wrote, exactly: all of it up to a bound."""
     output_bytes: int = 0
-    output_sha256: str = ""
+    """How much it wrote in all."""
     leftovers: int = 0
 
 
@@ -153,6 +198,10 @@ class Clock(Protocol):
 
     def now(self) -> Instant: ...
 
+    def moment(self) -> Moment:
+        """The same, with what a clock says that nobody can set."""
+        ...
+
     async def sleep_until(self, instant: Instant) -> None: ...
 
 
@@ -183,10 +232,86 @@ class Workspace(Protocol):
         """The names of the files that match a pattern (`src/**/*.py`), sorted; no links, nothing outside."""
         ...
 
+    def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> Mapping[str, str]:
+        """What is at these paths, and at every path but a directory's that a pattern means, as `protect` means it.
+
+        By path in one spelling, sorted: `sha256:…` of a regular file's content, `link:…` of a link's target (also of a
+        link on the way: none is followed), `directory`, `other` for a pipe or device, `absent`. What git keeps or is
+        ours is left out. Raises `Refused` with E_PATH for what does not lie beneath the workspace, E_BASE_UNREADABLE
+        when something cannot be seen or is more than anybody should wait for.
+        """
+        ...
+
+    def git_head(self) -> str | None:
+        """The commit that is checked out, told without running git; None where there is no git, or no commit yet.
+
+        Raises `Refused` with E_BASE_UNREADABLE where it cannot be told, for no two such answers are the same.
+        """
+        ...
+
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
     ) -> Facts:
         """What lint wants to know about the surroundings of this plan. Changes nothing."""
+        ...
+
+
+class Credential(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person types to use their key. Never recorded, never shown."""
+
+    name: str
+    passphrase: str
+
+    def __repr__(self) -> str:
+        return f"Credential(name={self.name!r})"
+
+
+class Keyring(Protocol):
+    """The approvers' keys that are kept here."""
+
+    def create(self, credential: Credential) -> PublicKey:
+        """Make a key under this name and passphrase; raises Refused with E_APPROVER when there is one already."""
+        ...
+
+    def public_key(self, name: str) -> PublicKey | None:
+        """The public half of the key of this name, if it is kept here."""
+        ...
+
+    def sign(self, credential: Credential, statement: bytes) -> Signature | None:
+        """The signature over these bytes; None when the passphrase is wrong."""
+        ...
+
+    def verify(self, key: PublicKey, signature: Signature, statement: bytes) -> bool:
+        """Whether this key made this signature over these bytes."""
+        ...
+
+
+class Notifier(Protocol):
+    """Tells people outside that something waits for them."""
+
+    def tell(self, command: Sequence[str], message: bytes) -> None:
+        """Hand the message to the command and go on; what becomes of it changes nothing."""
+        ...
+
+
+class Copies(Protocol):
+    """Our own copies of proposals in the workspace, for people to read. Nothing is believed because it is there."""
+
+    def put(self, path: str, data: bytes) -> bool:
+        """Write a whole file beneath the workspace; whether that went well."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Take it away, if it is there."""
+        ...
+
+
+class Secrets(Protocol):
+    """The secrets that are known here, so that they can be kept out of everything written or shown."""
+
+    def known(self, patterns: Sequence[str], files: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
+        """Name → value for the environment variables that match a pattern and for what stands in the files; and the
+        files that cannot be read."""
         ...
 
 

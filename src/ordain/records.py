@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import msgspec
 
 from ordain.core.canonical import action_digest, plan_from_bytes, plan_id, short_id
 from ordain.core.event import (
-    ApprovalGiven,
     AttemptEnded,
-    ConfigTrusted,
-    Event,
     LineageEvent,
     PlanPrepared,
     Recorded,
     RunEvent,
     RunOpened,
     RunStarted,
+    WorkspaceEvent,
     WorkspaceOpened,
 )
 from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
+from ordain.core.signature import Verifier
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
+from ordain.core.workspace import WorkspaceState, apply_workspace
 from ordain.ports import Append, Ledger
 
-__all__ = ["WORKSPACE_STREAM", "Records", "first_lineage", "lineage_id", "stored_plan"]
+__all__ = ["WORKSPACE_STREAM", "Records", "decoded_plan", "first_lineage", "lineage_id"]
 
 WORKSPACE_STREAM = "workspace"
 _RUNS_REMEMBERED = 50
+_PLANS_REMEMBERED = 200
 """How far back it is looked for how long things take."""
 
 
 class Records:
-    """Questions to one ledger. Writes only facts that are true whatever else was recorded meanwhile."""
+    """Questions to one ledger, and the one way to record a decision about a lineage."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -44,25 +45,29 @@ class Records:
     # --- Finding ---------------------------------------------------------------------------------------------------
 
     def find_plan(self, ref: str) -> str:
-        """The lineage a person means: by plan id, plan hash, any unambiguous 8 hex digits of it, or lineage id."""
-        return self._find(ref)[0]
+        """The lineage a person means: by plan id, plan hash, any unambiguous 8 hex digits of it, lineage id, or the
+        document it was prepared from last."""
+        return self.find(ref)[0]
 
     def find_revision(self, ref: str) -> tuple[str, PlanId]:
         """The lineage and the very plan a person means: the one with this id, or the newest of a lineage."""
-        stream, identity = self._find(ref)
+        stream, identity = self.find(ref)
         return stream, identity or self.lineage(stream).plan_id
 
-    def _find(self, ref: str) -> tuple[str, PlanId | None]:
+    def find(self, ref: str) -> tuple[str, PlanId | None]:
+        """The lineage a person means, and the very plan where they named one and not the lineage."""
         found: list[tuple[str, PlanId | None]]
         if ref.upper().startswith("PLAN-"):
             found = [(stream, None) for stream in self._ledger.streams("lineage/" + ref.upper())]
         else:
             digits = ref.removeprefix("plan:").removeprefix("sha256:").lower()
             if len(digits) < 8 or not all(digit in "0123456789abcdef" for digit in digits):
+                if (prepared := self.last_prepared(ref)) is not None:
+                    return prepared[0], None
                 raise refuse(
                     "E_PLAN_NOT_FOUND",
                     f"`{ref}` is not the name of a plan.",
-                    "Give at least 8 hex digits of its id, or PLAN-…; a document is stored first by `ordain prepare`.",
+                    "Give at least 8 hex digits of its id, PLAN-…, or the document it was prepared from.",
                     command="ordain status",
                 )
             found = [(stream, PlanId(identity)) for identity, stream in self._ledger.lookup("plan:" + digits)]
@@ -74,33 +79,20 @@ class Records:
 
     def last_prepared(self, document: str) -> tuple[str, PlanId] | None:
         """The lineage and plan that were prepared last from a document of this name, if any were."""
-        found: tuple[Instant, str, PlanId] | None = None
-        for stream in self.lineages():
-            for recorded in self._ledger.read(stream):
-                event = recorded.event
-                if (
-                    isinstance(event, PlanPrepared)
-                    and event.document == document
-                    and (found is None or recorded.at >= found[0])
-                ):
-                    found = (recorded.at, stream, event.plan_id)
-        return found[1:] if found is not None else None
+        found = max(self._ledger.plans(document=document), key=lambda plan: plan.state.prepared_at, default=None)
+        return (found.stream, found.state.plan_id) if found is not None else None
 
-    def last_approved(self, document: str, besides: PlanId) -> tuple[Instant, str, PlanId] | None:
-        """When a person last approved another plan from a document of this name, its lineage and the plan."""
-        found: tuple[Instant, str, PlanId] | None = None
-        for stream in self.lineages():
-            documents: dict[PlanId, str | None] = {}
-            for recorded in self._ledger.read(stream):
-                event = recorded.event
-                if isinstance(event, PlanPrepared):
-                    documents[event.plan_id] = event.document
-                elif isinstance(event, ApprovalGiven):
-                    approved = event.approval.plan_id
-                    fits = approved != besides and documents.get(approved) == document
-                    if fits and (found is None or recorded.at >= found[0]):
-                        found = (recorded.at, stream, approved)
-        return found
+    def last_approved(self, stream: str, document: str | None, besides: PlanId) -> tuple[Instant, str, PlanId] | None:
+        """When a person last approved another plan of this lineage or from this document, its lineage and the plan."""
+        summaries = self._ledger.plans(document=document) if document is not None else ()
+        states = {summary.stream: summary.state for summary in summaries} | {stream: self.lineage(stream)}
+        found = [
+            (at, where, identity)
+            for where, state in states.items()
+            for identity, at in state.approved_at.items()
+            if identity != besides
+        ]
+        return max(found, default=None)
 
     def lineage_of(self, identity: PlanId) -> str | None:
         """The lineage that holds exactly this plan, if it was ever prepared."""
@@ -117,7 +109,7 @@ class Records:
 
     def only_open_run(self) -> RunId:
         """The one run that has not ended."""
-        runs = [run_id for stream in self.lineages() if (run_id := self.lineage(stream).open_run)]
+        runs = [run_id for plan in self._ledger.plans(open_only=True) if (run_id := plan.state.open_run)]
         if not runs:
             raise refuse("E_RUN_NOT_FOUND", "No run of this workspace is waiting to go on.", command="ordain status")
         if len(runs) > 1:
@@ -130,24 +122,29 @@ class Records:
 
     # --- Folding ---------------------------------------------------------------------------------------------------
 
-    def lineages(self) -> Sequence[str]:
-        """Every lineage's stream, oldest first."""
-        return self._ledger.streams("lineage/")
-
     def lineage(self, stream: str) -> PlanState:
-        """One plan through its life."""
+        """One plan through its life, folded from its chain."""
         state = PlanState()
         for recorded in self._ledger.read(stream):
             assert isinstance(recorded.event, LineageEvent)
-            apply_lineage(state, recorded.event)
+            apply_lineage(state, recorded.event, recorded.at)
         return state
+
+    def plan(self, stream: str, identity: PlanId | None = None) -> Plan:
+        """A lineage's plan, decoded from the very bytes that were hashed: the newest, or the one with this id.
+
+        Raises Refused with E_PLAN_HASH_MISMATCH when the stored bytes do not have the digest they were stored under.
+        """
+        prepared = [one.event for one in self._ledger.read(stream) if isinstance(one.event, PlanPrepared)]
+        event = next(event for event in reversed(prepared) if identity in (None, event.plan_id))
+        return decoded_plan(event)
 
     def run(self, run_id: RunId) -> tuple[RunState, PlanId, str]:
         """A run's state, its plan's id, and the head of its chain."""
         events = self._ledger.read(f"run/{run_id}")
         opened = events[0].event
         assert isinstance(opened, RunOpened)
-        state = RunState(stored_plan(self.lineage(opened.lineage), opened.plan_id))
+        state = RunState(self.plan(opened.lineage, opened.plan_id))
         for recorded in events:
             assert isinstance(recorded.event, RunEvent)
             apply(state, recorded.event, recorded.at)
@@ -173,54 +170,55 @@ class Records:
                 return recorded.event.workspace.id
         return None
 
-    def trusted_configuration(self) -> ConfigTrusted | None:
-        """The configuration a person trusted last."""
-        events = [recorded.event for recorded in self._ledger.read(WORKSPACE_STREAM)]
-        return next((event for event in reversed(events) if isinstance(event, ConfigTrusted)), None)
+    def workspace(self, verify: Verifier) -> WorkspaceState:
+        """The workspace's own state: id, trusted configuration, approvers."""
+        state = WorkspaceState()
+        for recorded in self._ledger.read(WORKSPACE_STREAM):
+            assert isinstance(recorded.event, WorkspaceEvent)
+            apply_workspace(state, recorded.event, recorded.at, verify)
+        return state
 
     def durations(self) -> dict[str, list[int]]:
         """How long actions took that went well, newest runs first, by the digest of the action."""
         found: dict[str, list[int]] = {}
-        runs = [(stream, run_id) for stream in self.lineages() for run_id in self.lineage(stream).runs]
+        plans = self._ledger.plans(newest=_PLANS_REMEMBERED)
+        runs = [(plan.stream, run_id) for plan in plans for run_id in plan.state.runs]
         for stream, run_id in runs[-_RUNS_REMEMBERED:]:
-            state = self.lineage(stream)
             for recorded in self.run_events(run_id):
                 event = recorded.event
                 if isinstance(event, RunOpened):
-                    actions = {step.id: action_digest(step.action) for step in stored_plan(state, event.plan_id).steps}
+                    actions = {step.id: action_digest(step.action) for step in self.plan(stream, event.plan_id).steps}
                 elif isinstance(event, AttemptEnded) and event.outcome.error is None:
                     found.setdefault(actions[event.step], []).append(event.outcome.duration_ms)
         return found
 
     # --- Writing ---------------------------------------------------------------------------------------------------
 
-    async def note(self, stream: str, event: Event, at: Instant) -> None:
-        """Append one event that is true whatever else was recorded meanwhile."""
+    async def decide(self, stream: str, decision: Callable[[PlanState], LineageEvent], at: Instant) -> PlanState:
+        """Record what `decision` makes of a lineage as it stands, and nothing else: when something was recorded in
+        between it is asked again. Returns the state after it."""
         while True:
-            size = len(self._ledger.read(stream))
+            state = self.lineage(stream)
+            event = decision(state)
             try:
-                await self._ledger.append(at, Append(stream=stream, expected=size, events=(event,)))
-                return
+                await self._ledger.append(at, Append(stream=stream, expected=state.size, events=(event,)))
+                return apply_lineage(state, event, at)
             except Refused as refused:
                 if refused.problems[0].code != "E_LEDGER_CONFLICT":
                     raise
 
 
-def stored_plan(state: PlanState, identity: PlanId | None = None) -> Plan:
-    """The plan decoded from the very bytes that were hashed: the newest, or the one with this id.
-
-    Raises Refused with E_PLAN_HASH_MISMATCH when the stored bytes do not have the digest they were stored under.
-    """
-    wanted = identity or state.plan_id
+def decoded_plan(event: PlanPrepared) -> Plan:
+    """The plan that was prepared, from the bytes that were stored."""
     try:
-        plan = plan_from_bytes(state.revisions[wanted])
+        plan = plan_from_bytes(bytes(event.plan))
     except msgspec.DecodeError as error:
         raise refuse(
             "E_LEDGER_VERSION",
-            f"The plan {short_id(wanted)} has something that this version does not know: {error}.",
+            f"The plan {short_id(event.plan_id)} has something that this version does not know: {error}.",
             "It was prepared by a newer version; use that one.",
         ) from error
-    if plan_id(plan) != wanted:
+    if plan_id(plan) != event.plan_id:
         raise refuse("E_PLAN_HASH_MISMATCH", "The stored plan does not have the digest it was stored under.")
     return plan
 

@@ -14,23 +14,25 @@ from ordain.core.model import Step, contract_of
 from ordain.core.payload import shared_variables
 from ordain.core.refs import literal
 from ordain.ports import Command, Finished, Shell
+from ordain.sink import Sink
 
 __all__ = ["contract_command", "judge", "signal_name", "verify"]
 
 
-async def verify(step: Step, *, shell: Shell, limits: Limits, mark: str) -> Evidence:
+async def verify(step: Step, *, shell: Shell, limits: Limits, mark: str, sink: Sink) -> Evidence:
     """Run a step's contract once and judge it; only for steps that have one."""
     command, wanted = contract_command(step, shell, limits, mark)
     finished = await shell.run(command)
     verdict, detail = judge(finished, wanted)
+    output = sink.output(finished.output, finished.output_bytes)
     return Evidence(
         verdict=verdict,
         duration_ms=finished.duration_ms,
         exit_code=finished.exit_code,
-        detail=detail,
-        output_tail=finished.output_tail,
-        output_bytes=finished.output_bytes,
-        output_sha256=finished.output_sha256,
+        detail=sink.text(detail),
+        output_tail=output.tail,
+        output_bytes=output.size,
+        output_seal=output.seal,
     )
 
 

@@ -9,22 +9,40 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core.approval import Channel, Principal
-from ordain.core.event import AttemptStarted, ConfigTrusted, Event, Recorded
+from ordain.core import chain
+from ordain.core.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.event import (
+    AttemptStarted,
+    ConfigTrusted,
+    Event,
+    ExecutorStarted,
+    Limits,
+    PlanPrepared,
+    Recorded,
+    RunOpened,
+    RunStarted,
+)
+from ordain.core.failure import Abort
 from ordain.core.problem import Refused
-from ordain.core.value import Instant, StepId
-from ordain.ports import Append
+from ordain.core.value import Instant, PlanId, RunId, StepId
+from ordain.ports import Append, Ledger
 
 AT = Instant(1_700_000_000_000)
+ANA = Principal(name="ana", channel=Channel.TERMINAL)
 
 
 def fact(number: int) -> Event:
@@ -35,7 +53,7 @@ def to(stream: str, expected: int, *events: Event) -> Append:
     return Append(stream=stream, expected=expected, events=events)
 
 
-def append(ledger: SqliteLedger, *appends: Append) -> tuple[Recorded, ...]:
+def append(ledger: Ledger, *appends: Append) -> tuple[Recorded, ...]:
     return asyncio.run(ledger.append(AT, *appends))
 
 
@@ -106,7 +124,7 @@ def test_what_was_appended_is_synced_with_every_commit(path: Path) -> None:
 def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
     with opened(path):
         pass
-    meddle(path, "PRAGMA user_version = 2")
+    meddle(path, "PRAGMA user_version = 3")
     before = path.read_bytes()
     assert code(lambda: SqliteLedger.open(path)) == "E_LEDGER_VERSION"
     assert path.read_bytes() == before
@@ -115,12 +133,14 @@ def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"# My notes\n" * 500], ids=["empty", "notes"])
 def test_a_file_that_is_not_ours_is_refused_and_left_alone(path: Path, content: bytes) -> None:
     path.write_bytes(content)
+    path.chmod(0o600)
     assert code(lambda: SqliteLedger.open(path)) == "E_LEDGER_FOREIGN"
     assert path.read_bytes() == content
 
 
 def test_the_database_of_another_program_is_refused(path: Path) -> None:
     meddle(path, "CREATE TABLE events (stream, seq)")
+    path.chmod(0o600)
     assert code(lambda: SqliteLedger.open(path)) == "E_LEDGER_FOREIGN"
 
 
@@ -128,6 +148,54 @@ def test_a_place_where_no_file_can_be_is_refused_by_name(tmp_path: Path) -> None
     with pytest.raises(Refused, match=r"E_LEDGER_IO: .*missing/ledger\.db"):
         SqliteLedger.open(tmp_path / "missing" / "ledger.db")
     assert code(lambda: SqliteLedger.open(tmp_path)) == "E_LEDGER_IO"
+
+
+def test_a_file_that_others_can_read_is_refused_and_left_alone(path: Path) -> None:
+    with opened(path):
+        pass
+    for others in (0o640, 0o604, 0o620, 0o602):
+        path.chmod(others)
+        with pytest.raises(Refused, match=r"E_STATE_DIR: .*can be read or written by others") as refused:
+            SqliteLedger.open(path)
+        assert refused.value.problems[0].command == f"chmod 600 {path}"
+        assert mode(path) == others
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["to a ledger", "to nothing"])
+def test_a_link_is_refused_and_not_followed(tmp_path: Path, there: bool) -> None:
+    real = tmp_path / "elsewhere.db"
+    if there:
+        with opened(real):
+            pass
+    link = tmp_path / "ledger.db"
+    link.symlink_to(real)
+    with pytest.raises(Refused, match=r"E_STATE_DIR: .*is a link"):
+        SqliteLedger.open(link)
+    assert real.exists() == there
+
+
+def test_a_link_above_the_file_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with opened(tmp_path / "link" / "ledger.db") as ledger:
+        append(ledger, to("a", 0, fact(1)))
+        assert ledger.path == tmp_path / "real" / "ledger.db"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_the_file_of_another_user_is_refused(path: Path) -> None:
+    with opened(path):
+        pass
+    os.chown(path, 65534, 65534)
+    with pytest.raises(Refused, match=r"E_STATE_DIR: .*belongs to another user"):
+        SqliteLedger.open(path)
+
+
+def test_a_log_left_by_a_ledger_that_is_gone_is_not_taken_for_a_new_ones(path: Path) -> None:
+    path.with_name("ledger.db-wal").write_bytes(b"frames of another ledger")
+    with pytest.raises(Refused, match=r"E_LEDGER_IO: .*ledger\.db-wal is left of another ledger"):
+        SqliteLedger.open(path)
+    assert [file.name for file in path.parent.iterdir()] == ["ledger.db-wal"]
 
 
 def test_a_closed_ledger_takes_nothing(path: Path) -> None:
@@ -341,7 +409,7 @@ TEN = tuple(fact(number) for number in range(10))
         ("UPDATE streams SET size = 9 WHERE stream = 'a'", 10),
         ("UPDATE streams SET head = zeroblob(32) WHERE stream = 'a'", 10),
         ("DELETE FROM streams WHERE stream = 'a'", 1),
-        ("UPDATE events SET stream = 'b'; UPDATE streams SET stream = 'b'", None),
+        ("UPDATE streams SET stream = 'b'", None),
     ],
 )
 def test_a_changed_history_is_found(path: Path, statement: str, seq: int | None) -> None:
@@ -363,6 +431,54 @@ def test_a_flipped_byte_in_the_file_is_found(path: Path) -> None:
         assert code(lambda: ledger.read("a")) == "E_LEDGER_BROKEN"
         # What came after it still follows from the head before it.
         assert [one.event for one in ledger.read("a", 4)] == list(TEN[4:])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE events SET previous = 1 WHERE seq = 7",
+        "UPDATE events SET previous = 9 WHERE seq = 4",
+        "UPDATE events SET previous = 0 WHERE seq = 4",
+        "UPDATE events SET previous = position",
+    ],
+)
+def test_a_lost_way_back_loses_no_event(path: Path, statement: str) -> None:
+    with opened(path) as ledger:
+        append(ledger, to("b", 0, fact(1)))
+        written = append(ledger, to("a", 0, *TEN))
+    meddle(path, statement)
+    with opened(path) as ledger:
+        assert tuple(ledger.read("a")) == written
+        assert tuple(ledger.read("a", 5)) == written[5:]
+        append(ledger, to("a", 10, fact(1)))
+        assert len(ledger.read("a")) == 11
+
+
+def test_an_event_that_is_kept_elsewhere_too_is_not_read_twice(path: Path) -> None:
+    """Two streams may be made to share their way back; each still has only its own events."""
+    with opened(path) as ledger:
+        ones, others = append(ledger, to("a", 0, *TEN[:3])), append(ledger, to("b", 0, *TEN[:3]))
+    meddle(path, "UPDATE events SET previous = 3 WHERE position = 4")
+    with opened(path) as ledger:
+        assert (tuple(ledger.read("a")), tuple(ledger.read("b"))) == (ones, others)
+
+
+def test_what_is_kept_and_was_changed_is_not_handed_out(path: Path) -> None:
+    with opened(path) as ledger:
+        event = Append(stream="a", expected=0, events=(fact(1),), keeps=(b"12 euros",))
+        append(ledger, event)
+    meddle(path, "UPDATE kept SET body = CAST('99 euros' AS BLOB)")
+    with opened(path) as ledger:
+        assert code(lambda: ledger.kept(ledger.seal(b"12 euros"))) == "E_LEDGER_BROKEN"
+        assert len(ledger.read("a")) == 1
+
+
+def test_each_ledger_seals_with_a_key_of_its_own(path: Path) -> None:
+    with opened(path) as one, opened(path.with_name("other.db")) as other:
+        assert one.seal(b"x") != other.seal(b"x")
+        seal = one.seal(b"x")
+    with opened(path) as one:
+        assert one.seal(b"x") == seal
 
 
 @pytest.mark.parametrize(
@@ -400,7 +516,7 @@ def test_a_damaged_page_is_refused_as_broken(path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing_half_written_and_is_not_tried_again(path: Path) -> None:
-    big = ConfigTrusted(digest="x", text="x" * 1_000_000, by=Principal(name="ana", channel=Channel.TERMINAL))
+    big = ConfigTrusted(digest="x", text="x" * 1_000_000, by=ANA)
     with opened(path) as ledger:
         written = append(ledger, to("a", 0, *TEN))
         connection = ledger._writer._connection
@@ -439,22 +555,250 @@ def test_a_failed_write_is_not_tried_again(path: Path) -> None:
         assert tuple(ledger.read("a"))[:10] == written
 
 
-def test_a_file_that_was_deleted_or_replaced_takes_nothing_more(path: Path) -> None:
+def test_a_file_that_was_replaced_takes_nothing_more(path: Path) -> None:
+    other = path.with_name("other.db")
+    with opened(other):
+        pass
     with opened(path) as ledger:
         append(ledger, to("a", 0, fact(1)))
-        path.rename(path.with_name("moved.db"))
-        with opened(path):
-            pass
+        other.rename(path)
         with pytest.raises(Refused, match=r"E_LEDGER_IO.*replaced"):
             append(ledger, to("a", 1, fact(2)))
 
 
-def test_a_read_only_file_is_refused(path: Path) -> None:
+def test_a_file_that_was_deleted_takes_nothing_more(path: Path) -> None:
+    with opened(path) as ledger:
+        append(ledger, to("a", 0, fact(1)))
+        path.unlink()
+        assert code(lambda: append(ledger, to("a", 1, fact(2)))) == "E_LEDGER_IO"
+
+
+def test_a_file_system_that_was_made_read_only_takes_nothing_more(path: Path) -> None:
     with opened(path) as ledger:
         append(ledger, to("a", 0, fact(1)))
         connection = ledger._writer._connection
         assert connection is not None
-        # Stands in for a file system that was remounted, which needs root to provoke.
+        # Stands in for a remount, which needs root to provoke.
         connection.pragma("query_only", True)
         assert code(lambda: append(ledger, to("a", 1, fact(2)))) == "E_LEDGER_IO"
         assert len(ledger.read("a")) == 1
+
+
+LOOKING = """
+import asyncio, os, resource, sys
+from pathlib import Path
+
+path, how = Path(sys.argv[1]), sys.argv[2]
+if how == "full":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # no file can grow, as on a full disk
+else:
+    path.chmod(0o400)
+    path.parent.chmod(0o500)
+    if os.geteuid() == 0:
+        for owned in (path.parent, *path.parent.iterdir()):
+            os.chown(owned, 65534, 65534)
+        os.setgid(65534)
+        os.setuid(65534)  # nothing is forbidden to root
+
+from ordain.adapters.sqlite_ledger import SqliteLedger
+from ordain.core.event import AttemptStarted
+from ordain.core.problem import Refused
+from ordain.ports import Append
+
+ledger = SqliteLedger.open(path)
+before = [len(ledger.read("a")), ledger.size("a"), *ledger.streams(""), ledger.checkpoint().size]
+event = AttemptStarted(step="a", attempt=1, key="k")
+try:
+    asyncio.run(ledger.append(0, Append(stream="a", expected=ledger.size("a"), events=(event,))))
+except Refused as refused:
+    print(*before, refused.problems[0].code, sep=",")
+asyncio.run(ledger.close())
+print(*sorted(file.name for file in path.parent.iterdir()), sep=",")
+"""
+
+
+def look(path: Path, how: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", LOOKING, str(path), how], capture_output=True, text=True, check=False)
+    return [done.stderr, *done.stdout.splitlines()]
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A directory that another user can get to."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        (Path(name) / "state").mkdir()
+        yield Path(name) / "state" / "ledger.db"
+
+
+@pytest.mark.parametrize("how", ["read-only", "full"])
+def test_where_nothing_can_be_written_everything_can_be_looked_at(reachable: Path, how: str) -> None:
+    with opened(reachable) as ledger:
+        append(ledger, to("a", 0, *TEN))
+    assert look(reachable, how) == ["", "10,10,a,10,E_LEDGER_IO", "ledger.db"]
+
+
+@pytest.mark.parametrize("how", ["read-only", "full"])
+def test_what_is_only_in_the_log_is_seen_there_too_or_the_look_is_refused(reachable: Path, how: str) -> None:
+    """A reader that leaves out the newest events would be worse than none."""
+    with opened(reachable) as ledger:
+        append(ledger, to("a", 0, *TEN))
+        copied = reachable.parent.with_name("copy")
+        copied.mkdir()
+        names = [reachable, reachable.with_name("ledger.db-wal")]
+        subprocess.run(["cp", "-p", *names, copied], check=True)
+    seen = look(copied / "ledger.db", how)
+    assert seen[1:] == ["10,10,a,10,E_LEDGER_IO", "ledger.db,ledger.db-wal"] or "E_LEDGER_IO" in seen[0]
+
+
+# --- Projections -------------------------------------------------------------------------------------------------
+
+PROJECTIONS = ("streams", "names", "plans", "checkpoints")
+
+
+def tables(path: Path, *names: str) -> dict[str, list[tuple[object, ...]]]:
+    with closing(apsw.Connection(str(path))) as connection:
+        return {name: connection.execute(f"SELECT * FROM {name} ORDER BY 1").fetchall() for name in names}
+
+
+def lives(ledger: Ledger) -> None:
+    """A few plans and runs, and more events than one remembered checkpoint."""
+    for number in range(4):
+        lineage, run = f"lineage/PLAN-{number}", f"run/RUN-{number}"
+        append(ledger, to(lineage, 0, prepared(f"plan:{number}", f"{number % 2}.md")))
+        begun = to(lineage, 1, RunStarted(run_id=RunId(f"RUN-{number}"), plan_id=PlanId("p"), approval_id=None, by=ANA))
+        append(ledger, begun, to(run, 0, run_opened(f"RUN-{number}")))
+        for epoch in range(1, number + 1):
+            took = ExecutorStarted(epoch=epoch, pid=1, boot_id="b")
+            append(ledger, Append(stream=run, expected=ledger.size(run), events=(took,), new_epoch=epoch))
+        append(ledger, to(run, ledger.size(run), *(fact(number) for number in range(300))))
+
+
+def prepared(plan_id: str, document: str | None) -> Event:
+    return PlanPrepared(
+        plan_id=PlanId(plan_id),
+        plan=msgspec.Raw(b"{}"),
+        document=document,
+        document_sha256=None,
+        by=ANA,
+        expires_at=Instant(AT + 1),
+    )
+
+
+def run_opened(run_id: str) -> Event:
+    limits = Limits(concurrency=1, step_timeout_ms=1, contract_timeout_ms=1, on_failure=Abort(), env=())
+    where = WorkspaceIdentity(id="WS-1", path="/w", device=1, inode=1)
+    return RunOpened(run_id=RunId(run_id), plan_id=PlanId("p"), lineage="lineage/X", workspace=where, limits=limits)
+
+
+def test_projections_are_what_the_events_add_up_to(path: Path) -> None:
+    with opened(path) as ledger:
+        lives(ledger)
+        written = tables(path, *PROJECTIONS, "events")
+        assert all(written.values())
+        size = len(written["events"])
+        assert ledger.rebuild() == size == ledger.checkpoint().size
+        assert tables(path, *PROJECTIONS, "events") == written
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(f"DELETE FROM {table}" for table in PROJECTIONS),
+        "UPDATE streams SET size = size + 1, head = zeroblob(32), epoch = 7, last = 1",
+        "UPDATE names SET stream = 'elsewhere'",
+        "UPDATE plans SET open = 0, document = 'x', body = CAST('{}' AS BLOB)",
+        "UPDATE checkpoints SET digest = zeroblob(32)",
+        "UPDATE events SET previous = 0",
+        "UPDATE events SET stream = 1",
+    ],
+)
+def test_projections_are_rebuilt_from_the_chain(path: Path, statement: str) -> None:
+    with opened(path) as ledger:
+        lives(ledger)
+    written = tables(path, *PROJECTIONS, "events")
+    meddle(path, statement)
+    assert tables(path, *PROJECTIONS, "events") != written
+    with opened(path) as ledger:
+        ledger.rebuild()
+        assert tables(path, *PROJECTIONS, "events") == written
+        append(ledger, to("run/RUN-3", ledger.size("run/RUN-3"), fact(1)))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE events SET body = CAST(replace(body, 'build', 'boil') AS BLOB) WHERE position = 20",
+        "UPDATE events SET body = x'00' WHERE position = 20",
+        "UPDATE events SET head = zeroblob(32) WHERE position = 20",
+        "UPDATE events SET seq = seq + 1 WHERE position = 20",
+        "DELETE FROM events WHERE position = 20",
+        "DELETE FROM events WHERE position = 1",
+    ],
+)
+def test_nothing_is_rebuilt_from_a_broken_chain(path: Path, statement: str) -> None:
+    with opened(path) as ledger:
+        lives(ledger)
+    meddle(path, statement)
+    damaged = tables(path, *PROJECTIONS, "events")
+    with opened(path) as ledger:
+        assert code(ledger.rebuild) == "E_LEDGER_BROKEN"
+        assert not chain.verify_everything(ledger.everything()).whole
+    assert tables(path, *PROJECTIONS, "events") == damaged
+
+
+def test_a_rebuild_is_seen_by_a_writer_that_knew_better(path: Path) -> None:
+    with opened(path) as ledger:
+        append(ledger, to("a", 0, fact(1)))
+        meddle(path, "UPDATE streams SET epoch = 5")
+        assert code(lambda: append(ledger, Append(stream="a", expected=1, events=(fact(2),), epoch=0))) == "E_FENCED"
+        ledger.rebuild()
+        append(ledger, Append(stream="a", expected=1, events=(fact(2),), epoch=0))
+
+
+STEPS = st.tuples(
+    st.sampled_from(["lineage/A", "run/1", "b"]),
+    st.integers(-1, 1),
+    st.integers(0, 3),
+    st.sampled_from([None, None, 0, 1, 2]),
+    st.sampled_from([None, None, 1, 2]),
+)
+
+
+@given(st.lists(st.lists(STEPS, min_size=1, max_size=3), max_size=12))
+def test_the_file_and_its_twin_in_memory_agree(calls: list[list[tuple[str, int, int, int | None, int | None]]]) -> None:
+    """Whatever is asked of both, also after the file was closed and opened again, and after a rebuild."""
+
+    def answer(ledger: Ledger, appends: tuple[Append, ...]) -> object:
+        try:
+            return asyncio.run(ledger.append(AT, *appends))
+        except Refused as refused:
+            return refused.problems
+
+    def told(ledger: Ledger) -> object:
+        streams = {stream: (ledger.size(stream), tuple(ledger.read(stream))) for stream in ledger.streams("")}
+        return streams, ledger.lookup(""), tuple(ledger.plans()), tuple(ledger.everything()), ledger.checkpoint()
+
+    twin = MemoryLedger()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        for call in calls:
+            sizes = {stream: twin.size(stream) for stream, *_ in call}
+            appends = []
+            for stream, wrong, count, epoch, new_epoch in call:
+                events = tuple(
+                    prepared(f"plan:{count}", "x.md") if stream == "lineage/A" else fact(n) for n in range(count)
+                )
+                appends.append(
+                    Append(
+                        stream=stream,
+                        expected=max(sizes[stream] + wrong, 0),
+                        events=events,
+                        epoch=epoch,
+                        new_epoch=new_epoch,
+                    )
+                )
+                sizes[stream] += count
+            with opened(path) as ledger:
+                assert answer(ledger, tuple(appends)) == answer(twin, tuple(appends))
+                assert told(ledger) == told(twin)

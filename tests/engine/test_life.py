@@ -139,7 +139,7 @@ def test_a_pass_by_decision_is_called_unverified():
 
 def test_a_contract_decides_not_the_commands_own_word():
     async def liar(command):
-        return Finished(duration_ms=1, exit_code=0, output_tail="exit_code=0\nall tests passed")
+        return Finished(duration_ms=1, exit_code=0, output=b"exit_code=0\nall tests passed")
 
     life = Scenario(step("a", contract="check a")).script(a=liar).approve().run()
     assert life.status() == "failed"
@@ -385,7 +385,6 @@ def test_robots_cannot_approve_answer_or_trust():
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (lambda life: life.clock.advance(4 * 3_600_000), "E_APPROVAL_EXPIRED"),
         (lambda life: life.clock.advance(-3_600_000), "E_APPROVAL_EXPIRED"),
         (lambda life: setattr(life.workspace, "place", ("/workspace", 1, 2)), "E_PLAN_WORKSPACE"),
         (lambda life: setattr(life.workspace, "place", ("/elsewhere", 1, 1)), "E_PLAN_WORKSPACE"),
@@ -401,6 +400,25 @@ def test_each_bound_thing_that_changed_refuses_and_consumes_nothing(change, code
     life.workspace.place = place
     life.clock.advance(now - life.clock.now())
     assert life.run().status() == "completed", "the approval is still good for the true situation"
+
+
+def test_what_was_seen_to_expire_never_revives():
+    life = Scenario(step("a")).approve()
+    life.clock.advance(4 * 3_600_000)
+    for _ in range(2):
+        with pytest.raises(Refused) as refused:
+            life.run()
+        assert codes(refused) == ["E_APPROVAL_EXPIRED"]
+        life.clock.advance(-4 * 3_600_000)  # somebody sets the clock back
+
+
+def test_a_clock_set_back_before_anybody_looked_revives_nothing_within_one_boot():
+    life = Scenario(step("a")).approve()
+    life.clock.advance(4 * 3_600_000)
+    life.clock.advance(-4 * 3_600_000)
+    with pytest.raises(Refused) as refused:
+        life.run()
+    assert codes(refused) == ["E_APPROVAL_EXPIRED"]
 
 
 def test_a_changed_tool_definition_voids_the_approval():

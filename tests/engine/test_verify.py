@@ -15,7 +15,7 @@ from ordain.verify import judge
         (Finished(duration_ms=1, exit_code=1), 0, Verdict.BROKEN, "exit status 1"),
         (Finished(duration_ms=1, exit_code=0), 1, Verdict.BROKEN, "exit status 0, wanted 1"),
         (Finished(duration_ms=1, exit_code=127), 0, Verdict.BROKEN, "not found"),
-        (Finished(duration_ms=1, exit_code=1, output_tail="exit_code=0"), 0, Verdict.BROKEN, "exit status 1"),
+        (Finished(duration_ms=1, exit_code=1, output=b"exit_code=0"), 0, Verdict.BROKEN, "exit status 1"),
         (Finished(duration_ms=60_000, timed_out=True), 0, Verdict.INCONCLUSIVE, "timed out after 60.0 s"),
         (Finished(duration_ms=1, signal=9), 0, Verdict.INCONCLUSIVE, "SIGKILL"),
         (Finished(duration_ms=1, signal=35), 0, Verdict.INCONCLUSIVE, "signal 35"),

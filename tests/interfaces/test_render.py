@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core.action import RunCommand, Task
-from ordain.core.approval import Base
+from ordain.core.approval import Base, Channel, Principal
 from ordain.core.canonical import plan_from_bytes, plan_hash, plan_id
 from ordain.core.condition import LockHeld, PatternMatch, Precondition, Verification
 from ordain.core.decision import Choice, Question
@@ -214,11 +214,27 @@ PROBLEMS = (
     Problem(code="B_BUG", detail="KeyError: 'x'"),
 )
 
+
+def plan_line(**fields: Any) -> PlanLine:
+    usual: dict[str, Any] = {
+        "lineage": LINEAGE,
+        "plan_id": plan_id(PLAN),
+        "title": PLAN.title,
+        "document": "fix.plan.md",
+        "proposer": Principal(name="kim", channel=Channel.TERMINAL),
+        "prepared_at": Instant(1_800_000_000_000),
+        "changed_at": Instant(1_800_000_060_000),
+        "expires_at": Instant(1_800_600_000_000),
+        "revisions": 1,
+    }
+    return PlanLine(**(usual | fields))
+
+
 LINES = (
-    PlanLine(lineage=LINEAGE, plan_id=plan_id(PLAN), title=PLAN.title, status="proposed"),
-    PlanLine(lineage=LINEAGE, plan_id=plan_id(PLAN), title="Hidden\u200b title", status="approved"),
-    PlanLine(lineage=LINEAGE, plan_id=plan_id(PLAN), title=PLAN.title, status="executing", run=WAITS),
-    PlanLine(lineage=LINEAGE, plan_id=plan_id(PLAN), title=PLAN.title, status="completed"),
+    plan_line(status="proposed"),
+    plan_line(title="Hidden\u200b title", status="approved"),
+    plan_line(status="executing", run=WAITS),
+    plan_line(status="completed"),
 )
 
 GOOD = LintReport(

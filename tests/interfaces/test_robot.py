@@ -173,7 +173,7 @@ def test_json_commit(workspace: Workspace):
 
 
 def test_json_status(workspace: Workspace):
-    assert answered(workspace.ordain("status", "--json")) == {"workspace": str(workspace.path), "plans": []}
+    assert answered(workspace.ordain("status", "--json")) == {"workspace": str(workspace.path), "plans": [], "count": 0}
     workspace.prepared("small.plan.md")
     run, _ = workspace.started("asks.plan.md")
     done = workspace.ordain("status", "--json")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,9 +15,19 @@ from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.event import AttemptStarted, Event, Limits, PlanPrepared, Recorded, RunOpened
+from ordain.core.event import (
+    AttemptStarted,
+    Event,
+    Limits,
+    PlanPrepared,
+    Recorded,
+    RunEnded,
+    RunOpened,
+    RunStarted,
+)
 from ordain.core.failure import Abort
 from ordain.core.problem import Refused
+from ordain.core.summary import PlanSummary, summarise
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.ports import Append, Ledger
 
@@ -40,11 +52,11 @@ def fact(number: int) -> Event:
     return AttemptStarted(step=StepId("build"), attempt=number, key=f"step:{number}")
 
 
-def prepared(plan_id: str, plan: bytes = b"{}") -> Event:
+def prepared(plan_id: str, plan: bytes = b"{}", document: str | None = None) -> Event:
     return PlanPrepared(
         plan_id=PlanId(plan_id),
         plan=msgspec.Raw(plan),
-        document=None,
+        document=document,
         document_sha256=None,
         by=ANA,
         expires_at=Instant(AT + 1),
@@ -58,8 +70,15 @@ def opened(run_id: str) -> Event:
     )
 
 
-def to(stream: str, expected: int, *events: Event, epoch: int | None = None, new_epoch: int | None = None) -> Append:
-    return Append(stream=stream, expected=expected, events=events, epoch=epoch, new_epoch=new_epoch)
+def to(
+    stream: str,
+    expected: int,
+    *events: Event,
+    epoch: int | None = None,
+    new_epoch: int | None = None,
+    keeps: tuple[bytes, ...] = (),
+) -> Append:
+    return Append(stream=stream, expected=expected, events=events, epoch=epoch, new_epoch=new_epoch, keeps=keeps)
 
 
 def append(ledger: Ledger, *appends: Append, at: Instant = AT) -> tuple[Recorded, ...]:
@@ -79,6 +98,8 @@ def test_a_new_ledger_is_empty(ledger: Ledger) -> None:
     assert list(ledger.read("run/RUN-1")) == []
     assert list(ledger.streams("")) == []
     assert list(ledger.lookup("")) == []
+    assert list(ledger.plans()) == list(ledger.everything()) == []
+    assert (ledger.size("run/RUN-1"), ledger.plan_count(), ledger.checkpoint()) == (0, 0, chain.ORIGIN)
 
 
 def test_what_was_appended_is_read_back_in_order(ledger: Ledger) -> None:
@@ -105,6 +126,21 @@ def test_appending_nothing_changes_nothing(ledger: Ledger) -> None:
     assert list(ledger.streams("")) == []
 
 
+def test_an_append_of_no_events_asks_for_the_size_and_leaves_nothing(ledger: Ledger) -> None:
+    assert append(ledger, to("a", 0)) == ()
+    assert list(ledger.streams("")) == []
+    append(ledger, to("a", 0, fact(1)))
+    assert refusal(ledger, to("a", 0), to("b", 0, fact(1))) == "E_LEDGER_CONFLICT"
+    append(ledger, to("a", 1), to("b", 0, fact(1)))
+    assert list(ledger.streams("")) == ["a", "b"]
+
+
+def test_the_size_of_a_stream_is_told(ledger: Ledger) -> None:
+    append(ledger, to("a", 0, fact(1), fact(2)), to("b", 0, fact(1)))
+    append(ledger, to("a", 2, fact(3)))
+    assert [ledger.size(stream) for stream in ("a", "b", "c", "\udcff")] == [3, 1, 0, 0]
+
+
 def test_one_call_can_append_to_one_stream_twice(ledger: Ledger) -> None:
     written = append(ledger, to("a", 0, fact(1)), to("b", 0, fact(9)), to("a", 1, fact(2)))
     assert [(one.stream, one.seq) for one in written] == [("a", 1), ("b", 1), ("a", 2)]
@@ -119,7 +155,9 @@ def test_the_bytes_of_a_plan_come_back_as_they_were(ledger: Ledger) -> None:
     assert bytes(read.event.plan) == plan
 
 
-@pytest.mark.parametrize("plan", [b"", b" {} ", b"{", b'{},"document":"forged"', b'{}}, "seq": 7, "x": {"y": {}'])
+@pytest.mark.parametrize(
+    "plan", [b"", b" {} ", b"{", b'{},"document":"forged"', b'{}}, "seq": 7, "x": {"y": {}', b'"\xff"']
+)
 def test_an_event_that_would_read_back_differently_is_not_recorded(ledger: Ledger, plan: bytes) -> None:
     with pytest.raises(ValueError, match="PlanPrepared"):
         append(ledger, to("a", 0, prepared("plan:1", plan)))
@@ -185,6 +223,130 @@ def test_an_epoch_only_rises(ledger: Ledger, new_epoch: int) -> None:
 def test_an_epoch_belongs_to_one_stream(ledger: Ledger) -> None:
     append(ledger, to("a", 0, fact(1), new_epoch=7))
     append(ledger, to("b", 0, fact(1), new_epoch=1))
+
+
+# --- The whole ledger --------------------------------------------------------------------------------------------
+
+
+def test_everything_comes_in_the_order_of_arrival(ledger: Ledger) -> None:
+    written = append(ledger, to("b", 0, fact(1), fact(2)), to("a", 0, fact(3)))
+    written += append(ledger, to("b", 2, fact(4)))
+    found = list(ledger.everything())
+    assert [entry.position for entry in found] == [1, 2, 3, 4]
+    assert [(entry.stream, entry.seq, entry.head.hex()) for entry in found] == [
+        (one.stream, one.seq, one.head) for one in written
+    ]
+    assert [chain.decode(entry.body, entry.head) for entry in found] == list(written)
+    verified = chain.verify_everything(found)
+    assert verified.whole
+    assert verified.checkpoint == ledger.checkpoint()
+    assert verified.tips == {"b": (3, found[3].head), "a": (1, found[2].head)}
+
+
+def test_a_checkpoint_commits_to_every_head_and_their_order(ledger: Ledger) -> None:
+    seen = {ledger.checkpoint()}
+    heads: list[bytes] = []
+    for size in range(3):
+        written = append(ledger, to("a", size, fact(size)), to("b", size, fact(size)))
+        heads += [bytes.fromhex(one.head) for one in written]
+        assert ledger.checkpoint() == chain.checkpoint(heads)
+        seen.add(ledger.checkpoint())
+    assert len(seen) == 4
+    assert chain.checkpoint(reversed(heads)) not in seen
+
+
+def test_a_refused_append_moves_no_checkpoint(ledger: Ledger) -> None:
+    append(ledger, to("a", 0, fact(1)))
+    before = ledger.checkpoint()
+    assert refusal(ledger, to("b", 0, fact(1)), to("a", 0, fact(2))) == "E_LEDGER_CONFLICT"
+    assert ledger.checkpoint() == before
+    append(ledger, to("b", 0, fact(1)))
+    assert [entry.position for entry in ledger.everything()] == [1, 2]
+
+
+def test_checkpoints_of_a_long_ledger_are_right(ledger: Ledger) -> None:
+    """Past every point at which an adapter may remember one."""
+    heads: list[bytes] = []
+    for size in range(0, 2400, 400):
+        written = append(ledger, to("a", size, *(fact(number) for number in range(400))))
+        heads += [bytes.fromhex(one.head) for one in written]
+        assert ledger.checkpoint() == chain.checkpoint(heads)
+
+
+# --- Plans -------------------------------------------------------------------------------------------------------
+
+
+def ended(run_id: str) -> Event:
+    return RunEnded(run_id=RunId(run_id), status="completed", head="00")
+
+
+def started(run_id: str, plan_id: str) -> Event:
+    return RunStarted(run_id=RunId(run_id), plan_id=PlanId(plan_id), approval_id=None, by=ANA)
+
+
+def fold(ledger: Ledger, stream: str) -> PlanSummary | None:
+    summary = None
+    for recorded in ledger.read(stream):
+        summary = summarise(summary, recorded)
+    return summary
+
+
+def test_a_plan_is_kept_as_its_events_add_up_to(ledger: Ledger) -> None:
+    append(ledger, to("lineage/A", 0, prepared("plan:a", document="a.md")), to("run/1", 0, fact(1)))
+    assert list(ledger.plans()) == [fold(ledger, "lineage/A")]
+    append(ledger, to("lineage/A", 1, started("RUN-1", "plan:a")))
+    append(ledger, to("lineage/A", 2, ended("RUN-1")))
+    (summary,) = ledger.plans()
+    assert summary == fold(ledger, "lineage/A")
+    assert (summary.stream, summary.open, summary.document) == ("lineage/A", False, "a.md")
+    assert ledger.plan_count() == 1
+
+
+def test_plans_are_found_by_what_is_asked_for_oldest_first(ledger: Ledger) -> None:
+    for number, document in enumerate(("x.md", "y.md", "x.md", None)):
+        append(ledger, to(f"lineage/{number}", 0, prepared(f"plan:{number}", document=document)))
+    append(ledger, to("lineage/2", 1, started("RUN-2", "plan:2"), ended("RUN-2")))
+
+    def found(**asked: Any) -> list[str]:
+        return [plan.stream.removeprefix("lineage/") for plan in ledger.plans(**asked)]
+
+    assert found() == ["0", "1", "2", "3"]
+    assert found(open_only=True) == ["0", "1", "3"]
+    assert found(document="x.md") == ["0", "2"]
+    assert found(document="x.md", open_only=True) == ["0"]
+    assert found(document="z.md") == found(document="\udcff") == []
+    assert [found(newest=count) for count in (0, 1, 3, 9)] == [[], ["3"], ["1", "2", "3"], ["0", "1", "2", "3"]]
+    assert found(open_only=True, newest=2) == ["1", "3"]
+    assert ledger.plan_count() == 4
+
+
+def test_a_refused_append_keeps_nothing_about_a_plan(ledger: Ledger) -> None:
+    append(ledger, to("a", 0, fact(1)))
+    assert refusal(ledger, to("lineage/A", 0, prepared("plan:a")), to("a", 0, fact(1))) == "E_LEDGER_CONFLICT"
+    assert (list(ledger.plans()), ledger.plan_count()) == ([], 0)
+
+
+# --- What is kept beside the chain -------------------------------------------------------------------------------
+
+
+def test_bytes_are_kept_under_their_seal(ledger: Ledger) -> None:
+    secret, other = b"\x00a secret\xff", b""
+    seal = ledger.seal(secret)
+    assert seal.startswith("hmac-sha256:") and len(seal) == len("hmac-sha256:") + 64
+    assert seal == ledger.seal(secret) != ledger.seal(other)
+    assert hashlib.sha256(secret).hexdigest() not in seal
+    assert ledger.kept(seal) is None
+    append(ledger, to("a", 0, fact(1), keeps=(secret, other)))
+    append(ledger, to("a", 1, fact(2), keeps=(secret,)))
+    assert ledger.kept(seal) == secret
+    assert ledger.kept(ledger.seal(other)) == other
+    assert ledger.kept("hmac-sha256:" + "0" * 64) is ledger.kept("\udcff") is None
+
+
+def test_a_refused_append_keeps_nothing(ledger: Ledger) -> None:
+    append(ledger, to("a", 0, fact(1)))
+    assert refusal(ledger, to("b", 0, fact(1), keeps=(b"x",)), to("a", 0, fact(2))) == "E_LEDGER_CONFLICT"
+    assert ledger.kept(ledger.seal(b"x")) is None
 
 
 # --- Names -------------------------------------------------------------------------------------------------------

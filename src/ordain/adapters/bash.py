@@ -2,8 +2,8 @@
 started, as far as that can be found (SECURITY.md).
 
 Every process carries a mark in its environment, so that whatever an executor left running when it died can be found
-and killed before anything else is done. The output pipe is read as it comes: its digest and length cover all of it,
-only the end is kept.
+and killed before anything else is done. The output pipe is read as it comes: its length covers all of it, its end is
+kept exactly, up to a bound.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
-import hashlib
 import os
 import shutil
 import signal
@@ -25,7 +24,8 @@ from ordain.ports import Command, Finished
 __all__ = ["BashShell"]
 
 MARK = "ORDAIN_MARK"
-TAIL_BYTES = 4096
+OUTPUT_BYTES_MAX = 1 << 20
+"""How much of the end of an output is kept."""
 GRACE_S = 2.0
 """How long a command may tidy up after SIGTERM before it is killed."""
 BASH_OPTIONS = ("--noprofile", "--norc", "-eo", "pipefail", "-c")
@@ -89,9 +89,8 @@ class BashShell:
             exit_code=status if status >= 0 and not timed_out else None,
             signal=-status if status < 0 and not timed_out else None,
             timed_out=timed_out,
-            output_tail=output.tail(),
+            output=output.end(),
             output_bytes=output.size,
-            output_sha256=output.digest.hexdigest(),
             leftovers=leftovers,
         )
 
@@ -154,13 +153,12 @@ class BashShell:
 
 
 class _Output:
-    """The output pipe of one command: digest and length of everything, the end of it in memory."""
+    """The output pipe of one command: the length of everything, the end of it in memory."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._end = bytearray()
         self.size = 0
-        self.digest = hashlib.sha256()
         os.set_blocking(descriptor, False)
 
     @contextlib.contextmanager
@@ -190,13 +188,13 @@ class _Output:
         if not data:
             return False
         self.size += len(data)
-        self.digest.update(data)
         self._end += data
-        del self._end[:-TAIL_BYTES]
+        if len(self._end) >= 2 * OUTPUT_BYTES_MAX:  # not at each read: what is left is copied
+            del self._end[:-OUTPUT_BYTES_MAX]
         return True
 
-    def tail(self) -> str:
-        return bytes(self._end).decode("utf-8", "replace")
+    def end(self) -> bytes:
+        return bytes(self._end[-OUTPUT_BYTES_MAX:])
 
 
 async def _exit_of(child: subprocess.Popen[bytes]) -> None:

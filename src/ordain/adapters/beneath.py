@@ -9,11 +9,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-__all__ = ["EscapeError", "open_directory", "open_parent"]
+__all__ = ["EscapeError", "open_directory", "open_parent", "replace_file"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -55,6 +56,30 @@ def open_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
         raise EscapeError("the workspace itself is not a file")
     with open_directory(root, str(PurePosixPath(*parts[:-1]))) as parent:
         yield parent, parts[-1]
+
+
+def replace_file(parent: int, name: str, path: str, data: bytes, mode: int) -> None:
+    """Put a file in place of another in one step that is on disk when this returns."""
+    try:
+        if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            raise EscapeError(f"{path!r} is a link")
+    except FileNotFoundError:
+        pass
+    temporary = f".ordain-{secrets.token_hex(12)}"
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=parent
+    )
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(descriptor, mode)
+            os.fsync(descriptor)
+        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        os.unlink(temporary, dir_fd=parent)
+        raise
+    os.fsync(parent)
 
 
 def _open(name: str, parent: int, path: str) -> int:

@@ -7,6 +7,7 @@ import base64
 import secrets
 import time
 
+from ordain.core.approval import Moment
 from ordain.core.value import Instant
 
 __all__ = ["RandomIds", "WallClock"]
@@ -19,11 +20,15 @@ class WallClock:
     clock that nobody can set.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, boot_id: str = "") -> None:
+        self._boot_id = boot_id
         self._wall, self._passed = _wall_ms(), _passed_ms()
 
     def now(self) -> Instant:
         return Instant(max(_wall_ms(), self._wall + _passed_ms() - self._passed))
+
+    def moment(self) -> Moment:
+        return Moment(at=self.now(), boot_id=self._boot_id, elapsed_ms=_passed_ms())
 
     async def sleep_until(self, instant: Instant) -> None:
         # In slices, because the wall clock may be set forward, and the machine may sleep, while we do.

@@ -10,13 +10,12 @@ import asyncio
 import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ordain.adapters.beneath import EscapeError, open_directory, open_parent
+from ordain.adapters.beneath import EscapeError, open_directory, open_parent, replace_file
 from ordain.core.lint.paths import OFF_LIMITS, path_fault
 from ordain.core.tool import EffectClass, Parameter, ToolDefinition
 from ordain.ports import ToolResult
@@ -165,30 +164,6 @@ def _read_text(parent: int, name: str, path: str) -> tuple[str, int]:
         raise _ToolFault(f"{path}: not UTF-8 text") from error
 
 
-def _replace(parent: int, name: str, path: str, content: str, mode: int) -> None:
-    """Put a file in place of another in one step that is on disk when this returns."""
-    try:
-        if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-            raise EscapeError(f"{path!r} is a link")
-    except FileNotFoundError:
-        pass
-    temporary = f".ordain-{secrets.token_hex(12)}"
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=parent
-    )
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode())
-            file.flush()
-            os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
-        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
-    except BaseException:
-        os.unlink(temporary, dir_fd=parent)
-        raise
-    os.fsync(parent)
-
-
 def _read(root: int, args: Mapping[str, Any]) -> str:
     with open_parent(root, args["path"]) as (parent, name):
         return _read_text(parent, name, args["path"])[0]
@@ -210,7 +185,7 @@ def _write(root: int, args: Mapping[str, Any]) -> None:
             mode = stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
         except FileNotFoundError:
             mode = 0o666 & ~_umask()
-        _replace(parent, name, path, args["content"], mode)
+        replace_file(parent, name, path, args["content"].encode(), mode)
 
 
 def _make(root: int, args: Mapping[str, Any]) -> None:
@@ -225,7 +200,7 @@ def _edit(root: int, args: Mapping[str, Any]) -> None:
         found = text.count(old) if old else 0
         if found != 1:
             raise _ToolFault(f"{path}: the text to replace occurs {found} times, not once")
-        _replace(parent, name, path, text.replace(old, args["new"]), mode)
+        replace_file(parent, name, path, text.replace(old, args["new"]).encode(), mode)
 
 
 def _umask() -> int:

@@ -8,29 +8,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import heapq
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ordain.adapters import keys
+from ordain.adapters.directory import operand_path, operand_pattern
 from ordain.adapters.file_tools import DEFINITIONS
+from ordain.core.approval import Moment
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import pattern_fault
+from ordain.core.lint.paths import folded, path_fault, pattern_fault
 from ordain.core.model import Plan
+from ordain.core.operands import ABSENT
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import refuse
 from ordain.core.settings import Settings
+from ordain.core.signature import PublicKey, Signature
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant
-from ordain.ports import Command, Finished, ToolResult
+from ordain.ports import Command, Credential, Finished, ToolResult
 
 __all__ = [
     "CountingIds",
     "ManualClock",
+    "MemoryCopies",
+    "MemoryKeyring",
+    "MemorySecrets",
     "MemoryWorkspace",
     "MemoryWriterLock",
     "ScriptedProbe",
     "ScriptedShell",
     "ScriptedToolbox",
+    "ToldNotifier",
 ]
 
 
@@ -39,15 +49,22 @@ class ManualClock:
 
     def __init__(self, now: int = 1_800_000_000_000) -> None:
         self._now = now
+        self.boot_id = "boot-1"
+        self.elapsed_ms = 1_000_000
+        """Since that boot; moves with time, but is not set back with it."""
         self._sleepers: list[tuple[int, int, asyncio.Event]] = []
         self._count = 0
 
     def now(self) -> Instant:
         return Instant(self._now)
 
+    def moment(self) -> Moment:
+        return Moment(at=self.now(), boot_id=self.boot_id, elapsed_ms=self.elapsed_ms)
+
     def advance(self, milliseconds: int) -> None:
         """Move time; backwards too, as real clocks do."""
         self._now += milliseconds
+        self.elapsed_ms += max(milliseconds, 0)
         while self._sleepers and self._sleepers[0][0] <= self._now:
             heapq.heappop(self._sleepers)[2].set()
 
@@ -159,6 +176,7 @@ class MemoryWorkspace:
         self.place = ("/workspace", 1, 1)
         self.configuration_text: bytes | None = None
         self.documents: dict[str, bytes] = {}
+        self.head: str | None = None
         self.shell_faults: dict[str, str] = {}
         self.tier = 0
 
@@ -176,6 +194,21 @@ class MemoryWorkspace:
         found = Pattern(wanted)
         return tuple(sorted(name for name in self.documents if found.matches(name)))
 
+    def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
+        names = {path for given in paths if (path := operand_path(given)) is not None}
+        wanted = [Pattern(text) for given in patterns if (text := operand_pattern(given)) is not None]
+        files = [name for name in self.documents if path_fault(name, writes=True) is None]
+        names.update(name for name in files if any(pattern.matches(folded(name)) for pattern in wanted))
+        return {name: self._digest(name) for name in sorted(names)}
+
+    def _digest(self, path: str) -> str:
+        if path in self.documents:
+            return f"sha256:{hashlib.sha256(self.documents[path]).hexdigest()}"
+        return "directory" if any(name.startswith(f"{path}/") for name in self.documents) else ABSENT
+
+    def git_head(self) -> str | None:
+        return self.head
+
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
     ) -> Facts:
@@ -186,6 +219,64 @@ class MemoryWorkspace:
             tier=self.tier,
             workspace_id=workspace_id,
         )
+
+
+class MemoryKeyring:
+    """ports.Keyring whose keys are kept in a dictionary; signatures are real ones."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[bytes, str]] = {}
+
+    def create(self, credential: Credential) -> PublicKey:
+        if credential.name in self._kept:
+            raise refuse("E_APPROVER", f"There is a key of {credential.name} already.")
+        seed = hashlib.sha256(credential.name.encode()).digest()
+        self._kept[credential.name] = (seed, credential.passphrase)
+        return keys.public_half(seed)
+
+    def public_key(self, name: str) -> PublicKey | None:
+        return keys.public_half(self._kept[name][0]) if name in self._kept else None
+
+    def sign(self, credential: Credential, statement: bytes) -> Signature | None:
+        seed, passphrase = self._kept[credential.name]
+        return keys.signed(seed, statement) if passphrase == credential.passphrase else None
+
+    def verify(self, key: PublicKey, signature: Signature, statement: bytes) -> bool:
+        return keys.verify(key, signature, statement)
+
+
+class ToldNotifier:
+    """ports.Notifier that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[tuple[str, ...], bytes]] = []
+
+    def tell(self, command: Sequence[str], message: bytes) -> None:
+        self.told.append((tuple(command), message))
+
+
+class MemoryCopies:
+    """ports.Copies into the documents of a workspace made of values."""
+
+    def __init__(self, workspace: MemoryWorkspace) -> None:
+        self._documents = workspace.documents
+
+    def put(self, path: str, data: bytes) -> bool:
+        self._documents[path] = data
+        return True
+
+    def remove(self, path: str) -> None:
+        self._documents.pop(path, None)
+
+
+class MemorySecrets:
+    """ports.Secrets that are whatever it is told they are."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+
+    def known(self, patterns: Sequence[str], files: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
+        return self.values, ()
 
 
 class MemoryWriterLock:

@@ -6,12 +6,15 @@ restart.
 
 from __future__ import annotations
 
+import hmac
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
+from secrets import token_bytes
 
 from ordain.core import chain
 from ordain.core.event import Recorded, ids_named
+from ordain.core.summary import PlanSummary, summarise
 from ordain.core.value import Instant
 from ordain.ports import Append
 
@@ -28,6 +31,10 @@ class MemoryLedger:
         self._stands: dict[str, chain.Stand] = {}
         self._names: dict[str, str] = {}
         self._ids: list[str] = []
+        self._arrived: list[chain.Entry] = []
+        self._plans: dict[str, PlanSummary] = {}
+        self._key = token_bytes(32)
+        self._kept: dict[str, bytes] = {}
 
     async def append(self, at: Instant, *appends: Append) -> tuple[Recorded, ...]:
         # Staged first and put in place at the end, so that a refusal half-way leaves nothing.
@@ -35,22 +42,27 @@ class MemoryLedger:
         staged: list[tuple[str, chain.Row]] = []
         for append in appends:
             stream = append.stream
-            numbered = enumerate(append.events, append.expected + 1)
-            stands[stream], rows = chain.add(
+            numbers = range(append.expected + 1, append.expected + 1 + len(append.events))
+            bodies = [chain.encode(stream, seq, at, event) for seq, event in zip(numbers, append.events, strict=True)]
+            stands[stream], heads = chain.add(
                 stream,
                 stands.get(stream, chain.UNOPENED),
-                [chain.encode(stream, seq, at, event) for seq, event in numbered],
+                bodies,
                 expected=append.expected,
                 epoch=append.epoch,
                 new_epoch=append.new_epoch,
             )
-            staged += [(stream, row) for row in rows]
-        self._stands = stands
+            staged += [(stream, chain.Row(*row)) for row in zip(numbers, bodies, heads, strict=True)]
+        self._stands = {stream: stand for stream, stand in stands.items() if stand.size}
+        self._kept |= {self.seal(body): body for append in appends for body in append.keeps}
         return tuple(self._put(stream, row) for stream, row in staged)
 
     def _put(self, stream: str, row: chain.Row) -> Recorded:
         self._rows.setdefault(stream, []).append(row)
+        self._arrived.append(chain.Entry(len(self._arrived) + 1, stream, row.seq, row.body, row.head))
         recorded = chain.decode(row.body, row.head)
+        if (summary := summarise(self._plans.get(stream), recorded)) is not None:
+            self._plans[stream] = summary
         for name in ids_named(recorded.event):
             # The stream that first named an id keeps it: no later event can point it elsewhere.
             if name not in self._names:
@@ -59,12 +71,16 @@ class MemoryLedger:
         return recorded
 
     def read(self, stream: str, after: int = 0) -> Sequence[Recorded]:
-        end = self._stands.get(stream, chain.UNOPENED).tip
+        stand = self._stands.get(stream, chain.UNOPENED)
+        end = chain.Tip(stand.size, stand.head)
         rows = self._rows.get(stream, [])
         if after > end.size:
             return ()
         start = chain.Tip(after, rows[after - 1].head) if after > 0 else chain.ORIGIN
         return chain.recorded(stream, rows[start.size :], start=start, end=end)
+
+    def size(self, stream: str) -> int:
+        return self._stands.get(stream, chain.UNOPENED).size
 
     def streams(self, prefix: str) -> Sequence[str]:
         return tuple(stream for stream in self._stands if stream.startswith(prefix))
@@ -73,6 +89,31 @@ class MemoryLedger:
         begins = islice(self._ids, bisect_left(self._ids, id_prefix), None)
         found = islice(takewhile(lambda name: name.startswith(id_prefix), begins), LOOKUP_MAX)
         return tuple((name, self._names[name]) for name in found)
+
+    def plans(
+        self, *, open_only: bool = False, document: str | None = None, newest: int | None = None
+    ) -> Sequence[PlanSummary]:
+        found = [
+            summary
+            for summary in self._plans.values()
+            if (summary.open or not open_only) and document in (None, summary.document)
+        ]
+        return tuple(found if newest is None else found[max(len(found) - newest, 0) :])
+
+    def plan_count(self) -> int:
+        return len(self._plans)
+
+    def checkpoint(self) -> chain.Tip:
+        return chain.checkpoint(entry.head for entry in self._arrived)
+
+    def everything(self) -> Iterator[chain.Entry]:
+        return iter(tuple(self._arrived))
+
+    def seal(self, body: bytes) -> str:
+        return "hmac-sha256:" + hmac.digest(self._key, body, "sha256").hex()
+
+    def kept(self, seal: str) -> bytes | None:
+        return self._kept.get(seal)
 
     async def close(self) -> None:
         """Nothing to let go of."""

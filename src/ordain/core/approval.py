@@ -6,17 +6,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
 
+from ordain.core.action import SendText, WaitFor
 from ordain.core.canonical import plan_id, short_id
 from ordain.core.model import Plan, all_steps, contract_of
+from ordain.core.operands import changed
 from ordain.core.problem import Problem
 from ordain.core.tool import action_kind, tool_name
 from ordain.core.value import Instant, PlanId
 
-__all__ = ["Approval", "Base", "Channel", "Principal", "Situation", "WorkspaceIdentity", "action_kinds", "check"]
+__all__ = [
+    "CLOCK_SKEW_MS",
+    "Approval",
+    "Base",
+    "Channel",
+    "Moment",
+    "Principal",
+    "Situation",
+    "WorkspaceIdentity",
+    "action_kinds",
+    "check",
+    "drift",
+    "pane_names",
+]
 
 CLOCK_SKEW_MS = 60_000
 """How far ahead of our clock an approval may be dated before it counts as dated in the future."""
@@ -37,6 +53,11 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     channel: Channel
 
+    @property
+    def person(self) -> bool:
+        """Whether this came through a channel that is a person's."""
+        return self.channel is Channel.TERMINAL
+
 
 class WorkspaceIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """Which directory this is: the id minted for it, and what the file system says it is."""
@@ -53,7 +74,22 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     tools: str
     """Digest of the definitions of the tools the plan uses."""
     config: str
-    """Digest of the configuration in force, or `defaults`."""
+    """Digest of the configuration in force, or `defaults`; who the agents are is part of it."""
+    definitions: Mapping[str, str] = {}
+    """The same for each tool by itself, so that a refusal can name the one that changed."""
+    operands: Mapping[str, str] = {}
+    """What each file was that the plan names."""
+    git_head: str | None = None
+    """The commit that was checked out, where the settings bind it."""
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """A time as the machine's two clocks tell it: one that people set, and one that only counts since the boot."""
+
+    at: Instant
+    boot_id: str = ""
+    elapsed_ms: int = 0
+    """Since that boot, asleep or awake."""
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +106,19 @@ class Approval(msgspec.Struct, frozen=True, kw_only=True):
     issued_at: Instant
     expires_at: Instant
     nonce: str
+    uses: int = 1
+    panes: Mapping[str, str] = {}
+    """Name of each pane the plan uses → its identity."""
+    boot_id: str = ""
+    elapsed_ms: int = 0
+    """With the boot, how long ago that was by a clock that nobody can set."""
+    shown_sha256: str = ""
+    """Digest of what the approver was shown."""
+    ledger_size: int = 0
+    ledger_head: str = ""
+    """How many events the ledger had, and the digest over all of them; the approver saw both."""
+    key: str | None = None
+    """The fingerprint of the key that signs this approval."""
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +127,11 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     workspace: WorkspaceIdentity
     base: Base
     tier: int
-    now: Instant
+    now: Moment
+    panes: Mapping[str, str] = {}
+    """The identities of the panes that are there."""
+    unmet: tuple[str, ...] = ()
+    """The plan's preconditions that do not hold, in words."""
 
 
 def action_kinds(plan: Plan) -> tuple[str, ...]:
@@ -90,6 +143,20 @@ def action_kinds(plan: Plan) -> tuple[str, ...]:
         if contract_of(step) is not None:
             kinds.add("contract")
     return tuple(sorted(kinds))
+
+
+def pane_names(plan: Plan) -> tuple[str, ...]:
+    """The panes a plan uses, by the names or numbers it gives them."""
+    found = set()
+    for step in all_steps(plan):
+        match step.action:
+            case SendText(pane=str() as name):
+                found.add(name)
+            case SendText(pane_id=int() as number) | WaitFor(pane_id=int() as number):
+                found.add(str(number))
+            case _:
+                pass
+    return tuple(sorted(found))
 
 
 def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
@@ -108,20 +175,55 @@ def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
             hints=(f"Approved for {approval.workspace.path}; this is {here.workspace.path}.",),
             command=again,
         )
-    if approval.issued_at > here.now + CLOCK_SKEW_MS:
-        return Problem(
-            code="E_APPROVAL_EXPIRED", detail="The approval is dated in the future; the clock went back.", command=again
-        )
-    if here.now >= approval.expires_at:
-        return Problem(code="E_APPROVAL_EXPIRED", detail="The approval has expired.", command=again)
-    if approval.base.tools != here.base.tools:
-        return Problem(
-            code="E_PLAN_STALE_BASE", detail="The definition of a tool changed since the approval.", command=again
-        )
-    if approval.base.config != here.base.config:
-        return Problem(
-            code="E_PLAN_STALE_BASE", detail="The configuration in force changed since the approval.", command=again
-        )
+    if late := _out_of_time(approval, here.now):
+        return Problem(code="E_APPROVAL_EXPIRED", detail=late, command=again)
+    for pane in pane_names(plan):
+        if approval.panes.get(pane) is None or approval.panes[pane] != here.panes.get(pane):
+            what = "is not there any more" if pane not in here.panes else "is not the one it was when this was approved"
+            return Problem(code="E_PLAN_PANE_MISMATCH", detail=f"The pane `{pane}` {what}.", command=again)
+    differences = tuple(drift(approval.base, here.base))
     if approval.tier != here.tier:
-        return Problem(code="E_PLAN_STALE_BASE", detail="The trust tier changed since the approval.", command=again)
+        differences += (f"the trust tier was {approval.tier} and is {here.tier}",)
+    if differences:
+        return Problem(
+            code="E_PLAN_STALE_BASE",
+            detail=f"What the approval was given for has changed since: {differences[0]}.",
+            hints=tuple(f"Also: {difference}." for difference in differences[1:]),
+            command=again,
+        )
+    if here.unmet:
+        return Problem(
+            code="E_PLAN_PRECONDITION_FAILED",
+            detail=f"A precondition of the plan does not hold: {here.unmet[0]}.",
+            hints=tuple(f"Also: {unmet}." for unmet in here.unmet[1:]),
+        )
     return None
+
+
+def _out_of_time(approval: Approval, now: Moment) -> str | None:
+    """Why an approval is not good at this moment. A clock that was set back revives nothing within one boot."""
+    if approval.issued_at > now.at + CLOCK_SKEW_MS:
+        return "The approval is dated in the future; the clock went back."
+    if now.at >= approval.expires_at:
+        return "The approval has expired."
+    same_boot = bool(approval.boot_id) and approval.boot_id == now.boot_id
+    if same_boot and now.elapsed_ms - approval.elapsed_ms >= approval.expires_at - approval.issued_at:
+        return "The approval has expired; the clock was set back since it was given."
+    return None
+
+
+def drift(before: Base, now: Base) -> Iterator[str]:
+    """What of the world changed from one base to another, each in words."""
+    if before.tools != now.tools or before.definitions != now.definitions:
+        names = sorted(
+            name
+            for name in before.definitions.keys() | now.definitions.keys()
+            if before.definitions.get(name) != now.definitions.get(name)
+        )
+        yield f"the definition of {', '.join(f'`{name}`' for name in names) or 'a tool'}"
+    if before.config != now.config:
+        yield f"the configuration in force (it was {before.config[:19]}, it is {now.config[:19]})"
+    yield from changed(before.operands, now.operands)
+    if before.git_head != now.git_head:
+        was, is_now = before.git_head or "not bound", now.git_head or "not bound"
+        yield f"the commit that is checked out (it was {was[:12]}, it is {is_now[:12]})"

@@ -20,6 +20,7 @@ __all__ = [
     "action_digest",
     "canonical_bytes",
     "digest",
+    "framed",
     "plan_from_bytes",
     "plan_hash",
     "plan_id",
@@ -73,11 +74,15 @@ def _made_plain(tree: Any) -> bool:
     return True
 
 
+def framed(kind: str, body: bytes) -> bytes:
+    """A body with its type and both lengths before it, so that nothing else can have these bytes."""
+    name = kind.encode()
+    return b"DSSEv1 %d %s %d %s" % (len(name), name, len(body), body)
+
+
 def digest(kind: str, body: bytes) -> str:
     """The 64 hex digits of SHA-256 over the length-framed, typed body."""
-    name = kind.encode()
-    preimage = b"DSSEv1 %d %s %d %s" % (len(name), name, len(body), body)
-    return hashlib.sha256(preimage).hexdigest()
+    return hashlib.sha256(framed(kind, body)).hexdigest()
 
 
 def plan_id(plan: Plan) -> PlanId:

@@ -1,12 +1,13 @@
 """The bytes of a recorded event, the hash chain over them, and what may be added to a chain.
 
-Knows no storage: every ledger stores these bytes and heads, asks `add` for the rows to write and hands what it read
-to `recorded`. The invariant: a head commits to every byte, and to the order, of all that came before it.
+Knows no storage: every ledger stores these bytes and heads, asks `add` for the heads to write and hands what it read
+to `recorded`. The invariant: a head commits to every byte, and to the order, of all that came before it in its stream,
+and a checkpoint to all that came before it in the whole ledger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -19,32 +20,40 @@ from ordain.core.value import Instant
 __all__ = [
     "ORIGIN",
     "UNOPENED",
+    "Entry",
+    "Place",
     "Row",
     "Stand",
     "Tip",
+    "Verified",
     "add",
     "broken",
+    "checkpoint",
     "decode",
     "encode",
     "extend",
+    "place",
     "recorded",
     "verify",
+    "verify_everything",
 ]
 
 _DOMAIN = b"ordain-ledger-v1\0"
+_CHECKPOINT_DOMAIN = b"ordain-checkpoint-v1\0"
 
 
 class Tip(NamedTuple):
-    """Where a chain stands: how many events it has, and its head."""
+    """Where a chain stands: how many events it has, and its head. Of a whole ledger: its checkpoint."""
 
     size: int
     head: bytes
 
 
-class Stand(NamedTuple):
+class Stand(msgspec.Struct, frozen=True):
     """Where a stream stands: its chain, and the epoch of the executor that may write."""
 
-    tip: Tip
+    size: int
+    head: bytes
     epoch: int
 
 
@@ -54,6 +63,39 @@ class Row(NamedTuple):
     seq: int
     body: bytes
     head: bytes
+
+
+class Entry(NamedTuple):
+    """An event as it stands in the whole ledger: when it arrived among all, and its row in its stream."""
+
+    position: int
+    stream: str
+    seq: int
+    body: bytes
+    head: bytes
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a body says that it belongs."""
+
+    stream: str
+    seq: int
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look at every event of a ledger showed."""
+
+    checkpoint: Tip
+    tips: Mapping[str, Tip]
+    """Where each stream's chain stands."""
+    broken: Mapping[str, int]
+    """Streams that are not whole, and the first event of each that does not fit."""
+    missing: int | None
+    """The first place in the order of arrival that nothing fills."""
+
+    @property
+    def whole(self) -> bool:
+        return not self.broken and self.missing is None
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,11 +109,12 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
 
 ORIGIN = Tip(0, bytes(32))
 """Where every chain begins."""
-UNOPENED = Stand(ORIGIN, 0)
+UNOPENED = Stand(*ORIGIN, 0)
 """Where a stream stands that nobody has written to."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(_Body)
+_place_decoder = msgspec.json.Decoder(Place)
 
 
 def encode(stream: str, seq: int, at: Instant, event: Event) -> bytes:
@@ -82,8 +125,9 @@ def encode(stream: str, seq: int, at: Instant, event: Event) -> bytes:
     body = _Body(stream=stream, seq=seq, at=at, event=event)
     encoded = _encoder.encode(body)
     try:
+        encoded.decode()  # an export carries it as text
         same = _decoder.decode(encoded) == body
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{type(event).__name__} cannot be read back: {error}") from error
     if not same:
         raise ValueError(f"{type(event).__name__} reads back as something else.")
@@ -96,9 +140,23 @@ def decode(body: bytes, head: bytes) -> Recorded:
     return Recorded(stream=read.stream, seq=read.seq, at=read.at, event=read.event, head=head.hex())
 
 
+def place(body: bytes) -> Place:
+    """Where stored bytes say that they belong, whatever kind of event they are."""
+    return _place_decoder.decode(body)
+
+
 def extend(head: bytes, body: bytes) -> bytes:
     """The head after one more body."""
     return sha256(_DOMAIN + head + len(body).to_bytes(8, "big") + body).digest()
+
+
+def checkpoint(heads: Iterable[bytes], start: Tip = ORIGIN) -> Tip:
+    """How many events a ledger has and one digest over all of them, from the head that each left in its stream."""
+    size, digest = start
+    for head in heads:
+        size += 1
+        digest = sha256(_CHECKPOINT_DOMAIN + digest + head).digest()
+    return Tip(size, digest)
 
 
 def verify(rows: Iterable[Row], *, start: Tip = ORIGIN, end: Tip | None = None) -> int | None:
@@ -116,6 +174,37 @@ def verify(rows: Iterable[Row], *, start: Tip = ORIGIN, end: Tip | None = None) 
     if end is None or (size, head) == end:
         return None
     return size if size == end.size else min(size, end.size) + 1
+
+
+def verify_everything(entries: Iterable[Entry]) -> Verified:
+    """Every chain and the checkpoint, in one pass over all events in order of arrival.
+
+    A stream that does not fit at one event is looked at further from what is stored there, so that the rest of the
+    ledger is still told apart from it.
+    """
+    tips: dict[str, Tip] = {}
+    faults: dict[str, int] = {}
+    missing: int | None = None
+    arrived, digest = ORIGIN
+    for position, stream, seq, body, head in entries:
+        arrived += 1
+        if position != arrived:
+            missing, arrived = missing or arrived, position
+        size, before = tips.get(stream, ORIGIN)
+        if seq != size + 1 or head != extend(before, body) or not _belongs(body, stream, seq):
+            faults.setdefault(stream, size + 1)
+        tips[stream] = Tip(seq, head)
+        digest = sha256(_CHECKPOINT_DOMAIN + digest + head).digest()
+    return Verified(checkpoint=Tip(arrived, digest), tips=tips, broken=faults, missing=missing)
+
+
+def _belongs(body: bytes, stream: str, seq: int) -> bool:
+    """A chain is whole wherever it is copied to; only the body says where it belongs."""
+    try:
+        said = _place_decoder.decode(body)
+    except msgspec.DecodeError:
+        return False
+    return said.seq == seq and said.stream == stream
 
 
 def recorded(stream: str, rows: Iterable[Row], *, start: Tip, end: Tip) -> tuple[Recorded, ...]:
@@ -156,13 +245,13 @@ def broken(stream: str, seq: int) -> Refused:
 
 def add(
     stream: str, stand: Stand, bodies: Iterable[bytes], *, expected: int, epoch: int | None, new_epoch: int | None
-) -> tuple[Stand, list[Row]]:
-    """Where the stream stands after these bodies, and the rows to store; `ports.Append` says what the rest means.
+) -> tuple[Stand, list[bytes]]:
+    """Where the stream stands after these bodies, and the head after each; `ports.Append` says what the rest means.
 
     Raises `Refused` with E_FENCED or E_LEDGER_CONFLICT when the append was decided from an outdated view. Fencing is
     looked at first: to an executor that was replaced, a conflict would be an invitation to try again.
     """
-    (size, head), now = stand
+    size, head, now = stand.size, stand.head, stand.epoch
     if epoch is not None and epoch != now:
         raise refuse("E_FENCED", f"`{stream}` was taken over: it is in epoch {now}, this writer in {epoch}.")
     if new_epoch is not None and new_epoch <= now:
@@ -173,9 +262,8 @@ def add(
             f"`{stream}` has {size} events where {expected} were expected: something was recorded in between.",
             "Read the stream again and decide anew.",
         )
-    rows = []
+    heads = []
     for body in bodies:
-        size += 1
         head = extend(head, body)
-        rows.append(Row(size, body, head))
-    return Stand(Tip(size, head), now if new_epoch is None else new_epoch), rows
+        heads.append(head)
+    return Stand(size + len(heads), head, now if new_epoch is None else new_epoch), heads

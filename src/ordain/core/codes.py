@@ -426,8 +426,13 @@ PAGES: dict[str, Page] = {
     ),
     "E_PLAN_STALE_BASE": Page(
         "The world has changed since the approval",
-        ("A tool's definition, the configuration or the trust tier is not what it was when the plan was approved."),
-        "Look at the plan again and approve it as things are now.",
+        (
+            "A file that the plan names, a tool's definition, the configuration, the trust tier or, where "
+            "`[approval] bind_git_head` asks for it, the commit that is checked out is not what it was when the plan "
+            "was approved. The problem names each. Nothing was started, and the approval is good again when things "
+            "are again as they were."
+        ),
+        "Look at what changed, and at the plan again; put it back, or approve the plan as things are now.",
     ),
     "E_APPROVAL_EXPIRED": Page(
         "Approval has expired",
@@ -441,6 +446,139 @@ PAGES: dict[str, Page] = {
         "Approval was used",
         "One approval starts one run.",
         "Approve the plan again to run it again.",
+    ),
+    "E_APPROVAL_REVOKED": Page(
+        "Approval was taken back",
+        (
+            "Somebody revoked the approval, rejected or cancelled the plan, or the key that signed the approval was "
+            "revoked."
+        ),
+        "Look at `ordain log PLAN` for who and why; approve the plan again if it is still wanted.",
+    ),
+    "E_APPROVAL_NOT_FOUND": Page(
+        "No such approval",
+        "Nothing that a run could still use fits the name: approvals that were used, expired or revoked are over.",
+        "`ordain status` shows which plans are approved.",
+    ),
+    "E_APPROVAL_SELF": Page(
+        "Not by whoever prepared it",
+        "`[approval] separate = true`: a plan is approved by somebody else than the one who prepared it.",
+        "Ask somebody else to approve it.",
+    ),
+    "E_APPROVAL_APPROVER": Page(
+        "Not among the approvers",
+        "`[approval] approvers` names who may approve here, by user name or by the name of an enrolled key.",
+        "Ask one of them; `ordain config` and `ordain approver list` show who they are.",
+    ),
+    "E_APPROVAL_SIGNATURE": Page(
+        "A good signature is missing",
+        (
+            "Where `[approval] require_signature` is set, an approval counts only with the signature of an enrolled "
+            "key. Once anybody is enrolled, trusting a configuration and enrolling or revoking keys need one too. The "
+            "passphrase was wrong, the key is not enrolled here or not kept on this machine, or what is recorded was "
+            "not signed by it."
+        ),
+        (
+            "Sign with `--sign` and the right passphrase. If something unsigned is recorded where it should not be, "
+            "somebody wrote into the ledger: look at it with `ordain audit verify --key` before anything else."
+        ),
+    ),
+    "E_APPROVAL_RATE": Page(
+        "Too many wrong passphrases",
+        "Five wrong passphrases were given within a minute; each is recorded with who tried.",
+        "Wait a minute. `ordain log` shows the attempts.",
+    ),
+    "E_APPROVER": Page(
+        "Approver's key cannot be made or used",
+        (
+            "An approver's private key lies in `keys/NAME.key` of the state directory, sealed under a passphrase and "
+            "for its owner alone. The name is not one, the passphrase is too short, there is no such key or one "
+            "already, or the file is damaged, a link, another user's or open to others. No key is ever replaced."
+        ),
+        (
+            "Do what the problem says: another name, a passphrase of at least 8 characters, or the `chmod` it prints. "
+            "A damaged key cannot be repaired: restore the file from a copy, or make and enroll a key under another "
+            "name and revoke this one."
+        ),
+    ),
+    "E_BASE_UNREADABLE": Page(
+        "What the plan depends on cannot be read",
+        (
+            "An approval is bound to the files that the plan names and, where `bind_git_head` asks for it, to the "
+            "commit that is checked out. One of them cannot be read, changes while it is read, or is more than anybody "
+            "should wait for, so nobody would notice when it changes."
+        ),
+        (
+            "Make the file readable, wait until nobody writes it, or begin patterns with the directory that is meant: "
+            "`tests/**`."
+        ),
+    ),
+    "E_PLAN_SUPERSEDED": Page(
+        "Plan was replaced by a revision",
+        "The document was prepared again with another content, or somebody revised the plan. Only the newest counts.",
+        "Look at the revision; to have the old content back, prepare it again.",
+    ),
+    "E_PLAN_REJECTED": Page(
+        "Plan was rejected",
+        "A person said no to exactly this plan, and what should change.",
+        "Change it and prepare it again, or `ordain revise PLAN DOCUMENT`.",
+    ),
+    "E_PLAN_NEEDS_REVIEW": Page(
+        "Rejected too often",
+        (
+            "The plan was rejected as often as `[plans] max_rejections` allows. An agent can propose no further "
+            "revision of it."
+        ),
+        "A person reads what was said (`ordain show PLAN`) and prepares the next revision at a terminal.",
+    ),
+    "E_PLAN_STAGE": Page(
+        "Not at this point of the plan's life",
+        (
+            "What was asked for does not fit where the plan is: only an undecided plan can be rejected, only one that "
+            "has come to its end can be archived. docs/approvals.md has the whole table."
+        ),
+        "`ordain show PLAN` says where it is.",
+    ),
+    "E_PLAN_EXISTS": Page(
+        "Plan belongs to another lineage",
+        "Exactly this plan was prepared before under another name, and a plan belongs to one lineage.",
+        "Use that one, or change the plan.",
+    ),
+    "E_PROPOSALS_TOO_MANY": Page(
+        "Too many open proposals",
+        "One agent may have so many undecided proposals at once (`[plans] max_pending`), so that none is buried.",
+        "Decide or cancel some: `ordain inbox`.",
+    ),
+    "E_PLAN_PANE_MISMATCH": Page(
+        "Pane is not the one that was approved",
+        (
+            "The approval is bound to the identity of each pane the plan uses; a pane of the same name that was "
+            "restarted is another one."
+        ),
+        "Look at the pane, then approve the plan again.",
+    ),
+    "E_PLAN_PRECONDITION_FAILED": Page(
+        "A precondition does not hold",
+        "The plan says what must be so before it may begin, and it is not.",
+        "See to it, and commit again: the approval was not used.",
+    ),
+    "W_SECRET_FILE": Page(
+        "A file of secrets cannot be read",
+        (
+            "The configuration names a file whose secrets are to be hidden. It is missing, not a regular file, larger "
+            "than 64 KiB, or its path is neither absolute nor begins with `~/`. What stands in it is not hidden."
+        ),
+        "Correct the path under `[secrets] files`, or take it out.",
+    ),
+    "E_FEEDBACK": Page(
+        "A rejection says why",
+        "Whoever revises the plan needs to know what should change.",
+        'Give it with `-m "…"`, or about one step with `--comment STEP=TEXT`.',
+    ),
+    "E_STEP_UNKNOWN": Page(
+        "No such step",
+        "The plan has no step of this id.",
+        "`ordain show PLAN` lists the steps.",
     ),
     "E_APPROVAL_CHANNEL": Page(
         "Only a person can do this",

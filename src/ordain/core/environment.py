@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["holds_secret", "setting_fault", "variable_fault"]
+__all__ = ["setting_fault", "variable_fault"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -26,16 +26,6 @@ _NOT_FOR_STEPS = frozenset(
 )  # fmt: skip
 """Variables that a person may let through from their own environment, and that no step may set."""
 _DANGEROUS_BEGINNINGS = ("LD_", "DYLD_", "ORDAIN_", "BASH_FUNC_", "GIT_CONFIG", "NPM_CONFIG_", "npm_config_")
-
-
-_SECRET = re.compile(r".*_(?:TOKEN|KEY|SECRET)", re.DOTALL)
-_SECRET_LENGTH_MIN = 8
-"""A shorter value may stand anywhere by chance."""
-
-
-def holds_secret(name: str, value: str) -> bool:
-    """Whether a variable is taken to hold a secret."""
-    return len(value) >= _SECRET_LENGTH_MIN and _SECRET.fullmatch(name) is not None
 
 
 def setting_fault(name: str) -> str | None:

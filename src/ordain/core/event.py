@@ -9,6 +9,7 @@ A stream is one hash-chained sequence of events: `workspace`, `lineage/PLAN-…`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -16,10 +17,15 @@ import msgspec
 
 from ordain.core.approval import Approval, Principal, WorkspaceIdentity
 from ordain.core.failure import FailurePolicy
+from ordain.core.signature import PublicKey, Signature
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
+    "ApprovalExpired",
     "ApprovalGiven",
+    "ApprovalRevoked",
+    "ApproverEnrolled",
+    "ApproverRevoked",
     "AttemptEnded",
     "AttemptStarted",
     "ConfigTrusted",
@@ -37,7 +43,11 @@ __all__ = [
     "Limits",
     "LineageEvent",
     "Outcome",
+    "PlanArchived",
+    "PlanCancelled",
+    "PlanExpired",
     "PlanPrepared",
+    "PlanRejected",
     "Recorded",
     "RunEnded",
     "RunEvent",
@@ -45,6 +55,7 @@ __all__ = [
     "RunOpened",
     "RunStarted",
     "Settlement",
+    "SignatureRefused",
     "StepEvent",
     "StepState",
     "Verdict",
@@ -114,6 +125,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_tail: str = ""
     output_bytes: int = 0
     output_sha256: str = ""
+    """Only in ledgers of the first format: a plain hash would let a secret be guessed."""
+    output_seal: str = ""
+    """Commits to the exact output, which is kept beside the chain under this name."""
     leftovers: int = 0
     """Processes the attempt left behind, killed by us."""
 
@@ -128,6 +142,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_tail: str = ""
     output_bytes: int = 0
     output_sha256: str = ""
+    output_seal: str = ""
 
 
 # --- Workspace stream --------------------------------------------------------------------------------------------
@@ -145,13 +160,44 @@ class ConfigTrusted(_Fact, frozen=True, tag="config_trusted"):
     digest: str
     text: str
     by: Principal
+    signature: Signature | None = None
+    """An approver's, once one is enrolled."""
+
+
+class ApproverEnrolled(_Fact, frozen=True, tag="approver_enrolled"):
+    """A person's public key counts here from now on. The first one is believed; every later one is vouched for."""
+
+    name: str
+    key: PublicKey
+    by: Principal
+    proof: Signature
+    """By the new key itself: whoever enrolled it could use it."""
+    signature: Signature | None = None
+    """By an approver who was enrolled already."""
+
+
+class ApproverRevoked(_Fact, frozen=True, tag="approver_revoked"):
+    """A key no longer counts, nor does any approval by it that was not used yet."""
+
+    key: str
+    by: Principal
+    reason: str
+    signature: Signature
+
+
+class SignatureRefused(_Fact, frozen=True, tag="signature_refused"):
+    """Somebody gave a wrong passphrase for an approver's key."""
+
+    name: str
+    by: Principal
 
 
 # --- Lineage stream ----------------------------------------------------------------------------------------------
 
 
 class PlanPrepared(_Fact, frozen=True, tag="plan_prepared"):
-    """A plan's bytes were stored and shown. Preparing the same plan again renews its expiry, nothing else."""
+    """A plan's bytes were stored and shown: it is proposed. Preparing the same plan again renews its expiry and revives
+    no approval."""
 
     plan_id: PlanId
     plan: msgspec.Raw
@@ -160,10 +206,55 @@ class PlanPrepared(_Fact, frozen=True, tag="plan_prepared"):
     document_sha256: str | None
     by: Principal
     expires_at: Instant
+    revises: PlanId | None = None
+    """The plan of this lineage that it replaces."""
+
+
+class PlanRejected(_Fact, frozen=True, tag="plan_rejected"):
+    """Somebody said no, and why. Every approval of the plan that was not used ends with it."""
+
+    plan_id: PlanId
+    by: Principal
+    feedback: str
+    comments: Mapping[StepId, str] = {}
+    needs_review: bool = False
+    """It was rejected too often: the next revision must be a person's."""
+
+
+class PlanCancelled(_Fact, frozen=True, tag="plan_cancelled"):
+    """Somebody took the proposal back."""
+
+    by: Principal
+    reason: str = ""
+
+
+class PlanExpired(_Fact, frozen=True, tag="plan_expired"):
+    """Nobody decided in time; recorded once it was seen, so that no clock can make it good again."""
+
+    plan_id: PlanId
+
+
+class PlanArchived(_Fact, frozen=True, tag="plan_archived"):
+    """A plan that has come to its end was put away."""
+
+    by: Principal
 
 
 class ApprovalGiven(_Fact, frozen=True, tag="approval_given"):
     approval: Approval
+    signature: Signature | None = None
+
+
+class ApprovalRevoked(_Fact, frozen=True, tag="approval_revoked"):
+    approval_id: str
+    by: Principal
+    reason: str = ""
+
+
+class ApprovalExpired(_Fact, frozen=True, tag="approval_expired"):
+    """Its time was seen to be over; recorded, so that no clock can make it good again."""
+
+    approval_id: str
 
 
 class RunStarted(_Fact, frozen=True, tag="run_started"):
@@ -302,8 +393,19 @@ class RunFinished(_Fact, frozen=True, tag="run_finished"):
     reason: str = ""
 
 
-WorkspaceEvent = WorkspaceOpened | ConfigTrusted
-LineageEvent = PlanPrepared | ApprovalGiven | RunStarted | RunEnded
+WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused
+LineageEvent = (
+    PlanPrepared
+    | PlanRejected
+    | PlanCancelled
+    | PlanExpired
+    | PlanArchived
+    | ApprovalGiven
+    | ApprovalRevoked
+    | ApprovalExpired
+    | RunStarted
+    | RunEnded
+)
 StepEvent = (
     AttemptStarted
     | ContractSeen

@@ -1,32 +1,140 @@
-"""A plan through its life: `PlanState`, the fold of one lineage's events.
+"""A plan through its life: `PlanState`, the fold of one lineage's events, and the one table of its stages.
 
-A lineage is the thing people talk about through its revisions; a revision is a plan id. Statuses are derived here
-from events and the time, never stored.
+A lineage is the thing people talk about through its revisions; a revision is a plan id. The stage follows from the
+events alone; the status that people see is derived from it and the time, never stored. The state holds everything
+about a lineage but the plans' bytes, so that it can be kept beside the chain for quick looking.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import assert_never
 
 import msgspec
 
-from ordain.core.approval import Approval
-from ordain.core.event import ApprovalGiven, LineageEvent, PlanPrepared, RunEnded, RunStarted
+from ordain.core.approval import Approval, Principal
+from ordain.core.event import (
+    ApprovalExpired,
+    ApprovalGiven,
+    ApprovalRevoked,
+    LineageEvent,
+    PlanArchived,
+    PlanCancelled,
+    PlanExpired,
+    PlanPrepared,
+    PlanRejected,
+    RunEnded,
+    RunStarted,
+)
+from ordain.core.signature import Signature
 from ordain.core.state import IllegalTransition
-from ordain.core.value import Instant, PlanId, RunId
+from ordain.core.value import Instant, PlanId, RunId, StepId
 
-__all__ = ["PlanState", "apply_lineage"]
+__all__ = ["TRANSITIONS", "Ended", "Permission", "PlanState", "Rejection", "Stage", "apply_lineage"]
+
+
+class Stage(StrEnum):
+    """Where a plan is in its life."""
+
+    PROPOSED = "proposed"
+    """Checked, stored, and waiting for a decision."""
+    APPROVED = "approved"
+    EXECUTING = "executing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    NEEDS_REVIEW = "needs_review"
+    """Rejected so often that only a person may propose the next revision."""
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    ARCHIVED = "archived"
+
+
+_UNDECIDED = (Stage.PROPOSED, Stage.APPROVED)
+_DECLINED = (Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.CANCELLED, Stage.EXPIRED)
+_ENDED = (Stage.COMPLETED, Stage.FAILED)
+
+
+_From = dict[Stage | None, Stage]
+
+
+def _all(stages: tuple[Stage | None, ...], to: Stage) -> _From:
+    return dict.fromkeys(stages, to)
+
+
+def _staying(*stages: Stage) -> _From:
+    return {stage: stage for stage in stages}
+
+
+TRANSITIONS: Mapping[str, Mapping[Stage | None, Stage]] = {
+    "proposed": _all((None, *_UNDECIDED, *_ENDED, *_DECLINED, Stage.ARCHIVED), Stage.PROPOSED),
+    "proposed again, with a good approval": _staying(Stage.APPROVED),
+    "proposed again while it runs": _staying(Stage.EXECUTING),
+    "approved": _all((*_UNDECIDED, *_ENDED), Stage.APPROVED),
+    "an approval ended, another is left": _staying(Stage.APPROVED, Stage.EXECUTING, *_ENDED),
+    "the last approval ended": _all((Stage.APPROVED,), Stage.PROPOSED) | _staying(Stage.EXECUTING, *_ENDED),
+    "rejected": _all(_UNDECIDED, Stage.REJECTED),
+    "rejected too often": _all(_UNDECIDED, Stage.NEEDS_REVIEW),
+    "cancelled": _all((*_UNDECIDED, Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.EXPIRED), Stage.CANCELLED),
+    "expired": _all((Stage.PROPOSED,), Stage.EXPIRED),
+    "run started": _all((*_UNDECIDED, *_ENDED), Stage.EXECUTING),
+    "run completed": {Stage.EXECUTING: Stage.COMPLETED},
+    "run failed": {Stage.EXECUTING: Stage.FAILED},
+    "run cancelled": {Stage.EXECUTING: Stage.CANCELLED},
+    "archived": _all((*_ENDED, *_DECLINED), Stage.ARCHIVED),
+}
+"""What happened → from which stage → to which. What is not here cannot happen, and no event records it."""
+
+
+class Rejection(msgspec.Struct, frozen=True, kw_only=True):
+    """One no, with what should change."""
+
+    plan_id: PlanId
+    by: Principal
+    at: Instant
+    feedback: str
+    comments: Mapping[StepId, str] = {}
+
+
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
+    """An approval that no run has used, with its signature if it has one."""
+
+    approval: Approval
+    signature: Signature | None = None
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """An approval that is good for nothing any more."""
+
+    plan_id: PlanId
+    how: str
+    """The run that used it, or `revoked`, `expired`, `superseded` by another revision."""
 
 
 class PlanState(msgspec.Struct):
     """One lineage, folded from its events: the newest revision, its approvals, its runs."""
 
+    stage: Stage | None = None
     plan_id: PlanId = PlanId("")
-    prepared: PlanPrepared | None = None
-    revisions: dict[PlanId, bytes] = {}
-    """The canonical bytes of every plan this lineage has had."""
-    approvals: dict[str, Approval] = {}
-    spent: dict[str, RunId] = {}
+    title: str = ""
+    document: str | None = None
+    document_sha256: str | None = None
+    proposer: Principal | None = None
+    opened_at: Instant = Instant(0)
+    prepared_at: Instant = Instant(0)
+    changed_at: Instant = Instant(0)
+    expires_at: Instant = Instant(0)
+    revisions: dict[PlanId, int] = {}
+    """Every plan this lineage has had, and the number of the newest event that holds its bytes."""
+    permissions: dict[str, Permission] = {}
+    """Approvals of the newest revision that nothing has ended yet, by id, oldest first."""
+    ended: dict[str, Ended] = {}
+    """Every other approval."""
+    approved_at: dict[PlanId, Instant] = {}
+    """When each plan was approved last."""
+    rejections: tuple[Rejection, ...] = ()
+    """Since a person last proposed a revision."""
     runs: dict[RunId, str | None] = {}
     """Run and how it ended; None while it is open."""
     size: int = 0
@@ -36,41 +144,114 @@ class PlanState(msgspec.Struct):
         """The run that has started and not ended, if any."""
         return next((run_id for run_id, ended in self.runs.items() if ended is None), None)
 
-    def unspent(self) -> tuple[Approval, ...]:
-        """Approvals no run has used, newest first."""
-        return tuple(a for a in reversed(self.approvals.values()) if a.approval_id not in self.spent)
+    @property
+    def open(self) -> bool:
+        """Whether somebody may still have to do something about it."""
+        return self.stage in (Stage.PROPOSED, Stage.APPROVED, Stage.EXECUTING, Stage.REJECTED, Stage.NEEDS_REVIEW)
 
     def status(self, now: Instant) -> str:
-        """The plan's status in one word, derived."""
-        if self.open_run is not None:
-            return "executing"
-        unspent = [approval for approval in self.unspent() if now < approval.expires_at]
-        if unspent:
-            return "approved"
-        if self.runs:
-            return list(self.runs.values())[-1] or "executing"
-        if self.prepared is not None and now >= self.prepared.expires_at:
-            return "expired"
-        return "proposed"
+        """The plan's status in one word: the stage as it is at this time."""
+        if self.stage is Stage.APPROVED and not any(
+            now < one.approval.expires_at for one in self.permissions.values()
+        ):
+            return Stage.EXPIRED if now >= self.expires_at else Stage.PROPOSED
+        if self.stage is Stage.PROPOSED and now >= self.expires_at:
+            return Stage.EXPIRED
+        return self.stage or "draft"
 
 
-def apply_lineage(state: PlanState, event: LineageEvent) -> PlanState:
-    """Fold one event of a lineage into its state and return it."""
+class _Titled(msgspec.Struct):
+    title: str = ""
+
+
+def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanState:
+    """Fold one event of a lineage into its state and return it; raises IllegalTransition for what cannot happen."""
+    state.size += 1
+    # Time that was recorded has passed, whatever a clock says later.
+    for approval_id, one in list(state.permissions.items()):
+        if at >= one.approval.expires_at:
+            _end(state, approval_id, "expired")
     match event:
         case PlanPrepared():
-            state.plan_id, state.prepared = event.plan_id, event
-            state.revisions[event.plan_id] = bytes(event.plan)
+            _prepared(state, event, at)
+        case PlanRejected():
+            said = Rejection(
+                plan_id=event.plan_id, by=event.by, at=at, feedback=event.feedback, comments=event.comments
+            )
+            state.rejections += (said,)
+            _end_all(state, "revoked")
+            _move(state, "rejected too often" if event.needs_review else "rejected")
+        case PlanCancelled():
+            _end_all(state, "revoked")
+            _move(state, "cancelled")
+        case PlanExpired():
+            _move(state, "expired")
+        case PlanArchived():
+            _move(state, "archived")
         case ApprovalGiven(approval=approval):
-            state.approvals[approval.approval_id] = approval
+            if approval.approval_id in state.permissions or approval.approval_id in state.ended:
+                raise IllegalTransition(f"approval {approval.approval_id} is recorded twice")
+            state.permissions[approval.approval_id] = Permission(approval=approval, signature=event.signature)
+            state.approved_at[approval.plan_id] = at
+            _move(state, "approved")
+        case ApprovalRevoked(approval_id=approval_id):
+            _end(state, approval_id, "revoked")
+        case ApprovalExpired(approval_id=approval_id):
+            _end(state, approval_id, "expired")
         case RunStarted():
             if event.approval_id is not None:
-                if event.approval_id in state.spent or event.approval_id not in state.approvals:
+                if event.approval_id not in state.permissions:
                     raise IllegalTransition(f"approval {event.approval_id} cannot be spent")
-                state.spent[event.approval_id] = event.run_id
+                del state.permissions[event.approval_id]
+                state.ended[event.approval_id] = Ended(plan_id=event.plan_id, how=event.run_id)
             state.runs[event.run_id] = None
+            _move(state, "run started")
         case RunEnded():
             state.runs[event.run_id] = event.status
+            _move(state, f"run {event.status}")
         case _:
             assert_never(event)
-    state.size += 1
+    state.changed_at = at
     return state
+
+
+def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:
+    again = event.plan_id == state.plan_id
+    if state.stage is None:
+        state.opened_at = at
+    if not again:
+        _end_all(state, "superseded")  # before the newest revision becomes another one
+    if event.by.person:
+        state.rejections = ()
+    state.plan_id, state.title = event.plan_id, msgspec.json.decode(event.plan, type=_Titled).title
+    state.document, state.document_sha256, state.proposer = event.document, event.document_sha256, event.by
+    state.prepared_at, state.expires_at = at, event.expires_at
+    state.revisions.pop(event.plan_id, None)
+    state.revisions[event.plan_id] = state.size
+    if again and state.stage is Stage.EXECUTING:
+        _move(state, "proposed again while it runs")
+    elif again and state.stage is Stage.APPROVED:
+        _move(state, "proposed again, with a good approval")
+    else:
+        _move(state, "proposed")
+
+
+def _end(state: PlanState, approval_id: str, how: str) -> None:
+    """An approval ends without having been used; one that has ended already ended as it did."""
+    if state.permissions.pop(approval_id, None) is None:
+        return
+    state.ended[approval_id] = Ended(plan_id=state.plan_id, how=how)
+    _move(state, "an approval ended, another is left" if state.permissions else "the last approval ended")
+
+
+def _end_all(state: PlanState, how: str) -> None:
+    state.ended |= dict.fromkeys(state.permissions, Ended(plan_id=state.plan_id, how=how))
+    state.permissions.clear()
+
+
+def _move(state: PlanState, what: str) -> None:
+    """Go where the table says; raises IllegalTransition where it says nothing."""
+    to = TRANSITIONS.get(what, {}).get(state.stage)
+    if to is None:
+        raise IllegalTransition(f"`{what}` cannot happen to a plan that is {state.stage or 'new'}")
+    state.stage = to

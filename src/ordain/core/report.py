@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from ordain.core.approval import Base
+from ordain.core.approval import Base, Principal
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
 from ordain.core.event import Limits, StepState
+from ordain.core.lineage import Rejection
 from ordain.core.model import Plan
 from ordain.core.policy import PlannedEffect
 from ordain.core.problem import Problem
@@ -17,6 +18,7 @@ from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
     "Approved",
+    "InboxItem",
     "LintReport",
     "PlanLine",
     "Prepared",
@@ -76,6 +78,14 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[Problem, ...] = ()
     run: RunReport | None = None
     since: Since | None = None
+    rejections: tuple[Rejection, ...] = ()
+    """What people said who did not want it as it was."""
+    ledger_size: int = 0
+    ledger_head: str = ""
+    """How many events the ledger has, and the digest over all of them; an approval is bound to both."""
+    signature_required: bool = False
+    shown_sha256: str = ""
+    """Digest of the text that the approver was shown of all this."""
 
     @property
     def small(self) -> bool:
@@ -100,6 +110,7 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Instant
     tier: int
     commit_command: str
+    signed_by: str | None = None
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,10 +151,35 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
     plan_id: PlanId
     title: str
     status: str
+    document: str | None
+    proposer: Principal
+    prepared_at: Instant
+    changed_at: Instant
+    expires_at: Instant
+    revisions: int
     requires_approval: bool = True
+    destructive: int = 0
+    """How many of its effects cannot be undone; looked at only while it waits for a decision."""
+    feedback: str | None = None
+    """What was said when it was rejected last."""
     last_run: RunId | None = None
     run: RunReport | None = None
     """The newest run, while it has not ended."""
+
+
+class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that waits for a person, and the command that decides it."""
+
+    kind: str
+    """`approval`, `review` (rejected too often), `doubt` or `escalation`."""
+    title: str
+    plan_id: PlanId
+    command: str
+    since: Instant
+    detail: str = ""
+    expires_at: Instant | None = None
+    destructive: int = 0
+    workspace: str = ""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,8 +46,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     propose_ttl_ms: int = 7 * DAY_MS
     """A prepared plan nobody started expires."""
+    max_rejections: int = 3
+    """After so many rejections a plan needs a person's own revision."""
+    max_pending: int = 20
+    """Open proposals that one agent may have."""
+    documents: str = ".ordain/plans"
+    """Where proposals that came without a file get one."""
     approval_ttl_ms: int = 4 * HOUR_MS
     """From approval to start."""
+    separate: bool = False
+    """Whoever prepared a plan may not approve it."""
+    require_signature: bool = False
+    approvers: tuple[str, ...] = ()
+    """Who may approve; empty: any person."""
+    bind_git_head: bool = False
+    """An approval holds only for the commit that was checked out."""
     concurrency: int = 4
     step_timeout_ms: int = 10 * MINUTE_MS
     contract_timeout_ms: int = MINUTE_MS
@@ -61,6 +74,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Who performs tasks that name nobody."""
     agents: Mapping[str, Agent] = {}
     """Known to lint; this version carries out no tasks."""
+    notify: tuple[str, ...] = ()
+    """The command that is told when something waits for a person or has ended."""
+    secret_env: tuple[str, ...] = ("*_TOKEN", "*_KEY", "*_SECRET")
+    """Names of environment variables whose values are secrets."""
+    secret_files: tuple[str, ...] = ()
+    """Files that hold secrets."""
     sources: Mapping[str, ToolSource] = {}
     """Known to lint; this version calls no tools of others."""
 

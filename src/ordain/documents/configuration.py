@@ -13,6 +13,7 @@ from typing import Any
 from ordain.core.bound import CONCURRENCY_MAX
 from ordain.core.environment import variable_fault
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.lint.paths import path_fault
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.settings import AGENT_PRESETS, Agent, Settings, ToolSource
 from ordain.core.tool import EffectClass
@@ -22,17 +23,15 @@ from ordain.documents.failure import read_failure
 __all__ = ["CONFIGURATION_FILE", "TEMPLATE", "read_settings"]
 
 CONFIGURATION_FILE = "ordain.toml"
+COUNT_MAX = 10_000
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64."
 
 _LATER = {
-    "plans": {"max_rejections", "max_replans", "max_pending", "documents", "marks"},
-    "approval": {"separate", "require_signature", "approvers"},
+    "plans": {"max_replans", "marks"},
     "run": {"writers", "stalled_after"},
     "guard": None,
-    "notify": None,
-    "secrets": None,
 }
 """Parts of the design that this version does not carry out; refused, so that nobody relies on them. None: all of it."""
 
@@ -52,6 +51,33 @@ def _concurrency(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= CONCURRENCY_MAX:
         raise _Wrong(f"must be a whole number from 1 to {CONCURRENCY_MAX}")
     return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= COUNT_MAX:
+        raise _Wrong(f"must be a whole number from 1 to {COUNT_MAX}")
+    return value
+
+
+def _folder(value: Any) -> str:
+    # `.ordain` is off limits to plans; these copies are ours.
+    if not isinstance(value, str) or not value or path_fault(value.removeprefix(".ordain/"), writes=True) is not None:
+        raise _Wrong("must be a directory beneath the workspace")
+    return value
+
+
+def _globs(value: Any) -> tuple[str, ...]:
+    names = _names(value)
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9_*?]+", name) or not name.strip("*?"):
+            raise _Wrong(f'names `{name}`, which is no pattern for names of variables, such as "*_TOKEN"')
+    return names
+
+
+def _files(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(path, str) and path[:1] in ("/", "~") for path in value):
+        raise _Wrong('must be a list of files, each written from / or ~/, such as ["~/.netrc"]')
+    return tuple(value)
 
 
 def _policy(value: Any) -> Any:
@@ -208,8 +234,19 @@ _NAMED: dict[str, tuple[str, Callable[[dict[str, Any], list[Problem]], dict[str,
 
 
 _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
-    "plans": {"propose_ttl": ("propose_ttl_ms", _duration)},
-    "approval": {"ttl": ("approval_ttl_ms", _duration)},
+    "plans": {
+        "propose_ttl": ("propose_ttl_ms", _duration),
+        "max_rejections": ("max_rejections", _count),
+        "max_pending": ("max_pending", _count),
+        "documents": ("documents", _folder),
+    },
+    "approval": {
+        "ttl": ("approval_ttl_ms", _duration),
+        "separate": ("separate", _flag),
+        "require_signature": ("require_signature", _flag),
+        "approvers": ("approvers", _names),
+        "bind_git_head": ("bind_git_head", _flag),
+    },
     "run": {
         "concurrency": ("concurrency", _concurrency),
         "step_timeout": ("step_timeout_ms", _duration),
@@ -219,6 +256,8 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
     },
     "policy": {"allow": ("allow", _names), "ask": ("ask", _names), "deny": ("deny", _names)},
     "contracts": {"env": ("env", _variables)},
+    "notify": {"command": ("notify", _command)},
+    "secrets": {"env": ("secret_env", _globs), "files": ("secret_files", _files)},
 }
 """Section → key → the setting it sets and how its value is read."""
 
@@ -281,10 +320,17 @@ TEMPLATE = """\
 # The file counts once a person has run `ordain trust`, and again after every change.
 
 [plans]
-# propose_ttl = "7d"           # a prepared plan nobody started expires
+# propose_ttl = "7d"           # a proposal nobody decided expires
+# max_rejections = 3           # then the plan needs a person's own revision
+# max_pending = 20             # open proposals of one agent
+# documents = ".ordain/plans"  # where proposals without a file get one
 
 [approval]
-# ttl = "4h"                   # from approval to start
+# ttl = "4h"                   # from approval to start; `approve --start` starts at once
+# separate = false             # true: whoever prepared a plan may not approve it
+# require_signature = false    # true: only an enrolled key can approve (ordain approver enroll)
+# approvers = []               # who may approve; empty: any person at a terminal
+# bind_git_head = false        # true: an approval holds only for the commit that is checked out
 
 [run]
 # concurrency = 4              # steps at once
@@ -294,10 +340,17 @@ TEMPLATE = """\
 # agent = ""                   # for tasks that name none; this version knows agents and carries out no tasks
 
 [policy]                       # deny wins, then ask, then allow; what no list names is asked
-# allow = ["reads"]            # effect classes (reads, repeatable, checkable, opaque) and tools
+# allow = ["reads"]            # effect classes, tools, "tool:operation", "agent:coder", "path:docs/**"
 # ask = []
 # deny = []
 
 [contracts]
 # env = ["PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV"]   # what commands and contracts may see
+
+[notify]
+# command = ["notify-send", "ordain"]   # gets what waits or has ended as JSON on stdin
+
+[secrets]
+# env = ["*_TOKEN", "*_KEY", "*_SECRET"]   # values of these variables are never written or shown
+# files = []                               # nor what stands in these, such as "~/.netrc"
 """

@@ -66,6 +66,10 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
         yield f"  Lineage: {review.lineage} ({review.status})"
     if review.document is not None:
         yield f"  From:    {visible(review.document)}"
+    for one in review.rejections:
+        said = f"{visible(one.by.name)} rejected {short_id(one.plan_id)} ({instant(one.at)})"
+        yield f"  {style.warn(said)}: {visible(one.feedback)}"
+        yield from (f"    about {visible(step)}: {visible(text)}" for step, text in one.comments.items())
     if review.since is not None:
         yield ""
         yield from _since_lines(review.since, review.plan_id, style)
@@ -297,3 +301,20 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
     for reason in review.reasons:
         yield f"    because {visible(reason)}"
     yield f"  {style.bold('Trust:')} {TIER_WORDS[review.tier]}"
+    if review.lineage is not None:
+        yield from _bound_lines(review, style)
+
+
+def _bound_lines(review: Review, style: Style) -> Iterator[str]:
+    """What an approval is good for, besides the plan; and the ledger it goes into, so that a person can keep both."""
+    base, parts = review.base, []
+    count = len(base.operands)
+    if count:
+        parts.append(f"{count} file{'s' * (count != 1)} as {'they are' if count > 1 else 'it is'} now")
+    parts.append(f"configuration {base.config[:19]}")
+    if base.git_head is not None:
+        parts.append(f"commit {base.git_head[:12]}")
+    yield f"  {style.bold('Bound to:')} this directory, {', '.join(parts)}"
+    if review.signature_required:
+        yield f"  {style.bold('Signature:')} an enrolled key must sign"
+    yield f"  {style.bold('Ledger:')} {review.ledger_size} events, {review.ledger_head[:16]}…"

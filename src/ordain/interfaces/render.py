@@ -10,18 +10,21 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from ordain.core.approval import Principal
 from ordain.core.canonical import short_id
 from ordain.core.event import StepState
 from ordain.core.problem import Problem, Severity
-from ordain.core.report import LintReport, PlanLine, RunReport
+from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport
 from ordain.core.value import Instant
 from ordain.documents.dialects.detection import DIALECTS
 from ordain.interfaces.visible import visible
 
 __all__ = [
     "Style",
+    "inbox_lines",
     "instant",
     "lint_lines",
+    "list_lines",
     "next_command",
     "painted",
     "problem_lines",
@@ -191,6 +194,40 @@ def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Ite
             yield from (f"  {text}" for text in run_lines(line.run, style))
         elif (command := next_command(line)) is not None:
             yield f"    → {command}"
+
+
+def list_lines(plans: Iterable[PlanLine], style: Style) -> Iterator[str]:
+    """One line for each plan, and what was said when it was rejected."""
+    plans = list(plans)
+    if not plans:
+        yield "No plans here yet. Start with: ordain run DOCUMENT"
+    for line in plans:
+        revision = f", revision {line.revisions}" if line.revisions > 1 else ""
+        origin = visible(line.document) if line.document is not None else "no file"
+        yield f"{short_id(line.plan_id)}  {line.status:<12} {visible(line.title)}"
+        parts = (f"{line.lineage}{revision}", origin, f"by {_who(line.proposer)}", instant(line.changed_at))
+        yield style.dim(f"              {'  '.join(parts)}")
+        if line.feedback is not None and line.status in ("rejected", "needs_review"):
+            yield f"              said: {visible(line.feedback)}"
+
+
+def _who(principal: Principal) -> str:
+    return f"{visible(principal.name)} ({principal.channel.value})"
+
+
+def inbox_lines(items: Iterable[InboxItem], style: Style, *, everywhere: bool) -> Iterator[str]:
+    """What waits for a person, with the command that decides each."""
+    items = list(items)
+    if not items:
+        yield "Nothing waits for you."
+    for item in items:
+        danger = style.bad(f", {item.destructive} destructive") if item.destructive else ""
+        until = f", until {instant(item.expires_at)}" if item.expires_at is not None else ""
+        yield f"{style.warn(item.kind):<10} {short_id(item.plan_id)}  {visible(item.title)}{danger}"
+        yield f"    {visible(item.detail)}, since {instant(item.since)}{until}"
+        if everywhere:
+            yield f"    in {visible(item.workspace)}"
+        yield f"    → {style.bold(item.command)}"
 
 
 def next_command(line: PlanLine) -> str | None:

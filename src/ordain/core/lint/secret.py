@@ -11,25 +11,10 @@ import msgspec
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey, written
 from ordain.core.problem import Place, Problem
+from ordain.core.token_shape import SHAPES, compiled
 
 __all__ = ["no_secrets"]
 
-_SHAPES = tuple(
-    (re.compile(shape), what)
-    for shape, what in (
-        (rb"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])", "a key of AWS"),
-        (rb"gh[pousr]_[A-Za-z0-9]{36}", "a token of GitHub"),
-        (rb"github_pat_[A-Za-z0-9_]{22}", "a token of GitHub"),
-        (rb"glpat-[A-Za-z0-9_-]{20}", "a token of GitLab"),
-        (rb"sk-[A-Za-z0-9_-]{20}", "a key of a model's provider"),
-        (rb"xox[baprs]-[A-Za-z0-9-]{10}", "a token of Slack"),
-        (rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", "a private key"),
-        (rb"AIza[A-Za-z0-9_-]{35}", "a key of Google"),
-        (rb"eyJ[A-Za-z0-9_-]{8,1000}\.eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8}", "a JSON web token"),
-    )
-)
-"""The shapes of well-known secrets, and whose they are. Each begins with plain letters, for which a large plan can be
-searched quickly."""
 _WORD = re.compile(rb"[A-Za-z0-9]")
 _ESCAPES = (b"\\n", b"\\t", b"\\r")
 
@@ -62,11 +47,11 @@ def _problem(what: str, who: str, where: Place | None) -> Problem:
 def _found(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:
     """What secrets stand in a text; of each shape only the first. One in the middle of a word is none."""
     yield from (whose for value, whose in values.items() if value in data)
-    for shape, what in _SHAPES:
-        for found in shape.finditer(data):
+    for shape in SHAPES:
+        for found in compiled(shape.head).finditer(data):
             at = found.start()
             if not _WORD.match(data[at - 1 : at]) or data[at - 2 : at] in _ESCAPES:
-                yield f"what looks like {what}: `{found.group()[:4].decode()}…`"
+                yield f"what looks like {shape.what}: `{found.group()[:4].decode()}…`"
                 break
 
 

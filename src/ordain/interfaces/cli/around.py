@@ -1,4 +1,4 @@
-"""The commands around plans: init, trust, explain."""
+"""The commands around plans: init, explain."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import click
 from ordain.core.codes import PAGES
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.documents.configuration import CONFIGURATION_FILE, TEMPLATE
-from ordain.interfaces import render
-from ordain.interfaces.cli.shell import FINE, REFUSED, Session, command
+from ordain.interfaces.cli.shell import FINE, Session, command
 
-__all__ = ["explain", "init", "trust"]
+__all__ = ["explain", "init"]
 
 
 @command()
@@ -36,26 +35,6 @@ def init(session: Session) -> int:
         session.answer({"written": str(target)}, next_=following)
     else:
         session.say([f"Wrote {target}: every setting, at its default. After you change it: ordain trust"])
-    return FINE
-
-
-@command()
-def trust(session: Session) -> int:
-    """Let ordain.toml count as it stands. An agent can edit that file, so only a person at a terminal can trust it.
-
-    Example: ordain trust
-    """
-    session.needs_person("trust a configuration", "ordain trust")
-    data, digest = session.app.configuration()
-    if not session.json:
-        text = data.decode("utf-8", "replace")
-        shown = [f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""]
-        seen = session.page(shown)
-        if not seen or (session.ask("Let this configuration count? Type yes") or "").lower() != "yes":
-            session.say(["Not trusted; the defaults apply."])
-            return REFUSED
-    session.run(session.app.trust(digest, session.by))  # refused in JSON: the robots' channel can only ask
-    session.say([f"Trusted as {digest}. Any change to the file needs trusting again."])
     return FINE
 
 

@@ -23,14 +23,15 @@ from ordain.core.problem import Place, Problem
 from ordain.core.report import Review, RunReport, StepReport
 from ordain.interfaces import render, robot
 from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session
-from ordain.ports import Observer
+from ordain.ports import Credential, Observer
 
 __all__ = ["approve_and_start", "carry_out", "watcher"]
 
 
-def approve_and_start(session: Session, review: Review) -> int:
+def approve_and_start(session: Session, shown: Review, credential: Credential | None) -> int:
     """After a yes: approve what was shown and start the run it permits."""
-    return carry_out(session, session.app.approve_and_commit(review, session.by, watcher(session)))
+    work = session.app.approve_and_commit(shown, session.by, watcher(session), credential=credential)
+    return carry_out(session, work)
 
 
 def carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = ()) -> int:

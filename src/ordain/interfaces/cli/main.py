@@ -18,22 +18,30 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "lint": ("planning", "Everything wrong with documents, with the lines."),
         "show": ("planning", "What a document, plan or run means and how it stands."),
         "prepare": ("planning", "Check a document and store its plan, to be approved and started."),
-        "approve": ("planning", "Permit one run of exactly this plan. For people at a terminal."),
+        "approve": ("approving", "Permit one run of exactly this plan. For people at a terminal."),
         "commit": ("running", "Start the approved run."),
         "status": ("running", "What runs, what waits for whom."),
+        "inbox": ("proposing", "What waits for you, with the command that decides it."),
         "answer": ("running", "Decide what a run asks a person. For people at a terminal."),
         "resume": ("running", "Go on with what stopped."),
     },
     "Plans": {
+        "list": ("proposing", "The plans of this workspace."),
+        "revise": ("proposing", "Replace a plan by a revision of it."),
+        "reject": ("proposing", "Say no to a plan, and what should change."),
+        "cancel": ("proposing", "Take a proposal back."),
+        "archive": ("proposing", "Put away a plan that has come to its end."),
         "diff": ("looking", "What changed between two plans; weaker checks and new effects first."),
         "simulate": ("simulating", "How a run would go, without carrying anything out."),
         "fmt": ("formatting", "Print a document in form or in another notation, or put the file into form."),
         "schema": ("formatting", "The JSON Schema of plan documents."),
     },
-    "Runs": {"log": ("running", "The ledger's events about a plan or a run.")},
+    "Runs": {"log": ("running", "The ledger's events about a plan, a run or the workspace.")},
     "Around": {
         "init": ("around", "Make this directory a workspace with its own settings."),
-        "trust": ("around", "Let ordain.toml count as it stands. For people at a terminal."),
+        "trust": ("approving", "Let ordain.toml count as it stands. For people at a terminal."),
+        "revoke": ("approving", "End an approval that no run has used."),
+        "approver": ("approving", "Keys that can sign approvals: enroll, list, revoke. For people at a terminal."),
         "explain": ("around", "The page about a problem's code."),
     },
 }
@@ -49,7 +57,8 @@ class _LazyGroup(click.Group):
         for group in _GROUPS.values():
             if cmd_name in group:
                 module = importlib.import_module(f"ordain.interfaces.cli.{group[cmd_name][0]}")
-                command: click.Command = getattr(module, cmd_name)
+                # A name of Python's own gets a stroke behind it.
+                command: click.Command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
                 return command
         return None
 

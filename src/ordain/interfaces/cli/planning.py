@@ -1,4 +1,4 @@
-"""The commands about plans: lint, show, prepare, approve."""
+"""The commands about plans: lint, show, prepare."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from ordain.core.canonical import plan_id, short_id
+from ordain.core.canonical import plan_id
 from ordain.core.problem import Problem, Refused, refuse
-from ordain.core.report import Approved, LintReport, Prepared, Review, RunReport
+from ordain.core.report import LintReport, Prepared, Review, RunReport
 from ordain.interfaces import render
-from ordain.interfaces.cli.carrying import approve_and_start
 from ordain.interfaces.cli.shell import (
     FINE,
     REFUSED,
-    WAITING,
     Session,
     command,
     is_document,
@@ -29,7 +27,7 @@ from ordain.interfaces.mermaid import mermaid_text
 from ordain.interfaces.picture import picture_lines, picture_value
 from ordain.interfaces.preview import review_lines
 
-__all__ = ["approve", "ask_approval", "lint", "prepare", "prepared_value", "show"]
+__all__ = ["lint", "prepare", "prepared_value", "say_prepared", "show"]
 
 
 @command()
@@ -150,7 +148,11 @@ def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> i
     Example: ordain prepare fix.plan.md
     """
     data, name = read_document(session, document)
-    prepared = session.run(session.app.prepare(data, name, session.by, params))
+    return say_prepared(session, session.run(session.app.prepare(data, name, session.by, params)))
+
+
+def say_prepared(session: Session, prepared: Prepared) -> int:
+    """What was stored, and what comes next."""
     if session.json:
         session.answer(
             prepared_value(prepared),
@@ -162,40 +164,6 @@ def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> i
         session.say(["", f"Stored as {prepared.lineage}, good until {render.instant(prepared.expires_at)}. Next:"])
         session.say([f"  → {session.style.bold(prepared.approval_command or prepared.commit_command)}"])
     return FINE
-
-
-@command()
-@click.argument("plan")
-@click.option("--start", is_flag=True, help="Begin the run at once.")
-def approve(session: Session, plan: str, start: bool) -> int:
-    """Permit one run of exactly this plan, in this workspace, as things stand. Only a person at a terminal can.
-
-    Example: ordain approve 4f2a9c01b7de --start
-    """
-    session.needs_person("approve a plan", f"ordain approve {plan}")
-    review = session.app.review(plan)
-    if session.json:
-        session.run(session.app.approve(plan, session.by))  # refused: the robots' channel can only ask
-        return WAITING
-    if not ask_approval(session, review):
-        session.say(["Not approved; nothing was recorded."])
-        return REFUSED
-    if start:
-        return approve_and_start(session, review)
-    approved: Approved = session.run(session.app.approve(review.plan_id, session.by, review))
-    session.say([f"Approved as {approved.approval_id}, to be started by {render.instant(approved.expires_at)}. Next:"])
-    session.say([f"  → {session.style.bold(approved.commit_command)}"])
-    return FINE
-
-
-def ask_approval(session: Session, review: Review) -> bool:
-    """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand."""
-    if not session.page([*review_lines(review, session.style), ""]):
-        return False
-    short = short_id(review.plan_id)
-    if review.small:
-        return (session.ask(f"Approve {short} and let it run as shown? Type yes") or "").lower() == "yes"
-    return session.ask(f"To approve, type the plan's short id ({short})") == short
 
 
 def review_value(review: Review) -> dict[str, object]:

@@ -8,12 +8,16 @@ import msgspec
 from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Problem
 from ordain.interfaces import render
+from ordain.interfaces.cli.approving import ask_approval, signing
 from ordain.interfaces.cli.carrying import approve_and_start, carry_out, watcher
-from ordain.interfaces.cli.planning import ask_approval, prepared_value
+from ordain.interfaces.cli.planning import prepared_value
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document, with_params
 from ordain.interfaces.preview import review_lines
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
+
+_ENDED_SHOWN = 5
+"""How many of the newest plans `status` shows although they have ended."""
 
 
 @command()
@@ -36,10 +40,11 @@ def run(session: Session, document: str, params: list[tuple[str, str]]) -> int:
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:
         return _ask_elsewhere(session, prepared_value(prepared), prepared.approval_command or "")
-    if not ask_approval(session, review):
+    shown = ask_approval(session, review)
+    if shown is None:
         session.say(["Not approved; nothing was run."])
         return REFUSED
-    return approve_and_start(session, review)
+    return approve_and_start(session, shown, signing(session, None) if review.signature_required else None)
 
 
 def _ask_elsewhere(session: Session, value: dict[str, object], command_line: str) -> int:
@@ -81,16 +86,22 @@ def status(session: Session) -> int:
 
     Example: ordain status
     """
-    plans = session.app.plans()
+    session.expire_overdue()
+    open_plans = session.app.plans(open_only=True)
+    known = {line.lineage for line in open_plans}
+    plans = (*(line for line in session.app.plans(newest=_ENDED_SHOWN) if line.lineage not in known), *open_plans)
     waiting = [question for line in plans if line.run is not None for question in line.run.questions]
     if session.json:
         commands = [f"ordain answer {question.item}" for question in waiting]
         commands += [command for line in plans if line.run is None and (command := render.next_command(line))]
-        value = {"workspace": session.app.workspace_path, "plans": plans}
+        value = {"workspace": session.app.workspace_path, "plans": plans, "count": session.app.plan_count()}
         session.answer(msgspec.to_builtins(value), next_=commands)
     else:
         session.notices(session.app.settings()[2])
         session.say(render.status_lines(plans, session.app.workspace_path, session.style))
+        more = session.app.plan_count() - len(plans)
+        if more:
+            session.say([session.style.dim(f"{more} more have ended: ordain list --all")])
     return FINE
 
 
@@ -114,9 +125,9 @@ def answer(session: Session, item: str, choice: str, go_on: bool) -> int:
 
 
 @command()
-@click.argument("what", metavar="PLAN|RUN")
-def log(session: Session, what: str) -> int:
-    """Show the ledger's own events about a plan or a run.
+@click.argument("what", metavar="[PLAN|RUN]", required=False)
+def log(session: Session, what: str | None) -> int:
+    """Show the ledger's own events about a plan or a run; without one, about the workspace itself.
 
     Example: ordain log RUN-Q5ZK…
     """
@@ -130,7 +141,11 @@ def log(session: Session, what: str) -> int:
 
 def _log_line(recorded: Recorded) -> str:
     wire = to_wire(recorded)
-    shown = {key: wire[key] for key in ("step", "attempt", "to", "status", "choice", "run_id", "reason") if key in wire}
+    by = wire.get("by") or wire.get("approval", {}).get("approver")
+    shown = {"by": f"{by['name']} ({by['channel']})"} if by else {}
+    names = ("plan_id", "run_id", "step", "attempt", "to", "status", "choice", "name", "feedback", "reason")
+    shown |= {key: wire[key] for key in names if key in wire}
     words = "  ".join(f"{key}={render.visible(str(value))}" for key, value in shown.items())
-    line = f"{render.instant(recorded.at)}  {recorded.head[:12]} {recorded.seq:>4}  {wire['type']:<21}  {words}"
+    place = f"{recorded.stream.partition('/')[0]} {recorded.seq}"
+    line = f"{render.instant(recorded.at)}  {recorded.head[:12]}  {place:<12} {wire['type']:<21}  {words}"
     return line.rstrip()

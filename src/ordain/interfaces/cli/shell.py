@@ -28,6 +28,7 @@ from ordain.assemble import open_workspace
 from ordain.core.approval import Channel, Principal
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.problem import Problem, Refused, Severity, refuse
+from ordain.core.redaction import Redactor
 from ordain.interfaces import render, robot
 
 __all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "is_document", "read_document", "with_params"]
@@ -110,14 +111,25 @@ class Session:
 
             asyncio.run(self.app.close())
 
+    def clean(self, text: str) -> str:
+        """A text without the secrets that are known here: everything a command shows goes through this."""
+        return self._redactor.text(text)
+
+    @functools.cached_property
+    def _redactor(self) -> Redactor:
+        try:
+            return self.app.redactor()
+        except Refused:  # no workspace, or a record that cannot be believed: the refusal itself is shown
+            return Redactor({})
+
     def say(self, lines: Iterable[str]) -> None:
         if not sys.stdout.isatty():
             for line in lines:
-                click.echo(line)
+                click.echo(self.clean(line))
             return
         columns = shutil.get_terminal_size().columns
         for line in lines:
-            for row in _rows(line, columns):
+            for row in _rows(self.clean(line), columns):
                 click.echo(row)
 
     def page(self, lines: Sequence[str]) -> bool:
@@ -129,7 +141,7 @@ class Session:
             self.say(lines)
             return True
         screen = shutil.get_terminal_size()
-        rows = [row for line in lines for row in _rows(line, screen.columns)]
+        rows = [row for line in lines for row in _rows(self.clean(line), screen.columns)]
         room = max(screen.lines - 1, 5)
         for start in range(0, len(rows), room):
             for row in rows[start : start + room]:
@@ -151,6 +163,28 @@ class Session:
             return None
         return typed.strip()
 
+    def ask_secret(self, question: str) -> str | None:
+        """What a person types without seeing it; None when they end the input or interrupt instead."""
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        try:
+            typed: str = click.prompt(question, default="", show_default=False, hide_input=True)
+        except click.Abort:
+            self.say([""])
+            return None
+        return typed or None
+
+    def expire_overdue(self, app: App | None = None) -> None:
+        """Record which proposals ran out of time, if there are any: looking is when somebody notices."""
+        app = app or self.app
+        if app.has_overdue():
+            self.run(app.expire_overdue())
+
+    def every_app(self) -> list[App]:
+        """Ordain over every workspace this user has a ledger for."""
+        from ordain.assemble import every_workspace
+
+        return every_workspace()
+
     def answer(self, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = ()) -> None:
         """The one JSON document of a verb that went well."""
         self._write(data, problems, None, next_)
@@ -163,13 +197,13 @@ class Session:
             self._write(data, problems, errors[0], commands)
         else:
             for line in render.problem_lines(problems, self.error_style):
-                click.echo(line, err=True)
+                click.echo(self.clean(line), err=True)
 
     def notices(self, problems: Sequence[Problem]) -> None:
         """Warnings beside a result; in JSON they are in the document."""
         if not self.json:
             for line in render.problem_lines(problems, self.error_style):
-                click.echo(line, err=True)
+                click.echo(self.clean(line), err=True)
 
     def needs_person(self, verb: str, command_line: str) -> None:
         """Refuse to ask where nobody can answer: no prompt without a terminal."""
@@ -185,7 +219,7 @@ class Session:
     def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
         elapsed = round((time.monotonic() - self._started) * 1000)
         document = robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed)
-        click.echo(document.decode())
+        click.echo(self.clean(document.decode()))
 
     @property
     def error_style(self) -> render.Style:

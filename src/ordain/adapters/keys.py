@@ -1,0 +1,273 @@
+"""Private keys of approvers: each in a file of the state directory, sealed under a passphrase that is kept nowhere.
+
+The file holds the Ed25519 seed encrypted with ChaCha20-Poly1305 under scrypt; everything else in it is authenticated
+with the seed. A key file appears whole or not at all and is never overwritten, and nothing in it is believed before its
+place, owner and mode are right. Who may approve is no question here: that a key lies here does not enrol it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shlex
+import stat
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_bytes, token_hex
+from typing import Annotated, Literal
+
+import msgspec
+
+from ordain.core.canonical import canonical_bytes, digest
+from ordain.core.problem import Refused, refuse
+from ordain.core.signature import PublicKey, Signature, fingerprint, raw_key, raw_signature
+
+__all__ = ["COST", "WrongPassphrase", "create", "public_half", "public_key", "sign", "signed", "verify"]
+
+PASSPHRASE_LENGTH_MIN = 8
+COST = 2**17
+"""scrypt's n for a new key: 128 MiB and a good part of a second for every guess."""
+COST_MAX = 2**18
+"""The most that a file may ask for, so that no file can take the machine's memory."""
+FILE_BYTES_MAX = 4096
+FILE_TYPE = "application/vnd.ordain.key-file.v1+json"
+SEED_BYTES, SALT_BYTES, NONCE_BYTES, TAG_BYTES = 32, 16, 12, 16
+
+_NAME = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9_.@-]{0,63}")
+
+
+def _length(count: int) -> msgspec.Meta:
+    return msgspec.Meta(min_length=count, max_length=count)
+
+
+class WrongPassphrase(Exception):
+    """The passphrase does not open the key; or somebody changed the file, which can not be told apart."""
+
+
+class _Scrypt(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the passphrase becomes the key that seals the seed."""
+
+    n: int
+    r: Literal[8] = 8
+    p: Literal[1] = 1
+    salt: Annotated[bytes, _length(SALT_BYTES)]
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.n <= COST_MAX or self.n & (self.n - 1):
+            raise ValueError(f"the cost {self.n} is no power of two up to {COST_MAX}")
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may be read without the passphrase; authenticated with the seed."""
+
+    version: Literal[1] = 1
+    name: str
+    public_key: PublicKey
+    scrypt: _Scrypt
+    nonce: Annotated[bytes, _length(NONCE_BYTES)]
+
+
+class _KeyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole content of a key file."""
+
+    header: _Header
+    sealed: Annotated[bytes, _length(SEED_BYTES + TAG_BYTES)]
+    digest: str
+    """Tells a damaged file from a wrong passphrase. It keeps nobody from changing the file: the seal does."""
+
+
+def create(directory: Path, name: str, passphrase: str, cost: int = COST) -> PublicKey:
+    """Make a key for `name` in the state directory; raises Refused when there is one, and never replaces it.
+
+    `cost` is scrypt's n; only tests have reason to lower it.
+    """
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    _check_name(name)
+    if len(passphrase) < PASSPHRASE_LENGTH_MIN:
+        raise refuse("E_APPROVER", f"The passphrase has fewer than {PASSPHRASE_LENGTH_MIN} characters.")
+    seed = token_bytes(SEED_BYTES)
+    header = _Header(
+        name=name,
+        public_key=public_half(seed),
+        scrypt=_Scrypt(n=cost, salt=token_bytes(SALT_BYTES)),
+        nonce=token_bytes(NONCE_BYTES),
+    )
+    cipher = ChaCha20Poly1305(_stretched(passphrase, header.scrypt))
+    _write(directory, name, _content(header, cipher.encrypt(header.nonce, seed, canonical_bytes(header))))
+    return header.public_key
+
+
+def public_key(directory: Path, name: str) -> PublicKey | None:
+    """The public half of a key that lies here, or None; as trustworthy as the file, which was not opened for it."""
+    found = _read(directory, name)
+    return None if found is None else found.header.public_key
+
+
+def sign(directory: Path, name: str, passphrase: str, statement: bytes) -> Signature:
+    """Sign with the key of `name`; raises WrongPassphrase, and Refused when there is no sound key."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    found = _read(directory, name)
+    if found is None:
+        raise refuse("E_APPROVER", f"There is no key of `{name}` here: {_path(directory, name)} does not exist.")
+    header = found.header
+    cipher = ChaCha20Poly1305(_stretched(passphrase, header.scrypt))
+    try:
+        seed = cipher.decrypt(header.nonce, found.sealed, canonical_bytes(header))
+    except InvalidTag:
+        raise WrongPassphrase from None
+    # Whoever knows the passphrase can seal anything; a signature must still not name another key than it was made with.
+    if public_half(seed) != header.public_key:
+        raise _refused(_path(directory, name), "holds two halves of a key that do not belong together")
+    return signed(seed, statement)
+
+
+def public_half(seed: bytes) -> PublicKey:
+    """The public key that belongs to a seed."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    public = Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
+    return PublicKey(key=msgspec.to_builtins(public))
+
+
+def signed(seed: bytes, statement: bytes) -> Signature:
+    """The signature over these bytes by the key of a seed."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    value = Ed25519PrivateKey.from_private_bytes(seed).sign(statement)
+    return Signature(key=fingerprint(public_half(seed)), value=msgspec.to_builtins(value))
+
+
+def verify(key: PublicKey, signature: Signature, statement: bytes) -> bool:
+    """core.signature.Verifier: whether this key made this signature over these bytes, and the signature says so."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if signature.key != fingerprint(key):
+        return False
+    try:
+        Ed25519PublicKey.from_public_bytes(raw_key(key)).verify(raw_signature(signature), statement)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _stretched(passphrase: str, how: _Scrypt) -> bytes:
+    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+
+    # One text may reach us composed or decomposed, by keyboard; and what the terminal could not decode still counts.
+    secret = unicodedata.normalize("NFC", passphrase).encode("utf-8", "surrogatepass")
+    return Scrypt(salt=how.salt, length=32, n=how.n, r=how.r, p=how.p).derive(secret)
+
+
+def _content(header: _Header, sealed: bytes) -> bytes:
+    """The one spelling of a key file."""
+    whole = digest(FILE_TYPE, canonical_bytes({"header": header, "sealed": sealed}))
+    return canonical_bytes(_KeyFile(header=header, sealed=sealed, digest=whole)) + b"\n"
+
+
+def _read(directory: Path, name: str) -> _KeyFile | None:
+    """The key file of `name`, or None when there is none; raises Refused when it is not to be believed."""
+    _check_name(name)
+    path = _path(directory, name)
+    # A pipe in its place must not hold us up.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        with _held(path.parent) as held, os.fdopen(os.open(path.name, flags, dir_fd=held), "rb") as file:
+            entry = os.fstat(file.fileno())
+            if not stat.S_ISREG(entry.st_mode):
+                raise _refused(path, "is not a regular file")
+            _check_ours(path, entry)
+            content = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _refused(path, f"cannot be read: {_reason(error)}") from error
+    try:
+        found = msgspec.json.decode(content, type=_KeyFile)
+    except ValueError:
+        raise _refused(path, "is damaged, or no key file of this version") from None
+    if content != _content(found.header, found.sealed):
+        raise _refused(path, "is damaged: its digest is another")
+    if found.header.name != name:
+        raise _refused(path, f"holds the key of {found.header.name!a}")
+    return found
+
+
+def _write(directory: Path, name: str, content: bytes) -> None:
+    """Put a new key file in its place, whole: a link to a finished file fails where something is already."""
+    path = _path(directory, name)
+    temporary = f".{token_hex(8)}"  # no name begins with a dot
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        _make(path.parent)
+        with _held(path.parent) as held:
+            descriptor = os.open(temporary, flags, 0o600, dir_fd=held)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(descriptor)
+                os.link(temporary, path.name, src_dir_fd=held, dst_dir_fd=held, follow_symlinks=False)
+            finally:
+                os.unlink(temporary, dir_fd=held)
+            os.fsync(held)
+    except FileExistsError:
+        raise _refused(path, "is there already, and no key is replaced") from None
+    except OSError as error:
+        raise _refused(path, f"cannot be written: {_reason(error)}") from error
+
+
+def _make(keys: Path) -> None:
+    above = os.open(keys.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(keys.name, 0o700, dir_fd=above)
+            os.fsync(above)
+    finally:
+        os.close(above)
+
+
+@contextlib.contextmanager
+def _held(keys: Path) -> Iterator[int]:
+    """The directory of keys, held open once it is seen to be ours alone; files are found in it and nowhere else."""
+    descriptor = os.open(keys, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _check_ours(keys, os.fstat(descriptor))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _check_ours(path: Path, found: os.stat_result) -> None:
+    if found.st_uid != os.geteuid():
+        raise _refused(path, "belongs to another user")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        mode = "700" if stat.S_ISDIR(found.st_mode) else "600"
+        raise _refused(path, "can be read or written by others", command=f"chmod {mode} {shlex.quote(str(path))}")
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise refuse(
+            "E_APPROVER",
+            f"{name[:64]!a} is not the name of an approver.",
+            "A name has up to 64 ASCII letters, digits and `_ - . @`, and does not begin with a dot.",
+        )
+
+
+def _path(directory: Path, name: str) -> Path:
+    return directory / "keys" / f"{name}.key"
+
+
+def _reason(error: OSError) -> str:
+    return "it is a link" if error.errno == errno.ELOOP else os.strerror(error.errno or 0).lower()
+
+
+def _refused(path: Path, what: str, command: str | None = None) -> Refused:
+    return refuse("E_APPROVER", f"{path} {what}.", command=command)

@@ -1,0 +1,558 @@
+"""Whether a ledger can be believed: every event looked at once, in order of arrival, and all that does not fit, told.
+
+Looks at nothing but the events, so no table beside them can lie for them, and never raises for what is stored: bytes
+that cannot be read are a finding like any other. What needs no rules of ours is checked by tools/verify_ledger.py too,
+which shares no line with this; tests hold the two to the same findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ordain.core import chain
+from ordain.core.approval import CLOCK_SKEW_MS, Approval, action_kinds
+from ordain.core.canonical import PLAN_TYPE, canonical_bytes, digest, plan_from_bytes, short_id
+from ordain.core.chain import Entry, Tip
+from ordain.core.event import (
+    ApprovalExpired,
+    ApprovalGiven,
+    ApprovalRevoked,
+    ApproverEnrolled,
+    ApproverRevoked,
+    ConfigTrusted,
+    Event,
+    LineageEvent,
+    PlanCancelled,
+    PlanPrepared,
+    PlanRejected,
+    RunEnded,
+    RunEvent,
+    RunFinished,
+    RunOpened,
+    RunStarted,
+    WorkspaceEvent,
+)
+from ordain.core.lineage import PlanState, apply_lineage
+from ordain.core.model import Plan
+from ordain.core.signature import Signature, Verifier, fingerprint, statement
+from ordain.core.state import IllegalTransition, RunState, apply
+from ordain.core.value import Instant, PlanId, RunId
+from ordain.core.workspace import Approver, WorkspaceState, apply_workspace
+
+__all__ = ["NEEDS_RULES", "Audit", "AuditedRun", "Finding", "Kind", "Signed", "audit"]
+
+
+class Kind(StrEnum):
+    """What is wrong, in a word."""
+
+    MISSING = "missing"
+    """The order of arrival has a gap, or goes back."""
+    CHAIN = "chain"
+    """An event is not what was recorded, or not where."""
+    UNREADABLE = "unreadable"
+    """Bytes that fit their chain and say nothing this version understands."""
+    STRAY = "stray"
+    """An event in a stream where its kind does not belong."""
+    PLAN = "plan"
+    """A plan's bytes do not have the digest they are called by."""
+    COMMITMENT = "commitment"
+    """A plan and a run of it do not say the same about each other."""
+    APPROVAL = "approval"
+    """A run that its approval does not permit."""
+    SIGNATURE = "signature"
+    """A signature that is needed is missing, or one that is there does not count."""
+    CHECKPOINT = "checkpoint"
+    """The ledger is not the one that somebody saw."""
+    FORM = "form"
+    """A plan's bytes are not the one spelling that could have been prepared."""
+    ACTIONS = "actions"
+    """An approval names other kinds of action than its plan has."""
+    HISTORY = "history"
+    """Something that cannot happen is recorded."""
+
+
+NEEDS_RULES = frozenset({Kind.FORM, Kind.ACTIONS, Kind.HISTORY})
+"""What only a verifier finds that knows the rules of plans and runs; the independent one does not."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that does not fit, and at which event; `seq` is 0 where it is about a whole stream or ledger."""
+
+    kind: Kind
+    stream: str
+    seq: int
+    sentence: str
+
+
+class Signed(StrEnum):
+    """Whose word a run was started on."""
+
+    SIGNED = "signed"
+    """A person's, who signed it with a key that counts."""
+    UNSIGNED = "unsigned"
+    """Somebody's at a terminal: nothing proves it."""
+    NOT_NEEDED = "not needed"
+    """Nobody's: the run says that policy asked for no approval."""
+
+
+class AuditedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, and whose word it was started on."""
+
+    run_id: RunId
+    plan_id: PlanId
+    lineage: str
+    status: str | None
+    """How it ended; None while it is open."""
+    approval: Signed
+    by: str | None = None
+    key: str | None = None
+    """The fingerprint of the key that signed."""
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """What the audit of a whole ledger showed."""
+
+    events: int
+    streams: int
+    plans: int
+    head: str
+    """With `events` the checkpoint: whoever keeps both can tell later that nothing before it was changed or cut off."""
+    findings: tuple[Finding, ...]
+    runs: tuple[AuditedRun, ...]
+    approvers: tuple[Approver, ...]
+    """Everybody who was enrolled, also those whose key was revoked."""
+    signed_events: int
+    """How many events, from the first on, a good signature vouches for: none of them can be rewritten."""
+
+    @property
+    def good(self) -> bool:
+        return not self.findings
+
+
+def audit(
+    rows: Iterable[Entry], *, verify: Verifier, keys: frozenset[str] = frozenset(), checkpoint: Tip | None = None
+) -> Audit:
+    """Look at all events in order of arrival.
+
+    `keys` are the fingerprints of keys that the auditor knows from elsewhere: where there are any, no other key's
+    signature counts and no approval counts without one, whatever the ledger says. `checkpoint` is one that somebody
+    kept: the ledger may have grown since, and nothing else.
+    """
+    auditor = _Auditor(verify, keys, checkpoint)
+    auditor.look(rows)
+    return auditor.result()
+
+
+class _Stream:
+    """Where one chain stands, and what its events are handed to."""
+
+    __slots__ = ("events", "head", "last", "look", "size")
+
+    def __init__(self, look: Callable[[Event, Instant, int], None], events: frozenset[type]) -> None:
+        self.size, self.head = chain.ORIGIN
+        self.look, self.events = look, events
+        self.last: Event | None = None
+        """The newest event, where it can be read."""
+
+
+class _Given:
+    """An approval that was given, what its signature is worth, and what became of it."""
+
+    def __init__(self, lineage: str, approval: Approval, signer: Approver | None) -> None:
+        self.lineage, self.approval = lineage, approval
+        self.signer = signer
+        """None where nothing proves whose word it is."""
+        self.ended: str | None = None
+
+
+class _Started:
+    """A run as its lineage tells of it."""
+
+    def __init__(self, lineage: str, seq: int, event: RunStarted, plan: Plan | None, given: _Given | None) -> None:
+        self.lineage, self.seq, self.event, self.plan, self.given = lineage, seq, event, plan, given
+        self.signer = given.signer if given is not None else None
+        """None as well where the approval does not permit this run: then the signature says nothing about it."""
+        self.ended: tuple[int, RunEnded] | None = None
+
+
+class _Wrong(NamedTuple):
+    kind: Kind
+    sentence: str
+
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_WORKSPACE = "workspace"
+
+
+class _Auditor:
+    """What is known after the events looked at so far."""
+
+    def __init__(self, verify: Verifier, keys: frozenset[str], kept: Tip | None) -> None:
+        self.verify, self.keys, self.kept = verify, keys, kept
+        self.findings: list[Finding] = []
+        self.streams: dict[str, _Stream] = {}
+        self.size = 0
+        self.digests = bytearray(chain.ORIGIN.head)
+        """The checkpoint's digest after each event, one after the other: an approval may name any of them."""
+        self.workspace = WorkspaceState()
+        self.plans: set[PlanId] = set()
+        self.approvals: dict[str, _Given] = {}
+        """By id, of all lineages: what was given for one plan is not given again for another."""
+        self.started: dict[RunId, _Started] = {}
+        self.signed_events = 0
+
+    # --- Chains ----------------------------------------------------------------------------------------------------
+
+    def look(self, rows: Iterable[Entry]) -> None:
+        streams, digests = self.streams, self.digests
+        after = bytes(digests)
+        arrived = 0
+        for position, name, seq, body, head in rows:
+            arrived += 1
+            if position != arrived:
+                sentence = f"What arrived as number {position} comes where number {arrived} was due."
+                self.find(Kind.MISSING, name, seq, sentence)
+                arrived = position
+            stream = streams.get(name)
+            if stream is None:
+                stream = streams[name] = self.stream(name)
+            wrong: str | None = None
+            if head != chain.extend(stream.head, body):
+                wrong = f"Event {seq} is not what was recorded: its bytes do not fit its place in the chain."
+            elif seq != stream.size + 1:
+                wrong = f"Event {seq} comes where event {stream.size + 1} was due."
+            stream.size, stream.head = seq, head
+            after = chain.checkpoint((head,), Tip(0, after)).head
+            digests += after
+            self.size += 1
+            try:
+                recorded = chain.decode(body, head)
+            except _UNREADABLE as error:
+                stream.last = None
+                if wrong is None:
+                    self.find(Kind.UNREADABLE, name, seq, f"Event {seq} cannot be read by this version: {error}.")
+                else:
+                    self.find(Kind.CHAIN, name, seq, wrong)
+                continue
+            if wrong is None and (recorded.stream != name or recorded.seq != seq):
+                wrong = f"Event {seq} says that it is event {recorded.seq} of `{recorded.stream}`."
+            if wrong is not None:
+                self.find(Kind.CHAIN, name, seq, wrong)
+            event = stream.last = recorded.event
+            if type(event) in stream.events:
+                stream.look(event, recorded.at, seq)
+            else:
+                sentence = f"Event {seq} is a {type(event).__name__}, which does not belong in this stream."
+                self.find(Kind.STRAY, name, seq, sentence)
+
+    def find(self, kind: Kind, stream: str, seq: int, sentence: str) -> None:
+        self.findings.append(Finding(kind=kind, stream=stream, seq=seq, sentence=sentence))
+
+    def stream(self, name: str) -> _Stream:
+        """A stream that is seen for the first time."""
+        if name == _WORKSPACE:
+            return _Stream(self.look_at_workspace, _types(WorkspaceEvent))
+        if name.startswith("lineage/"):
+            return _Stream(_Lineage(self, name).look, _types(LineageEvent))
+        if name.startswith("run/"):
+            return _Stream(_Run(self, name).look, _types(RunEvent))
+        return _Stream(lambda event, at, seq: None, frozenset())
+
+    # --- The workspace's own stream --------------------------------------------------------------------------------
+
+    def look_at_workspace(self, event: Event, at: Instant, seq: int) -> None:
+        state = self.workspace
+        state.size = seq - 1  # what is signed names the number of the event, and a row may be missing before it
+        known = len(state.unsigned)
+        apply_workspace(state, event, at, self.verify)  # type: ignore[arg-type]
+        for said in state.unsigned[known:]:
+            self.find(Kind.SIGNATURE, _WORKSPACE, seq, f"No good signature: {said}.")
+        signature = event.signature if isinstance(event, ConfigTrusted | ApproverEnrolled | ApproverRevoked) else None
+        if signature is not None and self.keys and signature.key not in self.keys:
+            sentence = f"Event {seq} is signed with {signature.key}, which is not among the keys given."
+            self.find(Kind.SIGNATURE, _WORKSPACE, seq, sentence)
+
+    def signer(self, approval: Approval, signature: Signature | None) -> Approver | str | None:
+        """Who signed an approval; None where it does not claim that anybody did, or why the signature is not good."""
+        if signature is None and approval.key is None:
+            return None
+        said = statement("approval", msgspec.to_builtins(approval))
+        signer = self.workspace.signed(signature, said, self.verify)
+        if signer is None or fingerprint(signer.key) != approval.key:
+            return "is not signed by a key that was enrolled and not revoked"
+        if signer.name != approval.approver.name:
+            return f"is signed by {signer.name} in the name of {approval.approver.name}"
+        if self.keys and approval.key not in self.keys:
+            return f"is signed with {approval.key}, which is not among the keys given"
+        return signer
+
+    # --- The end ---------------------------------------------------------------------------------------------------
+
+    def result(self) -> Audit:
+        for run_id, started in self.started.items():
+            self.compare(run_id, started)
+        for key in sorted(self.keys - self.workspace.approvers.keys()):
+            self.find(Kind.SIGNATURE, _WORKSPACE, 0, f"The key {key} was never enrolled in this ledger.")
+        if self.kept is not None and self.kept.size > self.size:
+            sentence = f"There are {self.size} events, and there were {self.kept.size}: the end is gone."
+            self.find(Kind.CHECKPOINT, "", 0, sentence)
+        elif self.kept is not None and self.digest(self.kept.size) != self.kept.head:
+            sentence = f"The first {self.kept.size} events are not those of the checkpoint that was kept."
+            self.find(Kind.CHECKPOINT, "", 0, sentence)
+        return Audit(
+            events=self.size,
+            streams=len(self.streams),
+            plans=len(self.plans),
+            head=self.digest(self.size).hex(),
+            findings=tuple(self.findings),
+            runs=tuple(map(_audited, self.started.values())),
+            approvers=tuple(self.workspace.approvers.values()),
+            signed_events=self.signed_events,
+        )
+
+    def compare(self, run_id: RunId, started: _Started) -> None:
+        """What a lineage says of a run with the run itself, when both are known to their end."""
+        run = self.streams.get(f"run/{run_id}")
+        if run is None:
+            sentence = f"{run_id} was started, and there is nothing of it."
+            self.find(Kind.COMMITMENT, started.lineage, started.seq, sentence)
+            return
+        finished = run.last if isinstance(run.last, RunFinished) else None
+        if started.ended is None:
+            if finished is not None:
+                sentence = f"{run_id} has finished, and its plan does not say so."
+                self.find(Kind.COMMITMENT, f"run/{run_id}", run.size, sentence)
+            return
+        seq, ended = started.ended
+        if ended.head != run.head.hex() or finished is None or finished.status != ended.status:
+            sentence = f"Event {seq} says how {run_id} ended, and the run is another one now."
+            self.find(Kind.COMMITMENT, started.lineage, seq, sentence)
+
+    def digest(self, size: int) -> bytes:
+        return bytes(self.digests[32 * size : 32 * size + 32])
+
+
+class _Lineage:
+    """One plan through its revisions."""
+
+    def __init__(self, auditor: _Auditor, name: str) -> None:
+        self.auditor, self.name = auditor, name
+        self.state: PlanState | None = PlanState()
+        """None once something was recorded that cannot happen: what follows from it means nothing."""
+        self.plan_id: PlanId | None = None
+        self.plan: Plan | None = None
+        self.open: dict[str, _Given] = {}
+        """The approvals that a run could still use."""
+
+    def look(self, event: Event, at: Instant, seq: int) -> None:
+        found = len(self.auditor.findings)
+        for given in tuple(self.open.values()):
+            if at >= given.approval.expires_at:
+                self.end(given, "expired")
+        match event:
+            case PlanPrepared():
+                self.prepared(event, seq)
+            case PlanRejected() | PlanCancelled():
+                for given in tuple(self.open.values()):
+                    self.end(given, "revoked")
+            case ApprovalRevoked(approval_id=approval_id) if approval_id in self.open:
+                self.end(self.open[approval_id], "revoked")
+            case ApprovalExpired(approval_id=approval_id) if approval_id in self.open:
+                self.end(self.open[approval_id], "expired")
+            case ApprovalGiven():
+                self.given(event, seq)
+            case RunStarted():
+                self.started(event, at, seq)
+            case RunEnded():
+                self.ended(event, seq)
+            case _:
+                pass
+        self.fold(event, at, seq, found)
+
+    def fold(self, event: Event, at: Instant, seq: int, found: int) -> None:
+        if self.state is None:
+            return
+        try:
+            apply_lineage(self.state, event, at)  # type: ignore[arg-type]
+        except (IllegalTransition, *_UNREADABLE) as error:
+            self.state = None
+            if len(self.auditor.findings) == found:  # otherwise it is told already, and better
+                self.find(Kind.HISTORY, seq, f"Event {seq} cannot have happened: {error}.")
+
+    def find(self, kind: Kind, seq: int, sentence: str) -> None:
+        self.auditor.find(kind, self.name, seq, sentence)
+
+    def end(self, given: _Given, how: str) -> None:
+        given.ended = how
+        self.open.pop(given.approval.approval_id, None)
+
+    def prepared(self, event: PlanPrepared, seq: int) -> None:
+        if event.plan_id != self.plan_id:
+            for given in tuple(self.open.values()):
+                self.end(given, "superseded")
+        self.plan_id, self.plan = event.plan_id, None
+        self.auditor.plans.add(event.plan_id)
+        body = bytes(event.plan)
+        if f"plan:{digest(PLAN_TYPE, body)}" != event.plan_id:
+            self.find(Kind.PLAN, seq, f"The plan in event {seq} does not have the digest {short_id(event.plan_id)}….")
+            return
+        try:
+            plan = plan_from_bytes(body)
+            if canonical_bytes(plan) == body:
+                self.plan = plan
+                return
+            sentence = f"The plan in event {seq} is not spelt as any plan is that was prepared."
+        except (*_UNREADABLE, ValueError) as error:
+            sentence = f"The plan in event {seq} cannot be read by this version: {error}."
+        self.find(Kind.FORM, seq, sentence)
+
+    def given(self, event: ApprovalGiven, seq: int) -> None:
+        auditor, approval = self.auditor, event.approval
+        name = approval.approval_id
+        wrongs = list(self.faults(approval))
+        signer = auditor.signer(approval, event.signature)
+        if isinstance(signer, str):
+            wrongs.append(_Wrong(Kind.SIGNATURE, f"{name} {signer}."))
+        elif signer is not None and self.pinned(approval):
+            auditor.signed_events = max(auditor.signed_events, approval.ledger_size)
+        for wrong in wrongs:
+            self.find(wrong.kind, seq, wrong.sentence)
+        if name not in auditor.approvals:
+            proved = signer if isinstance(signer, Approver) and not wrongs else None
+            self.open[name] = auditor.approvals[name] = _Given(self.name, approval, proved)
+
+    def faults(self, approval: Approval) -> Iterable[_Wrong]:
+        """What is wrong with an approval, whoever signed it."""
+        name = approval.approval_id
+        if name in self.auditor.approvals:
+            yield _Wrong(Kind.APPROVAL, f"{name} is given a second time.")
+        if approval.plan_id != self.plan_id:
+            yield _Wrong(Kind.APPROVAL, f"{name} is for another plan than the one that was proposed here.")
+        elif self.plan is not None and approval.action_kinds != action_kinds(self.plan):
+            yield _Wrong(Kind.ACTIONS, f"{name} names other kinds of action than its plan has.")
+        if approval.uses != 1:
+            yield _Wrong(Kind.APPROVAL, f"{name} is for {approval.uses} runs, and an approval is for one.")
+        if approval.workspace.id != self.auditor.workspace.workspace_id:
+            yield _Wrong(Kind.APPROVAL, f"{name} was given for another workspace.")
+        if approval.ledger_head and not self.pinned(approval):
+            sentence = f"{name} was given when the first {approval.ledger_size} events were others than they are now."
+            yield _Wrong(Kind.CHECKPOINT, sentence)
+
+    def pinned(self, approval: Approval) -> bool:
+        """Whether what the approver saw of the ledger is still there; what came after the approval, nobody saw."""
+        size = approval.ledger_size
+        return 0 <= size < self.auditor.size and self.auditor.digest(size).hex() == approval.ledger_head
+
+    def started(self, event: RunStarted, at: Instant, seq: int) -> None:
+        auditor, run_id = self.auditor, event.run_id
+        if event.plan_id != self.plan_id:
+            self.find(Kind.COMMITMENT, seq, f"{run_id} is of another plan than the one that was proposed here.")
+        given = auditor.approvals.get(event.approval_id or "")
+        plan = self.plan if event.plan_id == self.plan_id else None
+        started = _Started(self.name, seq, event, plan, given)
+        if event.approval_id is not None:
+            for wrong in self.refusals(event, given, at):
+                self.find(wrong.kind, seq, wrong.sentence)
+                started.signer = None
+            if started.signer is None and auditor.keys:
+                self.find(Kind.SIGNATURE, seq, f"{run_id} was started on nothing that one of the keys signed.")
+            if given is not None:
+                self.end(given, f"used by {run_id}")
+        if run_id in auditor.started:
+            self.find(Kind.COMMITMENT, seq, f"{run_id} is started a second time.")
+        else:
+            auditor.started[run_id] = started
+
+    def refusals(self, event: RunStarted, given: _Given | None, at: Instant) -> Iterable[_Wrong]:
+        """Why this run should not have been started on this approval."""
+        run_id, name = event.run_id, event.approval_id
+        if given is None or given.lineage != self.name:
+            yield _Wrong(Kind.APPROVAL, f"{run_id} was started on {name}, which was not given for this plan.")
+            return
+        approval = given.approval
+        if given.ended is not None:
+            yield _Wrong(Kind.APPROVAL, f"{run_id} was started on {name}, which had ended: {given.ended}.")
+        if approval.plan_id != event.plan_id:
+            yield _Wrong(Kind.APPROVAL, f"{run_id} was started on {name}, which is for another plan.")
+        if approval.issued_at > at + CLOCK_SKEW_MS:
+            yield _Wrong(Kind.APPROVAL, f"{run_id} was started before {name} was given.")
+        signer = given.signer
+        if signer is not None and self.auditor.workspace.approvers[fingerprint(signer.key)].revoked_at is not None:
+            yield _Wrong(Kind.SIGNATURE, f"{run_id} was started on {name} after the key of {signer.name} was revoked.")
+
+    def ended(self, event: RunEnded, seq: int) -> None:
+        started = self.auditor.started.get(event.run_id)
+        if started is None or started.lineage != self.name:
+            self.find(Kind.COMMITMENT, seq, f"{event.run_id} ended here and was not started here.")
+        elif started.ended is not None:
+            self.find(Kind.COMMITMENT, seq, f"{event.run_id} ends a second time.")
+        else:
+            started.ended = seq, event
+
+
+class _Run:
+    """One run."""
+
+    def __init__(self, auditor: _Auditor, name: str) -> None:
+        self.auditor, self.name = auditor, name
+        self.opened = False
+        self.state: RunState | None = None
+        """None before it is opened, where its plan cannot be read, and after what cannot happen."""
+
+    def look(self, event: Event, at: Instant, seq: int) -> None:
+        if not self.opened:
+            self.opened = True
+            self.open(event, seq)
+        if self.state is None:
+            return
+        try:
+            apply(self.state, event, at)  # type: ignore[arg-type]
+        except (IllegalTransition, LookupError) as error:  # of a plan that nobody linted, anything may be missing
+            self.state = None
+            self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
+
+    def open(self, event: Event, seq: int) -> None:
+        auditor = self.auditor
+        started = auditor.started.get(RunId(self.name.removeprefix("run/")))
+        if not isinstance(event, RunOpened):
+            sentence = f"A run begins with event {seq}, which does not open it."
+        elif started is None:
+            sentence = f"No plan says that {event.run_id} was started."
+        elif (event.run_id, event.plan_id, event.lineage) != (
+            started.event.run_id,
+            started.event.plan_id,
+            started.lineage,
+        ):
+            sentence = f"{event.run_id} says that it is a run of another plan than the plan says."
+        elif event.workspace.id != auditor.workspace.workspace_id:
+            sentence = f"{event.run_id} was run in another workspace."
+        elif started.given is not None and started.given.approval.workspace != event.workspace:
+            sentence = f"{event.run_id} was run in another directory than it was approved for."
+        else:
+            self.state = RunState(started.plan) if started.plan is not None else None
+            return
+        auditor.find(Kind.COMMITMENT, self.name, seq, sentence)
+        if started is not None:
+            started.signer = None
+
+
+def _audited(started: _Started) -> AuditedRun:
+    event, given, signer = started.event, started.given, started.signer
+    approval = Signed.UNSIGNED if event.approval_id is not None else Signed.NOT_NEEDED
+    return AuditedRun(
+        run_id=event.run_id,
+        plan_id=event.plan_id,
+        lineage=started.lineage,
+        status=started.ended[1].status if started.ended is not None else None,
+        approval=Signed.SIGNED if signer is not None else approval,
+        by=signer.name if signer is not None else given.approval.approver.name if given is not None else None,
+        key=fingerprint(signer.key) if signer is not None else None,
+    )
+
+
+def _types(union: Any) -> frozenset[type]:
+    return frozenset(union.__args__)

@@ -1,0 +1,364 @@
+"""Hiding secrets in whatever is written or shown: the values that are known, in all their forms, and what has the shape
+of a well-known token.
+
+What is hidden is a set of spans, and whether a span is in it depends on nothing but the bytes in it and a few around
+it. So it makes no difference in what chunks an output comes, and where spans overlap all of them are hidden. This is a
+net and not a wall: a secret that a program encrypts, reverses or prints letter by letter goes through.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ordain.core.secret_form import literal_forms, pieces, spaced_forms
+from ordain.core.token_shape import CREDENTIALS, HEAD_MAX, SHAPES, TokenShape, compiled
+
+__all__ = ["RedactingStream", "Redactor"]
+
+CONTEXT = 512
+"""How many bytes before a span may say whether it is one; and how many a secret takes that is known by what stands
+before it."""
+BLOCK_MAX = 64 << 10
+"""How far from its first line the last line of a private key is looked for."""
+
+_ALL_SHAPES = (*SHAPES, *CREDENTIALS)
+_BREAKS = b" \t\r\n:"
+_UNBROKEN = rb"[^ \t\r\n:]+"
+_ESCAPED_BREAKS = ((b"\\n", b"\n\n"), (b"\\r", b"\r\r"))
+_IN_WORD = rb"[A-Za-z0-9]"
+_ESCAPE = rb"(?:\\[nrt]|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]{0,11}[A-Za-z])\Z"
+_ESCAPE_MAX = 14
+_BORDER = rb"-----(BEGIN|END) [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_BETWEEN = rb"(?:\\[nrt]|[\s\"'+,>|#]){0,24}+"
+_BODY = (
+    rb"(?:(?:" + _BETWEEN + rb"[A-Za-z-]{1,20}: [^\r\n\\]{0,200}){0,8}+"
+    rb"(?:" + _BETWEEN + rb"[A-Za-z0-9+/=]{16,}+)++(?:" + _BETWEEN + rb"[A-Za-z0-9+/=]{1,15}+)?)?"
+)
+"""Of a private key whose last line does not come: the lines that look like one."""
+_CUT = rb"[\x80-\xbf]{0,3}[^\s\"'<>,;:(){}\[\]]*+(?:(?:\\[nr]|\s)++[A-Za-z0-9+/=]{40,}+(?![^\s\\]))*+"
+"""The rest of a token, or of the lines of a private key, whose beginning is missing."""
+
+
+class _Span(NamedTuple):
+    """Bytes to be hidden. Of several that begin together, the longest is sorted first, and of equals the one that is
+    known by name."""
+
+    start: int
+    minus_end: int
+    rank: int
+    name: str
+    more: bytes = b""
+    """Where it reaches the end of what is there: the bytes it may go on with."""
+    undecided: bool = False
+    """Whether what is there is too little to say where it ends."""
+
+
+class Redactor:
+    """Hides these secrets, each by its name, and well-known tokens. Names are shown; they hold no secret.
+
+    A value of fewer than 8 characters is not searched for, nor one that stands in what is shown in place of a secret.
+    """
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        shown = "".join(map(_marker, secrets))
+        literal: dict[bytes, str] = {}
+        spaced: dict[bytes, str] = {}
+        for name, secret in secrets.items():
+            for piece in pieces(secret):
+                if piece not in shown:
+                    literal |= dict.fromkeys(set(literal_forms(piece)) - literal.keys(), name)
+                    spaced |= dict.fromkeys(set(spaced_forms(piece)) - spaced.keys(), name)
+        self._literal, self._spaced = _Needles(literal), _Needles(spaced)
+        longest = max(map(len, literal), default=0), _spaced_max(max(map(len, spaced), default=0))
+        self.window = max(CONTEXT, *longest)
+        """How many bytes a secret takes at most, but for tokens and private keys of any length: as many as `tail`
+        wants to see before those that it is to show."""
+
+    def text(self, text: str) -> str:
+        """A text with every secret in it hidden."""
+        data = text.encode("utf-8", "surrogatepass")
+        redacted = self.data(data)
+        if redacted is data:
+            return text
+        try:
+            return redacted.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:  # a secret of bytes that are no text began or ended within a character
+            return redacted.decode("utf-8", "replace")
+
+    def data(self, data: bytes) -> bytes:
+        """Bytes with every secret in them hidden; the very same object when there is none."""
+        spans = self._spans(data)
+        return _Rendering().render(data, spans, len(data)) if spans else data
+
+    def value(self, tree: Any) -> Any:
+        """A tree of builtins with every text in it redacted, keys too."""
+        match tree:
+            case str():
+                return self.text(tree)
+            case dict():
+                return {self.value(key): self.value(value) for key, value in tree.items()}
+            case list() | tuple():
+                return type(tree)(map(self.value, tree))
+            case _:
+                return tree
+
+    def stream(self) -> RedactingStream:
+        """The same for an output that comes in chunks."""
+        return RedactingStream(self)
+
+    def tail(self, data: bytes, limit: int, *, whole: bool) -> str:
+        """The last characters, redacted, of an output that ends in `data`; `whole` says that this is all of it.
+
+        When it is not, a secret may have lost its beginning and can no longer be known. So as much is left out as a
+        secret can take, and what looks like the rest of a token: give `window` bytes more than are to be shown.
+        """
+        if limit <= 0:
+            return ""
+        near = data[-(BLOCK_MAX + self.window + 4 * limit) :]
+        # No more than that has a part in what is shown, unless much of it is hidden.
+        shown = self._end(near, whole=whole and len(near) == len(data))
+        if len(shown) < limit and len(near) < len(data):
+            shown = self._end(data, whole=whole)
+        return shown[-limit:]
+
+    def _end(self, data: bytes, *, whole: bool) -> str:
+        """All that can be shown of an output, or of the end of one."""
+        spans = self._spans(data)
+        begin = 0 if whole else self._intact(data)
+        rendering = _Rendering()
+        rendering.render(data, [span for span in spans if span.start < begin], begin)
+        shown = rendering.render(data, [span for span in spans if span.start >= begin], len(data))
+        return shown.decode("utf-8", "replace")
+
+    def _intact(self, data: bytes) -> int:
+        """From where on, in an output without its beginning, no secret has lost its own."""
+        begin = min(self.window, len(data))
+        border = compiled(_BORDER).search(data, 0, BLOCK_MAX)
+        if border is not None and border[1] == b"END":
+            begin = max(begin, border.end())
+        cut = compiled(_CUT).match(data, begin)
+        return cut.end() if cut is not None else begin
+
+    def _spans(self, data: bytes, since: int = 0) -> list[_Span]:
+        """What is to be hidden, in order. A token that begins before `since` is not looked for."""
+        spans = [_Span(start, -end, 0, name) for start, end, name in self._literal.found(data)]
+        spans += self._spaced_spans(data)
+        for shape in _ALL_SHAPES:
+            spans += _shaped(shape, data, since)
+        spans.sort()
+        return spans
+
+    def _spaced_spans(self, data: bytes) -> Iterator[_Span]:
+        """Secrets in base64 and in hexadecimal, with or without breaks in them."""
+        if not self._spaced:
+            return
+        view = data
+        for escaped, of_same_length in _ESCAPED_BREAKS:
+            view = view.replace(escaped, of_same_length)
+        places: _Places | None = None
+        for start, end, name in self._spaced.found(view.translate(None, _BREAKS)):
+            places = places or _Places(view)
+            first, last = places.original(start), places.original(end - 1) + 1
+            if last - first <= _spaced_max(end - start):
+                yield _Span(first, -last, 0, name)
+
+
+class RedactingStream:
+    """An output as it comes, redacted: what `feed` and `close` return is together what `Redactor.data` makes of all.
+
+    Held back is what may be the beginning of a secret: a few thousand bytes, and from the first line of a private key
+    on up to `BLOCK_MAX`.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._held = max(redactor.window, HEAD_MAX)
+        self._data = b""
+        self._enough = 2 * self._held
+        """How much must be there before it is looked at, so that small chunks do not cost more than large ones."""
+        self._rendering = _Rendering()
+        self._going_on: set[bytes] = set()
+        """With what bytes the tokens go on whose end has not come."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Take what came, and return what can be let through."""
+        self._data += chunk
+        return self._advance(len(self._data) - self._held) if len(self._data) >= self._enough else b""
+
+    def close(self) -> bytes:
+        """What was held back."""
+        return self._advance(None)
+
+    def _advance(self, sure: int | None) -> bytes:
+        """Render as far as it is sure what begins there; None when nothing more comes."""
+        data, since = self._data, self._rendering.done
+        spans = self._redactor._spans(data, since)
+        upto = len(data) if sure is None else min([sure, *(span.start for span in spans if span.undecided)])
+        ends = {more: _run_end(more, data, since) for more in self._going_on}
+        self._rendering.hide(max(ends.values(), default=0))
+        spans = [span for span in spans if since <= span.start < upto]
+        redacted = self._rendering.render(data, spans, upto)
+        self._going_on = {more for more, end in ends.items() if end == len(data)}
+        self._going_on |= {span.more for span in spans if span.more}
+        dropped = max(0, upto - CONTEXT)
+        self._data = data[dropped:]
+        self._rendering.shift(dropped)
+        self._enough = len(self._data) + self._held
+        return redacted
+
+
+class _Rendering:
+    """The redacted bytes made from what was there and the spans in it; it can be continued where it stopped."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        """Up to where bytes have been let through or hidden."""
+        self._hidden = 0
+        """Up to where they are hidden, which may be further."""
+        self._last = ""
+        """By what name the bytes before `_hidden` are; empty when they were let through."""
+
+    def render(self, data: bytes, spans: Iterable[_Span], upto: int) -> bytes:
+        """Go on up to a place. What overlaps what is hidden is hidden with it; so is more of the same next to it."""
+        parts: list[bytes] = []
+        for start, minus_end, _, name, _, _ in spans:
+            if start > self._hidden or (start == self._hidden and name != self._last):
+                parts += (data[self._hidden : start], _marker(name).encode("utf-8", "surrogatepass"))
+                self._last = name
+            self._hidden = max(self._hidden, -minus_end)
+        if self._hidden < upto:
+            parts.append(data[self._hidden : upto])
+            self._hidden, self._last = upto, ""
+        self.done = upto
+        return b"".join(parts)
+
+    def hide(self, upto: int) -> None:
+        """Hide more of what was hidden last."""
+        self._hidden = max(self._hidden, upto)
+
+    def shift(self, dropped: int) -> None:
+        """Forget so many bytes at the beginning."""
+        self.done -= dropped
+        self._hidden -= dropped
+
+
+class _Needles:
+    """Plain texts, found all at once.
+
+    A text is seen as a row of whole numbers, of eight bytes each or, for short needles, of four. Wherever a needle
+    stands, one of the numbers in it begins within its first bytes. So one pass over the numbers tells which needles can
+    be there at all, and only those are searched for: mostly none.
+    """
+
+    def __init__(self, names: Mapping[bytes, str]) -> None:
+        self._names = names
+        self._long: dict[int, list[bytes]] = {}
+        self._short: dict[int, list[bytes]] = {}
+        for needle in names:
+            if len(needle) >= 15:
+                for number in {memoryview(needle[at : at + 8]).cast("Q")[0] for at in range(8)}:
+                    self._long.setdefault(number, []).append(needle)
+            else:
+                for number in {memoryview(needle[at : at + 4]).cast("I")[0] for at in range(4)}:
+                    self._short.setdefault(number, []).append(needle)
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def found(self, data: bytes) -> Iterator[tuple[int, int, str]]:
+        """Every place where a needle stands, and its name."""
+        likely: set[bytes] = set()
+        if self._long:
+            row = memoryview(data)[: len(data) & ~7].cast("Q")
+            likely.update(*(self._long[number] for number in self._long.keys() & row))
+        if self._short:
+            row = memoryview(data)[: len(data) & ~3].cast("I")
+            likely.update(*(self._short[number] for number in self._short.keys() & row))
+        for needle in likely:
+            at = data.find(needle)
+            while at >= 0:
+                yield at, at + len(needle), self._names[needle]
+                at = data.find(needle, at + 1)
+
+
+class _Places:
+    """Where the bytes of a text without its breaks stand in the text itself."""
+
+    def __init__(self, view: bytes) -> None:
+        self._originals: list[int] = []
+        self._without: list[int] = []
+        without = 0
+        for part in compiled(_UNBROKEN).finditer(view):
+            self._originals.append(part.start())
+            self._without.append(without)
+            without += part.end() - part.start()
+
+    def original(self, place: int) -> int:
+        part = bisect.bisect_right(self._without, place) - 1
+        return self._originals[part] + place - self._without[part]
+
+
+def _shaped(shape: TokenShape, data: bytes, since: int) -> Iterator[_Span]:
+    """Tokens of one shape."""
+    for begin in shape.begins:
+        # Where only a part is secret, that may begin later than what it is known by.
+        at = data.find(begin, max(0, since - CONTEXT) if shape.within else since)
+        while at >= 0:
+            after = at + 1
+            head = compiled(shape.head).match(data, at)
+            if head is None:
+                pass
+            elif shape.block:
+                yield _block(shape, head)
+            elif shape.within:
+                assert head.lastindex is not None
+                yield _token(shape, data, head.start(head.lastindex), head.end(head.lastindex))
+            elif _stands_alone(data, at):
+                token = _token(shape, data, at, head.end())
+                yield token
+                after = -token.minus_end  # what of this shape begins within it ends with it
+            at = data.find(begin, after)
+
+
+def _token(shape: TokenShape, data: bytes, start: int, known: int) -> _Span:
+    if not shape.more:
+        return _Span(start, -known, 1, shape.what)
+    end = _run_end(shape.more, data, known)
+    return _Span(start, -end, 1, shape.what, shape.more if end == len(data) else b"")
+
+
+def _block(shape: TokenShape, head: re.Match[bytes]) -> _Span:
+    """A private key up to its last line, or as far as it looks like one when that does not come or another begins."""
+    data, (start, known), limit = head.string, head.span(), head.start() + BLOCK_MAX
+    border = compiled(_BORDER).search(data, known, limit)
+    if border is not None and border[1] == b"END":
+        return _Span(start, -border.end(), 1, shape.what)
+    body = compiled(_BODY).match(data, known, limit if border is None else border.start())
+    end = body.end() if body is not None else known
+    return _Span(start, -end, 1, shape.what, undecided=border is None and len(data) < limit)
+
+
+def _run_end(more: bytes, data: bytes, since: int) -> int:
+    """Where bytes of a kind end that begin here."""
+    run = compiled(more + b"*+").match(data, since)
+    return run.end() if run is not None else since
+
+
+def _stands_alone(data: bytes, at: int) -> bool:
+    """Whether this is not the middle of a word; letters that are the end of an escape are no word."""
+    if not compiled(_IN_WORD).match(data[at - 1 : at]):
+        return True
+    return compiled(_ESCAPE).search(data[max(0, at - _ESCAPE_MAX) : at]) is not None
+
+
+def _spaced_max(length: int) -> int:
+    """How many bytes so many characters of base64 or hexadecimal may take with the breaks in them."""
+    return 2 * length + 32
+
+
+def _marker(name: str) -> str:
+    """What is shown in place of a secret."""
+    return f"[redacted {name}]"

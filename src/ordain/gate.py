@@ -1,0 +1,290 @@
+"""The gate: who may permit a run, what that permission is bound to, and whether one permits a run here and now.
+
+Everything is checked first; the approval is spent by the caller, in the transaction that opens the run.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, check
+from ordain.core.canonical import short_id
+from ordain.core.decision import persons_only
+from ordain.core.event import ApprovalExpired, ApprovalGiven, ApprovalRevoked, ConfigTrusted
+from ordain.core.lineage import Permission, PlanState, Stage
+from ordain.core.model import Plan
+from ordain.core.policy import unknown_names
+from ordain.core.problem import Problem, Refused, refuse
+from ordain.core.report import Review
+from ordain.core.settings import Settings
+from ordain.core.signature import fingerprint, statement
+from ordain.core.value import Instant
+from ordain.core.workspace import Approver, WorkspaceState, trusting
+from ordain.documents.configuration import read_settings
+from ordain.ports import Append, Credential
+from ordain.records import WORKSPACE_STREAM
+from ordain.surroundings import Surroundings, sha256
+
+__all__ = ["Gate"]
+
+
+class Gate:
+    """Gives permissions, checks them, takes them back."""
+
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+
+    # --- Permitting ------------------------------------------------------------------------------------------------
+
+    async def approve(
+        self, stream: str, by: Principal, shown: Review | None, credential: Credential | None
+    ) -> Permission:
+        """Record a person's permission for one run of exactly this plan, here and as things stand."""
+        state = self._here.records.lineage(stream)
+        permission = await self.permit(stream, state, by, shown, credential)
+        try:
+            await self._here.ledger.append(
+                permission.approval.issued_at,
+                Append(stream=stream, expected=state.size, events=(given(permission),)),
+            )
+        except Refused as refused:
+            if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                raise
+            raise _meanwhile(state) from refused
+        return permission
+
+    async def permit(
+        self, stream: str, state: PlanState, by: Principal, shown: Review | None, credential: Credential | None
+    ) -> Permission:
+        """A person's permission, not recorded yet. `shown` is what the person saw: when that is no longer how things
+        stand, there is none."""
+        here = self._here
+        command = f"ordain approve {short_id(state.plan_id)}"
+        persons_only("approve a plan", by, command)
+        plan, now = here.records.plan(stream), here.now()
+        refuse_undecidable(state, now, here)
+        settings, _, _ = here.settings()
+        if denied := here.rule(plan, settings).denied:
+            raise Refused(denied)
+        approver = self._approver(state, by, settings, credential, command)
+        situation = await here.situation(plan)
+        if shown is not None and (shown.plan_id, shown.base) != (state.plan_id, situation.base):
+            raise _meanwhile(state)
+        size, head = here.ledger.checkpoint()
+        assert state.proposer is not None
+        approval = Approval(
+            approval_id=here.ids.mint("APPROVAL-"),
+            plan_id=state.plan_id,
+            workspace=situation.workspace,
+            action_kinds=action_kinds(plan),
+            base=situation.base,
+            proposer=state.proposer,
+            approver=Principal(name=approver.name, channel=by.channel) if approver is not None else by,
+            tier=situation.tier,
+            issued_at=now,
+            expires_at=Instant(now + settings.approval_ttl_ms),
+            nonce=here.ids.mint(""),
+            panes=situation.panes,
+            boot_id=situation.now.boot_id,
+            elapsed_ms=situation.now.elapsed_ms,
+            shown_sha256=shown.shown_sha256 if shown is not None else "",
+            ledger_size=shown.ledger_size if shown is not None else size,
+            ledger_head=shown.ledger_head if shown is not None else head.hex(),
+            key=fingerprint(approver.key) if approver is not None else None,
+        )
+        if credential is None:
+            return Permission(approval=approval)
+        return Permission(approval=approval, signature=await here.sign(credential, signed_bytes(approval), by))
+
+    def _approver(
+        self, state: PlanState, by: Principal, settings: Settings, credential: Credential | None, command: str
+    ) -> Approver | None:
+        """Whose key signs, if one does; raises Refused where this person may not approve this plan."""
+        name = credential.name if credential is not None else by.name
+        if settings.approvers and name not in settings.approvers:
+            raise refuse(
+                "E_APPROVAL_APPROVER",
+                f"{name} is not among those who may approve here: {', '.join(settings.approvers)}.",
+                command=command,
+            )
+        if settings.separate and state.proposer is not None and state.proposer.name == name:
+            detail = f"{name} prepared this plan, and here whoever prepared a plan may not approve it."
+            raise refuse("E_APPROVAL_SELF", detail, "Somebody else approves it.", command=command)
+        if credential is None:
+            if settings.require_signature:
+                raise refuse(
+                    "E_APPROVAL_SIGNATURE",
+                    "An approval counts here only with the signature of an enrolled key.",
+                    command=f"{command} --sign",
+                )
+            return None
+        return self._here.enrolled(credential.name)
+
+    # --- Checking --------------------------------------------------------------------------------------------------
+
+    async def usable(self, state: PlanState, stream: str, plan: Plan, *, required: bool) -> Approval | None:
+        """The approval that permits this run, or None when none is needed; raises Refused with the reason. Approvals
+        whose time is over are recorded as that."""
+        here = self._here
+        now, command = here.now(), f"ordain approve {short_id(state.plan_id)}"
+        if not required:
+            refuse_undecidable(state, now, here)
+            return None
+        if not state.permissions:
+            refuse_undecidable(state, now, here)
+            raise Refused([_why_none(state, command)])
+        situation = await here.situation(plan)
+        settings, workspace = here.settings()[0], here.workspace_state()
+        problems: list[Problem] = []
+        for permission in reversed(state.permissions.values()):
+            problem = self._unsigned(permission, settings, workspace, command) or check(
+                permission.approval, plan, situation
+            )
+            if problem is None:
+                return permission.approval
+            problems.append(problem)
+            # One that is dated in the future is good again when the clock is right again.
+            if problem.code == "E_APPROVAL_EXPIRED" and permission.approval.issued_at <= now + CLOCK_SKEW_MS:
+                await self._record_expiry(stream, permission.approval)
+        raise Refused(problems[:1])
+
+    def _unsigned(
+        self, permission: Permission, settings: Settings, workspace: WorkspaceState, command: str
+    ) -> Problem | None:
+        """Why a permission's signature does not count, where it must or is there at all."""
+        approval, signature = permission.approval, permission.signature
+        if signature is None and approval.key is None and not settings.require_signature:
+            return None
+        known = workspace.approvers.get(approval.key or "")
+        if known is not None and known.revoked_at is not None:
+            detail = f"The approval was signed by {known.name}, whose key was revoked."
+            return Problem(code="E_APPROVAL_REVOKED", detail=detail, command=command)
+        signer = workspace.signed(signature, signed_bytes(approval), self._here.keyring.verify)
+        if signer is None or fingerprint(signer.key) != approval.key:
+            detail = "The approval is not signed by an enrolled key."
+            return Problem(code="E_APPROVAL_SIGNATURE", detail=detail, command=f"{command} --sign")
+        if signer.name != approval.approver.name:
+            detail = f"The approval is signed by {signer.name} in the name of {approval.approver.name}."
+            return Problem(code="E_APPROVAL_SIGNATURE", detail=detail, command=f"{command} --sign")
+        return None
+
+    async def _record_expiry(self, stream: str, approval: Approval) -> None:
+        def expired(state: PlanState) -> ApprovalExpired:
+            return ApprovalExpired(approval_id=approval.approval_id)
+
+        await self._here.records.decide(stream, expired, self._here.now())
+
+    # --- Taking back -----------------------------------------------------------------------------------------------
+
+    async def revoke(self, ref: str, by: Principal, reason: str) -> tuple[str, ...]:
+        """End an approval, or every approval of a plan, that no run has used. Anybody may: it permits nothing."""
+        records, text = self._here.records, self._here.redactor().text(reason)
+        if ref.upper().startswith("APPROVAL-"):
+            plans = self._here.ledger.plans(open_only=True)
+            found = [
+                (summary.stream, approval_id)
+                for summary in plans
+                for approval_id in summary.state.permissions
+                if approval_id.startswith(ref.upper())
+            ]
+            if len(found) > 1:
+                raise refuse("E_PLAN_AMBIGUOUS", f"`{ref}` fits {len(found)} approvals.", "Give more letters.")
+        else:
+            stream = records.find_plan(ref)
+            found = [(stream, approval_id) for approval_id in records.lineage(stream).permissions]
+        if not found:
+            detail = f"There is no approval `{ref}` that a run could still use."
+            raise refuse("E_APPROVAL_NOT_FOUND", detail, command="ordain status")
+        for stream, approval_id in found:
+
+            def revoked(state: PlanState, approval_id: str = approval_id) -> ApprovalRevoked:
+                if approval_id not in state.permissions:
+                    raise refuse("E_APPROVAL_SPENT", f"{approval_id} was used or ended just now.")
+                return ApprovalRevoked(approval_id=approval_id, by=by, reason=text)
+
+            await records.decide(stream, revoked, self._here.now())
+        return tuple(approval_id for _, approval_id in found)
+
+    # --- Trusting --------------------------------------------------------------------------------------------------
+
+    def configuration(self) -> tuple[bytes, str]:
+        """The content of `ordain.toml` and its digest, for a person to read before trusting it; raises Refused when
+        something is wrong with it."""
+        data = self._here.workspace.configuration()
+        if data is None:
+            raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
+        settings, problems = read_settings(data)
+        problems = (*problems, *unknown_names(settings, self._here.toolbox.definitions()))
+        if settings.require_signature and not self._here.workspace_state().active:
+            detail = "approval.require_signature is true, and nobody is enrolled who could sign."
+            problems += (Problem(code="E_CONFIG", detail=detail, command="ordain approver enroll"),)
+        if problems:
+            raise Refused(problems)
+        return data, sha256(data)
+
+    async def trust(self, shown: str, by: Principal, credential: Credential | None) -> None:
+        """Make the configuration count whose digest was shown to the person, if it is still what is there."""
+        here = self._here
+        persons_only("trust a configuration", by, "ordain trust")
+        text, digest = self.configuration()
+        if digest != shown:
+            raise refuse("E_CONFIG", "ordain.toml was changed while it was being read.", command="ordain trust")
+        identity, state = await here.identity(), here.workspace_state()
+        signature = None
+        if state.approvers:
+            if credential is None:
+                detail = "Once an approver is enrolled, a configuration is trusted only with an enrolled key."
+                raise refuse("E_APPROVAL_SIGNATURE", detail, command="ordain trust")
+            here.enrolled(credential.name)
+            signature = await here.sign(credential, trusting(identity.id, state.size + 1, digest), by)
+        event = ConfigTrusted(digest=digest, text=text.decode(), by=by, signature=signature)
+        size = here.ledger.size(WORKSPACE_STREAM) if signature is None else state.size
+        await here.ledger.append(here.now(), Append(stream=WORKSPACE_STREAM, expected=size, events=(event,)))
+
+
+def given(permission: Permission) -> ApprovalGiven:
+    """The event of a permission."""
+    return ApprovalGiven(approval=permission.approval, signature=permission.signature)
+
+
+def signed_bytes(approval: Approval) -> bytes:
+    """What the signature of an approval is over: all of it."""
+    return statement("approval", msgspec.to_builtins(approval))
+
+
+def refuse_undecidable(state: PlanState, now: Instant, here: Surroundings) -> None:
+    """Raise Refused where a plan can be neither approved nor started, with the reason."""
+    again = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
+    match state.status(now):
+        case Stage.EXPIRED:
+            raise refuse("E_PLAN_EXPIRED", "The plan was prepared too long ago.", command=again)
+        case Stage.REJECTED | Stage.NEEDS_REVIEW:
+            said = state.rejections[-1].feedback if state.rejections else ""
+            hints = (f"It was said: {said}",) if said else ()
+            command = f"ordain revise {short_id(state.plan_id)} DOCUMENT"
+            raise refuse("E_PLAN_REJECTED", "The plan was rejected.", *hints, command=command)
+        case Stage.CANCELLED | Stage.ARCHIVED as stage:
+            detail = f"The plan is {stage}; prepare it again to have it carried out."
+            raise refuse("E_PLAN_STAGE", detail, command=again)
+        case _:
+            pass
+
+
+def _why_none(state: PlanState, command: str) -> Problem:
+    """Why there is no approval that a run could use."""
+    ended = [(approval_id, one.how) for approval_id, one in state.ended.items() if one.plan_id == state.plan_id]
+    if not ended:
+        return Problem(code="E_PLAN_APPROVAL_MISSING", detail="Nobody has approved this plan.", command=command)
+    approval_id, how = ended[-1]
+    match how:
+        case "revoked":
+            return Problem(code="E_APPROVAL_REVOKED", detail=f"{approval_id} was revoked.", command=command)
+        case "expired" | "superseded":
+            return Problem(code="E_APPROVAL_EXPIRED", detail=f"{approval_id} has ended: {how}.", command=command)
+        case run_id:
+            return Problem(code="E_APPROVAL_SPENT", detail=f"The approval was used by {run_id}.", command=command)
+
+
+def _meanwhile(state: PlanState) -> Refused:
+    command = f"ordain approve {short_id(state.plan_id)}"
+    return refuse("E_PLAN_STALE_BASE", "Things changed while the plan was being read.", command=command)

@@ -1,0 +1,133 @@
+"""The commands about proposals: list, inbox, revise, reject, cancel, archive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from ordain.core.canonical import short_id
+from ordain.core.lineage import Stage
+from ordain.core.report import InboxItem, PlanLine
+from ordain.core.value import StepId
+from ordain.interfaces import render
+from ordain.interfaces.cli.planning import say_prepared
+from ordain.interfaces.cli.shell import FINE, Session, command, read_document, with_params
+
+__all__ = ["archive", "cancel", "inbox", "list_", "reject", "revise"]
+
+NEWEST = 30
+"""How many plans a list shows unless it is asked for all."""
+
+
+@command(name="list")
+@click.option("--all", "every", is_flag=True, help="Every plan there ever was, not only the newest.")
+@click.option("--status", "wanted", type=click.Choice([stage.value for stage in Stage]), help="Only plans like this.")
+def list_(session: Session, every: bool, wanted: str | None) -> int:
+    """List the plans of this workspace: status, title, where each came from and who proposed it.
+
+    Example: ordain list --status rejected
+    """
+    session.expire_overdue()
+    lines = session.app.plans(newest=None if every or wanted else NEWEST)
+    shown = [line for line in lines if wanted in (None, line.status)]
+    count = session.app.plan_count()
+    if session.json:
+        session.answer({"plans": msgspec.to_builtins(shown), "count": count}, next_=_commands(shown))
+    else:
+        session.notices(session.app.settings()[2])
+        session.say(render.list_lines(shown, session.style))
+        if wanted is None and len(shown) < count:
+            session.say([session.style.dim(f"{count - len(shown)} older ones: ordain list --all")])
+    return FINE
+
+
+def _commands(lines: Sequence[PlanLine]) -> list[str]:
+    return [found for line in lines if line.run is None and (found := render.next_command(line)) is not None]
+
+
+@command()
+@click.option("--all", "every", is_flag=True, help="Look through every workspace of this user.")
+def inbox(session: Session, every: bool) -> int:
+    """List what waits for a person, the most dangerous first, each with the command that decides it.
+
+    Example: ordain inbox --all
+    """
+    items: list[InboxItem] = []
+    for app in session.every_app() if every else [session.app]:
+        session.expire_overdue(app)
+        items += app.inbox()
+    items.sort(key=lambda item: (-item.destructive, item.since))
+    if session.json:
+        session.answer({"items": msgspec.to_builtins(items)}, next_=[item.command for item in items])
+    else:
+        session.say(render.inbox_lines(items, session.style, everywhere=every))
+    return FINE
+
+
+@command()
+@click.argument("plan")
+@click.argument("document", required=False)
+@with_params
+def revise(session: Session, plan: str, document: str | None, params: list[tuple[str, str]]) -> int:
+    """Replace a plan by a revision of it: from DOCUMENT, or from the plan's own document, edited since.
+
+    What was approved before does not cover the revision. Example: ordain revise 4f2a9c01b7de fix.plan.md
+    """
+    data, name = read_document(session, document) if document is not None else (None, None)
+    prepared = session.run(session.app.revise(plan, session.by, data, name, params))
+    return say_prepared(session, prepared)
+
+
+@command()
+@click.argument("plan")
+@click.option("-m", "--message", "feedback", default="", help="What should change.")
+@click.option(
+    "--comment", "comments", multiple=True, metavar="STEP=TEXT", help="What should change about one step; repeatable."
+)
+def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]) -> int:
+    """Say no to a plan, and what should change. It can be revised; approvals of it that were not used end.
+
+    Example: ordain reject 4f2a9c01b7de -m "Run the tests before the push."
+    """
+    about = {}
+    for comment in comments:
+        step, equals, text = comment.partition("=")
+        if not equals or not text.strip():
+            raise click.UsageError(f"--comment wants STEP=TEXT, not {comment!r}.")
+        about[StepId(step)] = text.strip()
+    line = session.run(session.app.reject(plan, session.by, feedback, about))
+    left = "" if line.status == Stage.REJECTED else " The next revision must be a person's."
+    return _said(session, line, f"Rejected {short_id(line.plan_id)}.{left}", f"ordain revise {short_id(line.plan_id)}")
+
+
+@command()
+@click.argument("plan")
+@click.option("-m", "--message", "reason", default="", help="Why.")
+def cancel(session: Session, plan: str, reason: str) -> int:
+    """Take a proposal back. Approvals of it that were not used end.
+
+    Example: ordain cancel 4f2a9c01b7de -m "No longer needed."
+    """
+    line = session.run(session.app.cancel(plan, session.by, reason))
+    return _said(session, line, f"Cancelled {short_id(line.plan_id)}.", f"ordain archive {short_id(line.plan_id)}")
+
+
+@command()
+@click.argument("plan")
+def archive(session: Session, plan: str) -> int:
+    """Put away a plan that has come to its end. Nothing is deleted; `ordain log` still tells its whole story.
+
+    Example: ordain archive 4f2a9c01b7de
+    """
+    line = session.run(session.app.archive(plan, session.by))
+    return _said(session, line, f"Archived {short_id(line.plan_id)}.", None)
+
+
+def _said(session: Session, line: PlanLine, words: str, following: str | None) -> int:
+    if session.json:
+        session.answer(msgspec.to_builtins(line), next_=[following] if following is not None else [])
+    else:
+        session.say([words])
+    return FINE

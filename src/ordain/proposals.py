@@ -1,0 +1,334 @@
+"""Proposing and declining: prepare, revise, reject, cancel, archive, and the expiry that announces itself.
+
+What was stored by `prepare` is what can be approved and run. Every decision is recorded against the lineage as it
+stood when it was made, with who decided and through which channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
+
+import msgspec
+
+from ordain.core.approval import Principal
+from ordain.core.canonical import canonical_bytes, plan_id, short_id
+from ordain.core.event import LineageEvent, PlanArchived, PlanCancelled, PlanExpired, PlanPrepared, PlanRejected
+from ordain.core.lineage import TRANSITIONS, PlanState, Stage
+from ordain.core.lint.later import not_yet_refused
+from ordain.core.model import Plan
+from ordain.core.problem import Problem, Refused, closest, refuse
+from ordain.core.report import Prepared
+from ordain.core.settings import Settings
+from ordain.core.summary import PlanSummary
+from ordain.core.template import Filled
+from ordain.core.value import Instant, PlanId, StepId
+from ordain.documents.document import Document
+from ordain.documents.reading import read
+from ordain.records import first_lineage, lineage_id
+from ordain.reviewing import Params, Reviewing, plan_or_refuse
+from ordain.surroundings import Surroundings, sha256
+
+__all__ = ["Proposals"]
+
+_REVISED = (Stage.PROPOSED, Stage.APPROVED, Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.EXPIRED)
+"""Where preparing a changed document makes a revision; what ran or was put away stays as it was."""
+ARCHIVE = ".ordain/archive"
+
+
+class Proposals:
+    """The verbs before and beside approval."""
+
+    def __init__(self, here: Surroundings, reviewing: Reviewing) -> None:
+        self._here, self._reviewing = here, reviewing
+
+    # --- Proposing -------------------------------------------------------------------------------------------------
+
+    async def prepare(self, data: bytes, file: str | None, by: Principal, params: Params = ()) -> Prepared:
+        """Check a document and store its plan's bytes.
+
+        The plan of a document that was prepared before, and not carried out yet, is a revision of that one. Values for
+        parameters make a plan of its own: two of them are no revisions of each other.
+        """
+        document, problems = self._reviewing.lint(data, file, params, storing=True)
+        plan = plan_or_refuse(document, problems)
+        stream = None if params or file is None else self._revised(file)
+        return await self._prepare(plan, by, file, sha256(data), problems, stream)
+
+    async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
+        """The same for a plan made by code; a template takes the defaults of its parameters."""
+        plan, problems = self._made_by_code(plan)
+        return await self._prepare(plan, by, None, None, problems, None)
+
+    async def revise(self, ref: str, by: Principal, data: bytes | None, file: str | None, params: Params) -> Prepared:
+        """Replace a plan by another one of the same lineage: from a document, or from the plan's own, edited since."""
+        stream = self._here.records.find_plan(ref)
+        state = self._here.records.lineage(stream)
+        if data is None:
+            file = state.document
+            path = file or self._copy_path(stream)
+            data = self._here.workspace.document(path)
+            if data is None:
+                detail = f"{path}, which the plan was prepared from, cannot be read."
+                raise refuse("E_DOC_NOT_FOUND", detail, command=f"ordain revise {short_id(state.plan_id)} DOCUMENT")
+        document, problems = self._reviewing.lint(data, file, params, storing=True)
+        plan = plan_or_refuse(document, problems)
+        known = self._here.records.lineage_of(plan_id(plan))
+        if known not in (None, stream):
+            detail = f"This very plan is known as {lineage_id(known or '')} already; a plan belongs to one lineage."
+            raise refuse("E_PLAN_EXISTS", detail, command=f"ordain show {short_id(plan_id(plan))}")
+        return await self._prepare(plan, by, file, sha256(data) if file is not None else None, problems, stream)
+
+    def _made_by_code(self, plan: Plan) -> tuple[Plan, tuple[Problem, ...]]:
+        filled = self._reviewing.filled(plan, ())
+        if not isinstance(filled, Filled):
+            raise Refused(filled)
+        problems = self._reviewing.lint_plan(filled.plan)
+        plan_or_refuse(Document(plan=filled.plan, problems=()), problems)
+        return filled.plan, problems
+
+    def _revised(self, file: str) -> str | None:
+        """The lineage that a document's plan is a revision of, if it is one."""
+        if not self._here.has_ledger():
+            return None
+        found = self._here.ledger.plans(document=file)
+        last = max(found, key=lambda summary: summary.state.prepared_at, default=None)
+        return last.stream if last is not None and last.state.stage in _REVISED else None
+
+    async def _prepare(
+        self,
+        plan: Plan,
+        by: Principal,
+        file: str | None,
+        digest: str | None,
+        notices: tuple[Problem, ...],
+        revised: str | None,
+    ) -> Prepared:
+        here = self._here
+        if later := not_yet_refused(plan):
+            raise Refused(later)
+        settings, _, _ = here.settings()
+        ruling = here.rule(plan, settings)
+        if ruling.denied:
+            raise Refused(ruling.denied)
+        await here.identity()
+        await self.expire_overdue()
+        identity, now = plan_id(plan), here.now()
+        # Named after its first plan, so that two who prepare the same plan at once prepare the same lineage.
+        stream = here.records.lineage_of(identity) or revised or first_lineage(identity)
+        expires_at = Instant(now + settings.propose_ttl_ms)
+
+        def proposed(state: PlanState) -> PlanPrepared:
+            self._refuse_proposal(state, identity, by, settings)
+            return PlanPrepared(
+                plan_id=identity,
+                plan=msgspec.Raw(canonical_bytes(plan)),
+                document=file,
+                document_sha256=digest,
+                by=by,
+                expires_at=expires_at,
+                revises=state.plan_id if state.plan_id not in ("", identity) else None,
+            )
+
+        state = await here.records.decide(stream, proposed, now)
+        self.write_copy(stream, state)
+        review = self._reviewing.review(plan, stream, state, notices)
+        short = short_id(identity)
+        prepared = Prepared(
+            review=review,
+            lineage=lineage_id(stream),
+            expires_at=expires_at,
+            approval_command=f"ordain approve {short}" if review.requires_approval else None,
+            commit_command=f"ordain commit {short}",
+        )
+        if prepared.approval_command is not None and state.stage is Stage.PROPOSED:
+            here.notify(
+                "approval_wanted",
+                plan_id=identity,
+                lineage=prepared.lineage,
+                title=plan.title,
+                by=by,
+                expires_at=expires_at,
+                command=prepared.approval_command,
+            )
+        return prepared
+
+    def _refuse_proposal(self, state: PlanState, identity: PlanId, by: Principal, settings: Settings) -> None:
+        """Raise Refused where this may not be proposed, or not by an agent."""
+        if state.stage is Stage.EXECUTING and identity != state.plan_id:
+            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
+        if by.person:
+            return
+        said = f"It was said: {state.rejections[-1].feedback}" if state.rejections else ""
+        hints = (said,) if said else ()
+        if state.stage is Stage.NEEDS_REVIEW:
+            detail = f"This plan was rejected {len(state.rejections)} times; the next revision must be a person's."
+            raise refuse("E_PLAN_NEEDS_REVIEW", detail, *hints, command=f"ordain show {short_id(state.plan_id)}")
+        if state.stage is Stage.REJECTED and identity == state.plan_id:
+            detail = "Exactly this plan was rejected; propose another one."
+            raise refuse("E_PLAN_REJECTED", detail, *hints, command=f"ordain show {short_id(state.plan_id)}")
+        if state.stage not in (Stage.PROPOSED, Stage.APPROVED):
+            pending = [
+                summary
+                for summary in self._here.ledger.plans(open_only=True)
+                if summary.state.stage is Stage.PROPOSED and summary.state.proposer == by
+            ]
+            if len(pending) >= settings.max_pending:
+                raise refuse(
+                    "E_PROPOSALS_TOO_MANY",
+                    f"{len(pending)} proposals by {by.name} wait for a decision already.",
+                    "A person decides them, or they are cancelled, before there can be more.",
+                    command="ordain inbox",
+                )
+
+    # --- Declining -------------------------------------------------------------------------------------------------
+
+    async def reject(self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str]) -> PlanState:
+        """Say no to a plan and what should change; every approval of it that was not used ends."""
+        here = self._here
+        stream, settings = here.records.find_plan(ref), here.settings()[0]
+        redactor = here.redactor()
+        steps = {step.id for step in here.records.plan(stream).steps}
+        for step in comments:
+            if step not in steps:
+                raise refuse("E_STEP_UNKNOWN", f"The plan has no step `{step}`.", *closest(step, sorted(steps)))
+        if not feedback.strip() and not comments:
+            raise refuse("E_FEEDBACK", "A rejection says what should change.", command=f'ordain reject {ref} -m "…"')
+
+        def rejected(state: PlanState) -> PlanRejected:
+            too_often = len(state.rejections) + 1 >= settings.max_rejections
+            self._refuse_stage(state, "rejected too often" if too_often else "rejected", "rejected")
+            return PlanRejected(
+                plan_id=state.plan_id,
+                by=by,
+                feedback=redactor.text(feedback.strip()),
+                comments={step: redactor.text(text) for step, text in comments.items()},
+                needs_review=too_often,
+            )
+
+        state = await self._decide(stream, rejected)
+        if state.stage is Stage.NEEDS_REVIEW:
+            here.notify("needs_review", plan_id=state.plan_id, title=state.title, by=by)
+        return state
+
+    async def cancel(self, ref: str, by: Principal, reason: str) -> PlanState:
+        """Take a proposal back."""
+        stream, text = self._here.records.find_plan(ref), self._here.redactor().text(reason)
+
+        def cancelled(state: PlanState) -> PlanCancelled:
+            self._refuse_stage(state, "cancelled", "cancelled")
+            return PlanCancelled(by=by, reason=text)
+
+        return await self._decide(stream, cancelled)
+
+    async def archive(self, ref: str, by: Principal) -> PlanState:
+        """Put away a plan that has come to its end. Nothing is deleted: the ledger keeps it."""
+        stream = self._here.records.find_plan(ref)
+
+        def archived(state: PlanState) -> PlanArchived:
+            self._refuse_stage(state, "archived", "archived")
+            return PlanArchived(by=by)
+
+        return await self._decide(stream, archived)
+
+    async def _decide(self, stream: str, decision: Callable[[PlanState], LineageEvent]) -> PlanState:
+        await self.expire_overdue()
+        state = await self._here.records.decide(stream, decision, self._here.now())
+        self.write_copy(stream, state)
+        return state
+
+    def _refuse_stage(self, state: PlanState, what: str, word: str) -> None:
+        """Raise Refused where the table of stages has no place for this."""
+        if state.stage is Stage.EXECUTING:
+            command = f"ordain resume {state.open_run}"
+            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
+        if state.stage not in TRANSITIONS[what]:
+            possible = ", ".join(sorted(stage for stage in TRANSITIONS[what] if stage is not None))
+            raise refuse(
+                "E_PLAN_STAGE",
+                f"The plan is {state.stage}, so it cannot be {word}.",
+                f"That can be done to a plan that is {possible}.",
+                command=f"ordain show {short_id(state.plan_id)}",
+            )
+
+    # --- Expiry ----------------------------------------------------------------------------------------------------
+
+    def overdue(self) -> Iterator[PlanSummary]:
+        """The proposals whose time is over and that are not recorded as that."""
+        now = self._here.now()
+        return (one for one in self._here.ledger.plans(open_only=True) if one.state.status(now) == Stage.EXPIRED)
+
+    async def expire_overdue(self) -> int:
+        """Record, and tell, which proposals nobody decided in time. A ledger that cannot be written is left as it is:
+        the time says the same."""
+        here, now, count = self._here, self._here.now(), 0
+        for summary in self.overdue():
+
+            def expired(state: PlanState) -> PlanExpired:
+                if state.status(now) != Stage.EXPIRED or state.stage is Stage.EXPIRED:
+                    raise refuse("E_PLAN_STAGE", "Somebody decided it meanwhile.")
+                return PlanExpired(plan_id=state.plan_id)
+
+            try:
+                state = await here.records.decide(summary.stream, expired, now)
+            except Refused:
+                continue
+            count += 1
+            self.write_copy(summary.stream, state)
+            command = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
+            here.notify("expired", plan_id=state.plan_id, title=state.title, command=command)
+        return count
+
+    # --- Our own copies --------------------------------------------------------------------------------------------
+
+    def write_copy(self, stream: str, state: PlanState) -> None:
+        """Write what a person would read of a proposal that came without a file. A copy that somebody edited is left
+        alone: it may become the next revision."""
+        if state.document is not None or self._edited(stream, state):
+            return
+        from ordain.documents.markdown_writer import write_markdown  # few proposals come without a file
+
+        here, path = self._here, self._copy_path(stream)
+        if state.stage is Stage.ARCHIVED:
+            here.copies.remove(path)
+            path = str(PurePosixPath(ARCHIVE) / PurePosixPath(path).name)
+        said = [f"{one.by.name}, about {short_id(one.plan_id)}: {one.feedback}" for one in state.rejections]
+        said += [f"{step}: {text}" for one in state.rejections[-1:] for step, text in one.comments.items()]
+        proposer = state.proposer
+        assert proposer is not None
+        record = {
+            "status": str(state.status(here.now())),
+            "owner": proposer.name,
+            "metadata": {"lineage": lineage_id(stream), "plan_id": state.plan_id, "channel": proposer.channel.value},
+        }
+        document = Document(
+            plan=here.records.plan(stream),
+            record={"": record},
+            notes=(("Feedback", "\n\n".join(said)),) if said else (),
+        )
+        here.copies.put(path, write_markdown(document).encode())
+
+    def copy_drift(self, stream: str, state: PlanState) -> tuple[Problem, ...]:
+        """A notice when our copy of a proposal says something else than the plan."""
+        if not self._edited(stream, state):
+            return ()
+        return (
+            Problem(
+                code="W_DOC_DRIFT",
+                detail=f"{self._copy_path(stream)} was edited since; what runs is what was prepared.",
+                command=f"ordain revise {short_id(state.plan_id)}",
+            ),
+        )
+
+    def _edited(self, stream: str, state: PlanState) -> bool:
+        if state.document is not None:
+            return False
+        data = self._here.workspace.document(self._copy_path(stream))
+        if data is None:
+            return False
+        plan = read(data, None).plan
+        return plan is None or plan_id(plan) not in state.revisions
+
+    def _copy_path(self, stream: str) -> str:
+        folder = PurePosixPath(self._here.settings()[0].documents)
+        return str(folder / f"{lineage_id(stream)}.plan.md")

@@ -1,0 +1,213 @@
+"""From a document or a stored plan to what can be said about it: problems, and a review with everything an approver
+must see. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from ordain.core.action import CallTool, Task
+from ordain.core.canonical import plan_hash, plan_id
+from ordain.core.lineage import PlanState, Rejection
+from ordain.core.lint.rules import lint
+from ordain.core.model import Plan, all_steps
+from ordain.core.params import file_patterns
+from ordain.core.policy import planned_effects
+from ordain.core.problem import Place, Problem, Refused, Severity
+from ordain.core.refs import references
+from ordain.core.report import Review, RunReport, Side, Since
+from ordain.core.settings import Settings, limits
+from ordain.core.template import Filled, fill
+from ordain.core.tool import ToolDefinition
+from ordain.core.value import PlanId
+from ordain.documents.document import Document
+from ordain.documents.reading import read
+from ordain.documents.typed_values import read_values
+from ordain.records import lineage_id
+from ordain.surroundings import TIER, Surroundings
+
+__all__ = ["Params", "Reviewing", "plan_or_refuse"]
+
+Params = Sequence[tuple[str, str]]
+"""Names and values of a template's parameters, as they were typed."""
+
+
+class Reviewing:
+    """Looks at plans in their surroundings."""
+
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+
+    def lint(
+        self, data: bytes, file: str | None, params: Params | None, *, storing: bool = False
+    ) -> tuple[Document, tuple[Problem, ...]]:
+        """The document with the plan it becomes with these values, or as it stands where `params` is None; `storing`
+        when it is to be stored, so that every setting in force counts."""
+        document = read(data, file)
+        origin: Mapping[str, str] = {}
+        if params is not None and document.plan is not None:
+            filled = self.filled(document.plan, params)
+            if not isinstance(filled, Filled):
+                problems = (*document.problems, *placed(filled, document, file))
+                return msgspec.structs.replace(document, plan=None), problems
+            document, origin = msgspec.structs.replace(document, plan=filled.plan), filled.origin
+        plan = document.plan or document.partial
+        if plan is None:
+            return document, document.problems
+        found = self._lint(plan, partial=document.plan is None, storing=storing)
+        return document, (*document.problems, *placed(found, document, file, origin))
+
+    def lint_plan(self, plan: Plan) -> tuple[Problem, ...]:
+        """The same for a plan made by code."""
+        return self._lint(plan, partial=False, storing=True)
+
+    def _lint(self, plan: Plan, *, partial: bool, storing: bool) -> tuple[Problem, ...]:
+        # The ledger is looked at only for a plan that names its workspace, or what only a trusted configuration can
+        # say: linting must not need a state directory.
+        here = self._here
+        tools = here.toolbox.definitions()
+        named = plan.workspace_id is not None and here.has_ledger()
+        workspace_id = here.records.workspace_id() if named else None
+        asked = here.has_ledger() and (storing or _asks_settings(plan, tools))
+        settings = here.settings()[0] if asked else Settings()
+        return lint(plan, here.workspace.facts(plan, tools, settings, workspace_id), partial=partial)
+
+    def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
+        """The plan a template becomes with these values, or what is wrong with them."""
+        values, problems = read_values(plan.params, params)
+        if problems:
+            return problems
+        return fill(plan, values, {pattern: self._here.workspace.files(pattern) for pattern in file_patterns(plan)})
+
+    def in_document(self, data: bytes, file: str | None, params: Params | None) -> Side:
+        """The plan in a document, filled in with these values, or as it stands where `params` is None; raises Refused
+        when there is none to speak of. What else is wrong with it is not looked at."""
+        document = read(data, file)
+        if document.plan is None:
+            raise Refused(document.problems)
+        filled = self.filled(document.plan, params) if params is not None else Filled(plan=document.plan)
+        if not isinstance(filled, Filled):
+            raise Refused(tuple(placed(filled, document, file)))
+        return Side(plan_id=plan_id(filled.plan), plan=filled.plan, document=file)
+
+    def review_document(self, data: bytes, file: str | None, params: Params) -> Review:
+        """What a document's plan would do; raises Refused when it has errors."""
+        document, problems = self.lint(data, file, params)
+        if document.plan is None and not params and {problem.code for problem in problems} >= {"E_PARAM"}:
+            # A template whose values are still wanted can be looked at all the same.
+            wanted = tuple(problem for problem in problems if problem.code == "E_PARAM")
+            document, problems = self.lint(data, file, None)
+            plan = plan_or_refuse(document, problems)
+            return self._review(plan, status="template", document=file, notices=(*wanted, *problems))
+        plan = plan_or_refuse(document, problems)
+        notices = (*problems, *self._here.settings()[2])
+        return self._review(plan, status="draft", document=file, notices=notices)
+
+    def review(
+        self,
+        plan: Plan,
+        stream: str,
+        state: PlanState,
+        notices: Sequence[Problem] = (),
+        run: RunReport | None = None,
+    ) -> Review:
+        """A stored plan as an approver must see it."""
+        now, identity = self._here.now(), plan_id(plan)
+        status = state.status(now) if identity == state.plan_id else "superseded"
+        return self._review(
+            plan,
+            lineage=stream,
+            status=status,
+            document=state.document,
+            notices=(*notices, *self._here.drift(state), *self._here.settings()[2]),
+            run=run,
+            rejections=state.rejections,
+        )
+
+    def _review(
+        self,
+        plan: Plan,
+        *,
+        status: str,
+        document: str | None,
+        notices: tuple[Problem, ...],
+        lineage: str | None = None,
+        run: RunReport | None = None,
+        rejections: tuple[Rejection, ...] = (),
+    ) -> Review:
+        here = self._here
+        settings, _, _ = here.settings()
+        ruling = here.rule(plan, settings)
+        identity = plan_id(plan)
+        size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
+        return Review(
+            plan_id=identity,
+            plan_hash=plan_hash(identity),
+            lineage=lineage_id(lineage) if lineage is not None else None,
+            status=status,
+            plan=plan,
+            workspace=here.workspace.identity()[0],
+            requires_approval=ruling.requires_approval,
+            reasons=ruling.reasons,
+            effects=planned_effects(plan, here.toolbox.definitions()),
+            tier=TIER,
+            base=here.base(plan),
+            limits=limits(settings),
+            document=document,
+            notices=(*notices, *ruling.denied),
+            run=run,
+            rejections=rejections,
+            ledger_size=size,
+            ledger_head=head.hex(),
+            signature_required=settings.require_signature,
+            since=self._since(plan, identity, lineage, document) if lineage is not None else None,
+        )
+
+    def _since(self, plan: Plan, identity: PlanId, lineage: str, document: str | None) -> Since | None:
+        """What changed since the last plan a person approved of this lineage or from this document; None where that is
+        nothing."""
+        records = self._here.records
+        found = records.last_approved(lineage, document, besides=identity)
+        if found is None:
+            return None
+        from ordain.core.difference import difference, summary  # few plans have a predecessor
+
+        at, stream, before = found
+        changed = difference(records.plan(stream, before), plan, self._here.toolbox.definitions())
+        concerns = tuple(concern.detail for concern in changed.concerns)
+        return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))
+
+
+def plan_or_refuse(document: Document, problems: Sequence[Problem]) -> Plan:
+    """The plan of a document that has no errors."""
+    if document.plan is None or any(problem.severity is not Severity.WARNING for problem in problems):
+        raise Refused(problems)
+    return document.plan
+
+
+def placed(
+    problems: Sequence[Problem], document: Document, file: str | None, origin: Mapping[str, str] | None = None
+) -> Iterator[Problem]:
+    """The same problems with the line in the document where their step begins, or the step it was generated from;
+    what its reader told already is left out."""
+    told = {(problem.code, problem.where.step if problem.where else None) for problem in document.problems}
+    for problem in problems:
+        step = problem.where.step if problem.where is not None else None
+        if (problem.code, step) in told:
+            continue
+        place = document.places.get((origin or {}).get(step, step) if step else "", Place())
+        yield msgspec.structs.replace(problem, where=msgspec.structs.replace(place, file=file, step=step))
+
+
+def _asks_settings(plan: Plan, tools: Mapping[str, ToolDefinition]) -> bool:
+    """Whether lint needs the settings to judge a plan: it names agents, tools that are not built in, or results of
+    steps that the settings may let be skipped."""
+    return plan.agent is not None or any(
+        isinstance(step.action, Task)
+        or (
+            isinstance(step.action, CallTool)
+            and (step.action.tool not in tools or next(references(step.action.args), None) is not None)
+        )
+        for step in all_steps(plan)
+    )

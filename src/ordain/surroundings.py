@@ -1,0 +1,244 @@
+"""What every verb looks at before it decides: the ledger, the settings in force, which directory this is, what an
+approval of a plan would be bound to.
+
+Nothing here decides and nothing here is cached across events: each question is answered as things stand now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Callable
+
+import msgspec
+
+from ordain.core.approval import Base, Principal, Situation, WorkspaceIdentity
+from ordain.core.canonical import short_id
+from ordain.core.event import WorkspaceOpened
+from ordain.core.lineage import PlanState
+from ordain.core.model import Plan, all_steps, contract_of
+from ordain.core.operands import operand_paths, operand_patterns
+from ordain.core.policy import Ruling, rule
+from ordain.core.problem import Problem, Refused, refuse
+from ordain.core.redaction import Redactor
+from ordain.core.settings import Settings
+from ordain.core.signature import Signature
+from ordain.core.tool import SHELL, definition_digest, definition_of
+from ordain.core.value import Instant
+from ordain.core.workspace import Approver, WorkspaceState
+from ordain.documents.configuration import read_settings
+from ordain.ports import (
+    Append,
+    Clock,
+    Copies,
+    Credential,
+    Ids,
+    Keyring,
+    Ledger,
+    Notifier,
+    Secrets,
+    Toolbox,
+    Workspace,
+    WriterLock,
+)
+from ordain.records import WORKSPACE_STREAM, Records
+from ordain.sink import Sink
+
+__all__ = ["TIER", "Surroundings", "sha256"]
+
+TIER = 0
+"""The trust tier this version can give: cooperative. Tier 1 comes with the sandbox."""
+
+
+class Surroundings(msgspec.Struct, kw_only=True):
+    """The ports, and the questions that several verbs ask of them. The ledger is opened by the first that needs it."""
+
+    open_ledger: Callable[[], Ledger]
+    ledger_exists: Callable[[], bool]
+    workspace: Workspace
+    toolbox: Toolbox
+    clock: Clock
+    ids: Ids
+    lock: WriterLock
+    keyring: Keyring
+    notifier: Notifier
+    copies: Copies
+    secrets: Secrets
+    opened: Ledger | None = None
+    redacting: tuple[object, Redactor] | None = None
+    """The redactor in use, and the settings it was made for."""
+
+    @property
+    def ledger(self) -> Ledger:
+        if self.opened is None:
+            self.opened = self.open_ledger()
+        return self.opened
+
+    @property
+    def records(self) -> Records:
+        return Records(self.ledger)
+
+    def has_ledger(self) -> bool:
+        """Whether anything was ever recorded here; asking must not make a ledger."""
+        return self.opened is not None or self.ledger_exists()
+
+    def now(self) -> Instant:
+        return self.clock.now()
+
+    # --- Who and where ---------------------------------------------------------------------------------------------
+
+    def workspace_state(self) -> WorkspaceState:
+        """What the workspace's own stream adds up to; empty before anything was recorded."""
+        return self.records.workspace(self.keyring.verify) if self.has_ledger() else WorkspaceState()
+
+    async def identity(self) -> WorkspaceIdentity:
+        """Which directory this is now, under the id minted for it when it was first used."""
+        path, device, inode = self.workspace.identity()
+        known = self.records.workspace_id()
+        if known is None:
+            minted = WorkspaceIdentity(id=self.ids.mint("WS-"), path=path, device=device, inode=inode)
+            try:
+                await self.ledger.append(
+                    self.now(),
+                    Append(stream=WORKSPACE_STREAM, expected=0, events=(WorkspaceOpened(workspace=minted),)),
+                )
+            except Refused as refused:
+                if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                    raise
+            known = self.records.workspace_id()
+            assert known is not None
+        return WorkspaceIdentity(id=known, path=path, device=device, inode=inode)
+
+    # --- Settings --------------------------------------------------------------------------------------------------
+
+    def settings(self) -> tuple[Settings, str, tuple[Problem, ...]]:
+        """The settings in force, the digest they are bound by, and a notice when the file says something else.
+
+        What a person trusted last is in force, from the ledger: an agent can edit or delete the file, and neither may
+        loosen anything. While the file says something else, nothing beyond the defaults is allowed unasked either, for
+        a person may have edited it to tighten it.
+        """
+        state = self.workspace_state()
+        if state.unsigned:
+            raise refuse(
+                "E_APPROVAL_SIGNATURE",
+                f"The workspace's record cannot be believed: {state.unsigned[0]}.",
+                "Somebody wrote it without an enrolled key; look at the whole record before anything else.",
+                command="ordain audit verify",
+            )
+        text = self.workspace.configuration()
+        if state.trusted is None:
+            settings, digest, in_force = Settings(), "defaults", "the defaults apply"
+            differs = text is not None and read_settings(text) != (Settings(), ())
+        else:
+            settings, problems = read_settings(state.trusted.text.encode())
+            if problems:
+                raise Refused(problems)
+            digest = state.trusted.digest
+            in_force = "the one trusted last applies, and allows nothing beyond the defaults"
+            differs = text is None or sha256(text) != digest
+        unread = self.secrets.known((), settings.secret_files)[1] if settings.secret_files else ()
+        notices = tuple(
+            Problem(code="W_SECRET_FILE", detail=f"{file} cannot be read, so what stands in it is not hidden.")
+            for file in unread
+        )
+        if not differs:
+            return settings, digest, notices
+        allowed = tuple(name for name in settings.allow if name in Settings().allow)
+        notice = Problem(
+            code="W_CONFIG_UNTRUSTED",
+            detail=f"ordain.toml is {'gone' if text is None else 'not trusted as it stands'}, so {in_force}.",
+            hints=("An agent can edit that file; it counts once a person has read it.",),
+            command="ordain trust" if text is not None else "ordain init",
+        )
+        return msgspec.structs.replace(settings, allow=allowed), f"{digest}, narrowed", (notice, *notices)
+
+    def redactor(self) -> Redactor:
+        """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
+        for looking must stay quick."""
+        settings = self.settings()[0] if self.opened is not None else Settings()
+        wanted = (settings.secret_env, settings.secret_files)
+        if self.redacting is None or self.redacting[0] != wanted:
+            self.redacting = (wanted, Redactor(self.secrets.known(*wanted)[0]))
+        return self.redacting[1]
+
+    def sink(self) -> Sink:
+        return Sink(self.redactor(), self.ledger.seal)
+
+    # --- What an approval is bound to ------------------------------------------------------------------------------
+
+    def rule(self, plan: Plan, settings: Settings) -> Ruling:
+        return rule(plan, self.toolbox.definitions(), settings)
+
+    def base(self, plan: Plan) -> Base:
+        """What an approval of this plan depends on, as it is now."""
+        settings, config, _ = self.settings()
+        tools = self.toolbox.definitions()
+        steps = list(all_steps(plan))
+        used = {tool.name: tool for step in steps if (tool := definition_of(step.action, tools)) is not None}
+        if any(contract_of(step) is not None for step in steps):
+            used[SHELL.name] = SHELL
+        digests = self.workspace.digests(operand_paths(plan, tools), operand_patterns(plan))
+        return Base(
+            tools=definition_digest(tuple(used.values())),
+            definitions={name: definition_digest((tool,)) for name, tool in sorted(used.items())},
+            config=config,
+            operands={path: self._sealed(what) for path, what in digests.items()},
+            git_head=(self.workspace.git_head() or "none") if settings.bind_git_head else None,
+        )
+
+    def _sealed(self, what: str) -> str:
+        """A file's digest as it may stand in the ledger: a short secret in a file could be guessed from a plain one."""
+        return self.ledger.seal(what.encode()) if what.startswith("sha256:") and self.has_ledger() else what
+
+    async def situation(self, plan: Plan) -> Situation:
+        return Situation(
+            workspace=await self.identity(), base=self.base(plan), tier=TIER, now=self.clock.moment()
+        )
+
+    # --- Signing ---------------------------------------------------------------------------------------------------
+
+    async def sign(self, credential: Credential, statement: bytes, by: Principal) -> Signature:
+        """A person's signature over these bytes; a wrong passphrase is recorded, and too many are waited out."""
+        from ordain.signing import sign  # few workspaces have approvers
+
+        return await sign(self, credential, statement, by)
+
+    def enrolled(self, name: str) -> Approver:
+        """The approver of this name whose key is kept here; raises Refused where there is none."""
+        from ordain.signing import enrolled_approver
+
+        return enrolled_approver(self.workspace_state(), self, name)
+
+    # --- Telling and showing ---------------------------------------------------------------------------------------
+
+    def notify(self, kind: str, **values: object) -> None:
+        """Tell whoever the settings name that something waits or has ended; what becomes of that changes nothing."""
+        command = self.settings()[0].notify
+        if command:
+            message = {"kind": kind, "workspace": self.workspace.identity()[0], **values}
+            self.notifier.tell(command, msgspec.json.encode(self.redactor().value(msgspec.to_builtins(message))))
+
+    def drift(self, state: PlanState) -> tuple[Problem, ...]:
+        """A notice when the document a plan was prepared from says something else by now."""
+        if state.document is None:
+            return ()
+        data = self.workspace.document(state.document)
+        if data is not None and sha256(data) == state.document_sha256:
+            return ()
+        change = "is gone" if data is None else "has changed"
+        return (
+            Problem(
+                code="W_DOC_DRIFT",
+                detail=f"{state.document} {change} since it was prepared; what runs is what was prepared.",
+                command=f"ordain prepare {shlex.quote(state.document)}",
+            ),
+        )
+
+    def named(self, state: PlanState) -> str:
+        """How to name a plan in a command: its document where it has one."""
+        return shlex.quote(state.document) if state.document is not None else short_id(state.plan_id)
+
+
+def sha256(data: bytes) -> str:
+    return "sha256:" + hashlib.sha256(data).hexdigest()

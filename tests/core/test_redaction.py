@@ -1,0 +1,398 @@
+"""The redactor: every form of a secret, tokens known by their shape, and outputs that come in any chunks."""
+
+import base64
+import hashlib
+import json
+import re
+import shlex
+import urllib.parse
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ordain.core.redaction import BLOCK_MAX, CONTEXT, Redactor
+from ordain.core.token_shape import CREDENTIALS, HEAD_MAX, SHAPES, compiled
+
+SECRET = "hunter2-Äpfel/birnen?<a&b>'c\"$d`e\\f ~g%h+i"
+PLAIN = "s3cr3tT0kenValue"
+KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + ("MIIEpAIBAAKCAQEA" * 4 + "\n") * 5 + "-----END RSA PRIVATE KEY-----"
+NAME = "[redacted X_TOKEN]"
+
+values = st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=40).filter(
+    lambda text: len(text.strip()) >= 8 and text not in NAME
+)
+
+
+def redact(text, secret=SECRET):
+    return Redactor({"X_TOKEN": secret}).text(text)
+
+
+def varied(length):
+    """A text of so many characters in which nothing comes twice."""
+    digests = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(length // 32 + 1))
+    return base64.b85encode(digests).decode()[:length]
+
+
+def in_chunks(redactor, data, sizes):
+    """What a stream makes of data in chunks of these sizes, again and again."""
+    stream, out, at, turn = redactor.stream(), [], 0, 0
+    while at < len(data):
+        out.append(stream.feed(data[at : at + sizes[turn % len(sizes)]]))
+        at += sizes[turn % len(sizes)]
+        turn += 1
+    return b"".join((*out, stream.close()))
+
+
+# --- Forms ---------------------------------------------------------------------------------------------------------
+
+
+def whole_forms(secret):
+    """What real encoders make of a secret."""
+    data = secret.encode()
+    once = json.dumps(secret)[1:-1]
+    return {
+        "raw": secret,
+        "json": once,
+        "json, not only ASCII": json.dumps(secret, ensure_ascii=False)[1:-1],
+        "json with slashes escaped": once.replace("/", "\\/"),
+        "json in json": json.dumps(once)[1:-1],
+        "json for HTML": once.replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("&", "\\u0026")
+        .replace("'", "\\u0027"),
+        "all escaped": "".join(f"\\u{ord(character):04x}" for character in secret),
+        "all escaped, upper": "".join(f"\\u{ord(character):04X}" for character in secret),
+        "quote": urllib.parse.quote(secret),
+        "quote all": urllib.parse.quote(secret, safe=""),
+        "quote_plus": urllib.parse.quote_plus(secret),
+        "encodeURIComponent": urllib.parse.quote(secret, safe="!*'()"),
+        "encodeURI": urllib.parse.quote(secret, safe="!*'();/?:@&=+$,#"),
+        "every byte": "".join(f"%{byte:02X}" for byte in data),
+        "every byte, lower": "".join(f"%{byte:02x}" for byte in data),
+        "hex": data.hex(),
+        "hex, upper": data.hex().upper(),
+        "hex with colons": data.hex(":"),
+        "hex with spaces": data.hex(" "),
+        "shlex": shlex.quote(secret),
+        "shell, backslash": secret.replace("'", "'\\''"),
+        "shell, double": secret.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`"),
+        "shell, printf": re.sub(r"[^\w%+./:@~#=-]", r"\\\g<0>", secret).replace("\\\n", "\n"),
+        "repr": repr(secret),
+        "repr in a longer text": repr(f'it\'s "{secret}"'),
+        "repr of bytes": repr(data),
+    }
+
+
+@pytest.mark.parametrize("secret", [SECRET, PLAIN, "just 8ch", "line one of two\nline two of two", "a" * 9 + "'b"])
+def test_every_form_is_hidden(secret):
+    for form, text in whole_forms(secret).items():
+        redacted = redact(f"before ={text}= after", secret)
+        assert NAME in redacted, form
+        left = redacted.replace("before =", "").replace("= after", "").replace(NAME, "")
+        assert len(left) <= len("it's \"\"''''b\\\\"), (form, redacted)
+
+
+@given(values, st.binary(max_size=7), st.binary(max_size=7))
+@example(SECRET, b"user:", b"")
+@example("\udcff\udcfe\udc80secret", b"", b"x")
+def test_base64_is_hidden_wherever_the_secret_stands_in_it(secret, before, after):
+    data = before + secret.strip().encode("utf-8", "surrogateescape") + after
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        encoded = encode(data).decode()
+        redacted = redact(encoded, secret)
+        assert NAME in redacted
+        # At each end, two characters more than the surroundings need: those that hold bits of both.
+        assert len(redacted.replace(NAME, "")) <= -(-len(before) * 4 // 3) + -(-len(after) * 4 // 3) + 5
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 13, 64, 76])
+@pytest.mark.parametrize("line_break", ["\n", "\r\n", "\\n", "\n    "])
+def test_base64_with_breaks_is_hidden(width, line_break):
+    if 2 * width < len(line_break) * 2:
+        return
+    encoded = base64.b64encode(b"x" * 50 + SECRET.encode() + b"x" * 50).decode()
+    broken = line_break.join(encoded[at : at + width] for at in range(0, len(encoded), width))
+    assert redact(broken).count(NAME) == 1
+
+
+def test_breaks_without_end_are_no_break():
+    encoded = base64.b64encode(SECRET.encode()).decode()
+    text = encoded[:20] + " " * 200 + encoded[20:]
+    assert redact(text) == text
+
+
+@given(values, st.text(max_size=20), st.text(max_size=20))
+@example("(a+)+$[^\\w]{2,}|.*?\\1", "(", ")")
+def test_no_secret_is_left(secret, before, after):
+    assert secret.strip() not in redact(before + secret + after, secret).replace(NAME, "\0")
+
+
+def test_what_is_no_secret_stays_as_it_is():
+    redactor = Redactor({"X_TOKEN": SECRET, "SHORT_TOKEN": "seven77"})
+    for text in (
+        "",
+        "seven77",
+        "hunter2",
+        "a risk-free-and-otherwise-harmless-word",
+        "ÄÖ\ud800",
+        NAME,
+        "https://a:80/b@c",
+    ):
+        assert redactor.text(text) is text
+    data = b"\xff\xfe\x00 plain"
+    assert redactor.data(data) is data
+
+
+def test_a_secret_that_stands_in_what_is_shown_is_none():
+    redactor = Redactor({"X_TOKEN": "redacted", "Y_TOKEN": "X_TOKEN]"})
+    assert redactor.text("[redacted X_TOKEN] was redacted") == "[redacted X_TOKEN] was redacted"
+
+
+def test_a_secret_that_contains_what_is_shown():
+    secret = f"a{NAME}b"
+    assert redact(f"-{secret}-", secret) == f"-{NAME}-"
+    assert redact(f"-{NAME}-", secret) == f"-{NAME}-"
+
+
+def test_secrets_that_overlap_leave_nothing():
+    redactor = Redactor({"A": "abcdefghij", "B": "ghijklmnop", "C": "abcdefgh", "D": "abcabcabc"})
+    assert redactor.text("-abcdefghijklmnop-") == "-[redacted A]-"
+    assert redactor.text("-abcdefgh-") == "-[redacted C]-"
+    assert redactor.text("-abcdefghij-ghijklmnop-") == "-[redacted A]-[redacted B]-"
+    assert redactor.text("-abcdefghijghijklmnop-") == "-[redacted A][redacted B]-"
+    assert redactor.text("-abcabcabcabc-") == "-[redacted D]-"
+    assert redactor.text("-abcabcabcabcabcabc-") == "-[redacted D]-"
+
+
+def test_a_secret_of_many_lines_is_hidden_line_by_line():
+    secret = "first line here\n  second line here\nshort\n--------------\n"
+    shown = redact("   1: first line here\r\n   2: second line here\r\n   3: short\r\n--------------", secret)
+    assert shown == f"   1: {NAME}\r\n   2: {NAME}\r\n   3: short\r\n--------------"
+    assert redact(f"<{secret.strip()}>", secret) == f"<{NAME}>"
+
+
+@pytest.mark.parametrize("length", [127, 128, 129, 136, 137, 248, 249, 1000])
+def test_a_long_secret_is_hidden_as_a_whole_in_every_form(length):
+    secret = varied(length)
+    for form, text in whole_forms(secret).items():
+        if not form.startswith("repr"):
+            assert redact(f"<{text}>", secret).strip("<>'") == NAME, form
+    for encoded in (base64.b64encode(secret.encode()).decode(), base64.encodebytes(secret.encode()).decode()):
+        assert len(redact(encoded, secret)) <= len(NAME) + 4
+
+
+def test_the_window_is_as_long_as_the_longest_form():
+    assert Redactor({}).window == CONTEXT
+    assert Redactor({"X": "x" * 100}).window == 600
+    assert Redactor({"X": "x" * 100_000}).window < 1000
+
+
+def test_trees():
+    redactor = Redactor({"X_TOKEN": PLAIN})
+    tree = {"a": [PLAIN, 1, None, True, 1.5], f"k {PLAIN}": {"b": (f"x{PLAIN}",)}}
+    assert redactor.value(tree) == {"a": [NAME, 1, None, True, 1.5], f"k {NAME}": {"b": (f"x{NAME}",)}}
+
+
+# --- Shapes --------------------------------------------------------------------------------------------------------
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+TOKENS = [
+    ("AKIAIOSFODNN7EXAMPLE", "a key of AWS"),
+    ("ghp_" + "a1B2" * 9, "a token of GitHub"),
+    ("ghs_" + "a1B2" * 20, "a token of GitHub"),
+    ("github_pat_" + "a1B2_" * 16, "a token of GitHub"),
+    ("glpat-" + "a1-_" * 5, "a token of GitLab"),
+    ("sk-proj-" + "a1B2-_" * 20, "a key of a model's provider"),
+    ("xoxb-1234567890-abcdefghij", "a token of Slack"),
+    ("AIza" + "a1B2-" * 7, "a key of Google"),
+    (JWT, "a JSON web token"),
+    (KEY, "a private key"),
+    (KEY.replace("\n", "\\n"), "a private key"),
+    (KEY.replace("RSA PRIVATE KEY", "PGP PRIVATE KEY BLOCK"), "a private key"),
+]
+
+
+@pytest.mark.parametrize(("token", "what"), TOKENS)
+@pytest.mark.parametrize("before", ["", "=", "\x1b[32m", "\\n", "%3D", "\\u003d", '"'])
+def test_well_known_tokens_are_hidden(token, what, before):
+    assert Redactor({}).text(f"a {before}{token}") == f"a {before}[redacted {what}]"
+    assert Redactor({}).text(f'a {before}{token}" b') == f'a {before}[redacted {what}]" b'
+
+
+def test_a_known_secret_is_shown_by_its_name_and_not_by_its_shape():
+    assert redact(f"{TOKENS[1][0]},", TOKENS[1][0]) == f"{NAME},"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Authorization: Bearer abc.def-ghi_jkl", "Authorization: Bearer [redacted the credentials of a request]"),
+        (
+            "> authorization: Basic dXNlcjpwYXNz==\r\n",
+            "> authorization: Basic [redacted the credentials of a request]\r\n",
+        ),
+        ('{"Authorization": "token abcdefgh"}', '{"Authorization": "token [redacted the credentials of a request]"}'),
+        ("AUTHORIZATION: 0123456789abcdef", "AUTHORIZATION: [redacted the credentials of a request]"),
+        ("Authorization: Bearer $TOKEN", "Authorization: Bearer $TOKEN"),
+        ("Authorization: required", "Authorization: required"),
+        ("https://me:pass@example.org/a", "https://me:[redacted the password in an address]@example.org/a"),
+        ("redis://:p@ss:w@localhost", "redis://:[redacted the password in an address]@localhost"),
+        ("https://me:$PASS@example.org", "https://me:$PASS@example.org"),
+        ("https://me:${PASS}@example.org", "https://me:${PASS}@example.org"),
+        ("https://me:$PASSw0rd!@example.org", "https://me:[redacted the password in an address]@example.org"),
+        ("https://example.org:8080/a@b", "https://example.org:8080/a@b"),
+        ("git@example.org:a/b", "git@example.org:a/b"),
+    ],
+)
+def test_credentials_are_hidden_and_references_are_not(text, shown):
+    assert Redactor({}).text(text) == shown
+    assert Redactor({}).text(shown) == shown
+
+
+def test_a_private_key_without_an_end_is_hidden_as_far_as_it_looks_like_one():
+    begun = KEY.rpartition("\n")[0]
+    assert Redactor({}).text(f"{begun}\nMIIabc") == "[redacted a private key]"
+    assert Redactor({}).text(f"{begun}\n\nThe end. And more.") == "[redacted a private key] end. And more."
+    header = begun.replace("KEY-----\n", "KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A1B\n\n")
+    assert Redactor({}).text(header) == "[redacted a private key]"
+    quoted = begun.replace("\n", '\\n" +\n    "')
+    assert Redactor({}).text(quoted) == "[redacted a private key]"
+
+
+def test_a_mere_mention_of_a_private_key_hides_nothing_more():
+    line = "-----BEGIN PRIVATE KEY-----"
+    assert Redactor({}).text(f"grep '{line}' *; grep '{line}'") == (
+        "grep '[redacted a private key]' *; grep '[redacted a private key]'"
+    )
+    far = f"{line} is the first line." + " " * BLOCK_MAX + "-----END PRIVATE KEY-----"
+    assert Redactor({}).text(far).startswith("[redacted a private key] is the first line. ")
+
+
+def test_no_head_is_longer_than_the_longest():
+    longest = f"eyJ{'a' * 1000}.eyJ{'a' * 4000}.{'a' * 8}".encode()
+    assert len(longest) < HEAD_MAX
+    assert any(compiled(shape.head).fullmatch(longest) for shape in SHAPES)
+    address = f"://{'u' * 200}:{'p' * 200}@".encode()
+    assert len(address) < CONTEXT
+    assert any(compiled(shape.head).fullmatch(address) for shape in CREDENTIALS)
+
+
+# --- Chunks --------------------------------------------------------------------------------------------------------
+
+KNOWN = {
+    "A_TOKEN": PLAIN,
+    "B_TOKEN": SECRET,
+    "C_TOKEN": "T0kenValueMore",
+    "P_TOKEN": "ababababab",
+    "F": "one line\ntwo lines",
+}
+REDACTOR = Redactor(KNOWN)
+FRAGMENTS = [
+    *(secret.encode() for secret in KNOWN.values()),
+    *(base64.encodebytes(b"ab" + secret.encode()) for secret in KNOWN.values()),
+    *(token.encode() for token, _ in TOKENS),
+    *(b"Authorization: Bearer ", b"://", b":", b"@", b"-----BEGIN PRIVATE KEY-----\n", b"-----END PRIVATE KEY-----"),
+    *(
+        b"sk-",
+        b"ab" * 500,
+        b"A" * 700,
+        b"A" * 9000,
+        b" " * 600,
+        b"word " * 1200,
+        b"\\",
+        b"n",
+        b"\x1b[3",
+        b"2m",
+        b"\n",
+        b"\xff",
+    ),
+    *(b"A" * 66_000, b". " * 20_000),
+]
+outputs = st.lists(
+    st.sampled_from(FRAGMENTS)
+    | st.binary(max_size=5)
+    | st.sampled_from(FRAGMENTS).map(lambda part: part[: len(part) // 2]),
+    max_size=25,
+).map(b"".join)
+chunk_sizes = st.lists(st.sampled_from([1, 2, 7, 100, 511, 4096, 5101, 20_000, 65_536]), min_size=1, max_size=4)
+
+
+@given(outputs, chunk_sizes)
+@example((b"-----BEGIN PRIVATE KEY-----\n" + b"A" * 64 + b"\n") * 3000, [65_536])
+@example(b"sk-" * 30_000, [4096])
+@example(b"ghp_" + b"a" * 40_000 + PLAIN.encode() + b"-", [5101])
+@example(b"word " * 2000 + b"https://" + b"u" * 190 + b":" + b"p" * 190 + b"@x" + b" word" * 2000, [1])
+def test_chunks_make_no_difference(output, sizes):
+    assert in_chunks(REDACTOR, output, sizes) == REDACTOR.data(output)
+
+
+@pytest.mark.parametrize(
+    "fragment", [PLAIN, SECRET, *(token for token, _ in TOKENS), f"https://{'u' * 150}:passpass@x"]
+)
+def test_no_border_between_chunks_lets_a_secret_through(fragment):
+    held = max(REDACTOR.window, HEAD_MAX)
+    for shift in {*range(-1, len(fragment), 1 + len(fragment) // 50), *range(len(fragment) - 2, len(fragment) + 2)}:
+        secret = fragment.encode()
+        output = secret + b"." * (held - shift - len(secret)) + secret + b"." * 2 * held
+        assert in_chunks(REDACTOR, output, [2 * held]) == REDACTOR.data(output)
+
+
+def test_a_stream_lets_through_what_is_sure_and_holds_back_no_more_than_a_key():
+    stream = REDACTOR.stream()
+    held = max(REDACTOR.window, HEAD_MAX)
+    assert stream.feed(b"." * 100_000) == b"." * (100_000 - held)
+    stream.feed(b"-----BEGIN PRIVATE KEY-----\n" + b". " * (BLOCK_MAX // 2 - 2 * held))
+    assert b"redacted" not in stream.feed(b"." * held)
+    assert b"[redacted a private key]" in stream.feed(b"." * 10 * held)
+
+
+# --- The end of an output ------------------------------------------------------------------------------------------
+
+
+@given(outputs, st.integers(0, 5000))
+@example(KEY.encode() * 500 + b"a", 4000)
+@example(b"sk-" + b"a" * 100_000 + b" word" * 500, 2600)
+@example("ä".encode() * 100_000, 5000)
+def test_the_tail_of_a_whole_output_is_the_end_of_it_redacted(output, limit):
+    redacted = REDACTOR.data(output).decode("utf-8", "replace")
+    assert REDACTOR.tail(output, limit, whole=True) == (redacted[-limit:] if limit else "")
+
+
+LONG = varied(120)
+CUT = {
+    **whole_forms(LONG),
+    "base64": base64.encodebytes(LONG.encode()).decode(),
+    "header": "Authorization: Bearer " + "a1b2c3d4" * 200,
+    "address": f"https://{'n' * 150}:{'p' * 150}@example.org",
+    "a long JSON web token": JWT + "aB3_" * 2000,
+    "a key": KEY.partition("\n")[2].rpartition("\n")[0] * 30,
+    "an escaped key": (KEY.partition("\n")[2].rpartition("\n")[0] * 30).replace("\n", "\\n"),
+    "a quoted key": '  "MIIEpAIBAAKCAQEA\\n"\n' * 100 + '  "-----END RSA PRIVATE KEY-----',
+    **dict(TOKENS[:9]),
+}
+
+
+@pytest.mark.parametrize("secret", CUT.values(), ids=CUT)
+def test_a_secret_that_lost_its_beginning_is_not_shown(secret):
+    redactor = Redactor({"X_TOKEN": LONG})
+    data = f"{secret}\nThat was all.\n".encode() + b"Nothing more is said.\n" * 40
+    known = {secret[at : at + 8] for at in range(len(secret) - 7)}
+    for cut in range(1, len(secret) - 8, 1 + len(secret) // 300):
+        shown = redactor.tail(data[cut:], 1 << 20, whole=False)
+        assert shown.endswith("Nothing more is said.\n")
+        assert known.isdisjoint(shown[at : at + 8] for at in range(len(shown))), cut
+
+
+def test_the_tail_of_a_cut_output_shows_the_rest():
+    output = b"x" * 10_000 + b"\n" + b"word " * 2000 + PLAIN.encode()
+    tail = REDACTOR.tail(output[-4096 - REDACTOR.window :], 4096, whole=False)
+    assert len(tail) >= 4000
+    assert tail.endswith("word word [redacted A_TOKEN]")
+
+
+def test_a_key_that_lost_its_first_line_is_not_shown():
+    body = "\n".join(["MIIEpAIBAAKCAQEA" * 4] * 400)
+    assert "MIIE" not in REDACTOR.tail(f"{body}\n-----END PRIVATE KEY-----\nafter".encode(), 4096, whole=False)
+    assert REDACTOR.tail(body.encode(), 4096, whole=False) == ""
+    assert REDACTOR.tail(f"{body}\nafter".encode(), 4096, whole=False) == "\nafter"

@@ -1,0 +1,177 @@
+"""Proposals on the command line: list, inbox, revise, reject, cancel, archive, revoke, approver."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.interfaces.terminal import Ended
+from tests.interfaces.test_robot import answered, refused
+from tests.interfaces.workspace import SMALL, Workspace
+
+FINE, FAILED, REFUSED, WAITING = 0, 1, 2, 3
+EDITED = SMALL.replace("# Make two lines", "# Make two other lines")
+
+
+def statuses(workspace: Workspace, *options: str) -> list[tuple[str, str]]:
+    return [(plan["title"], plan["status"]) for plan in answered(workspace.ordain("list", "--json", *options))["plans"]]
+
+
+def enrolled(workspace: Workspace, name: str = "kim", *options: str, vouching: str | None = None) -> Ended:
+    answers = [("New passphrase", f"the secret of {name}"), ("once more", f"the secret of {name}")]
+    answers += [("Passphrase for", f"the secret of {vouching}")] if vouching else []
+    return workspace.at_terminal("approver", "enroll", name, *options, answers=answers)
+
+
+def test_json_list(workspace: Workspace):
+    assert answered(workspace.ordain("list", "--json")) == {"plans": [], "count": 0}
+    workspace.prepared("small.plan.md")
+    data = answered(done := workspace.ordain("list", "--json"))
+    (line,) = data["plans"]
+    assert (line["title"], line["status"], line["document"]) == ("Make two lines", "proposed", "small.plan.md")
+    assert line["proposer"] == {"name": "kim", "channel": "terminal"}
+    assert json.loads(done.out)["next"] == [f"ordain approve {line['plan_id'][5:17]}"]
+    assert statuses(workspace, "--status", "rejected") == []
+
+
+def test_json_inbox(workspace: Workspace):
+    assert answered(workspace.ordain("inbox", "--json")) == {"items": []}
+    workspace.prepared("small.plan.md")
+    workspace.prepared("look.plan.md")  # needs nobody
+    run, _ = workspace.started("asks.plan.md")
+    items = answered(workspace.ordain("inbox", "--json"))["items"]
+    assert sorted(item["kind"] for item in items) == ["approval", "escalation"]
+    assert f"ordain answer {run}/fetch" in [item["command"] for item in items]
+    assert answered(workspace.ordain("inbox", "--json", "--all"))["items"] == items
+
+
+def test_json_revise(workspace: Workspace):
+    first = workspace.prepared("small.plan.md")
+    workspace.write("small.plan.md", EDITED)
+    data: Any = answered(workspace.ordain("revise", "--json", first))
+    assert data["plan"]["title"] == "Make two other lines" and data["lineage"].startswith("PLAN-")
+    refused(workspace.ordain("approve", "--json", first), "E_PLAN_SUPERSEDED")
+    refused(workspace.ordain("commit", "--json", first), "E_PLAN_SUPERSEDED")
+    workspace.prepared("look.plan.md")
+    refused(workspace.ordain("revise", "--json", data["plan_id"], "look.plan.md"), "E_PLAN_EXISTS")
+
+
+def test_json_reject(workspace: Workspace):
+    short = workspace.prepared("small.plan.md")
+    refused(workspace.ordain("reject", "--json", short), "E_FEEDBACK")
+    refused(workspace.ordain("reject", "--json", short, "--comment", "nope=x"), "E_STEP_UNKNOWN")
+    assert answered(workspace.ordain("reject", "--json", short, "-m", "Not today."))["status"] == "rejected"
+    document = refused(workspace.ordain("commit", "--json", short), "E_PLAN_REJECTED")
+    assert "Not today." in document["error"]["remediation"]
+    refused(workspace.ordain("reject", "--json", short, "-m", "Not today."), "E_PLAN_STAGE")
+    refused(workspace.ordain("prepare", "--json", "small.plan.md"), "E_PLAN_REJECTED")
+    assert workspace.effects() == []
+
+
+def test_json_cancel(workspace: Workspace):
+    short = workspace.prepared("small.plan.md")
+    assert answered(workspace.ordain("cancel", "--json", short))["status"] == "cancelled"
+    refused(workspace.ordain("commit", "--json", short), "E_PLAN_STAGE")
+
+
+def test_json_archive(workspace: Workspace):
+    short = workspace.prepared("small.plan.md")
+    refused(workspace.ordain("archive", "--json", short), "E_PLAN_STAGE")
+    answered(workspace.ordain("cancel", "--json", "small.plan.md"))
+    assert answered(workspace.ordain("archive", "--json", short))["status"] == "archived"
+
+
+def test_json_revoke(workspace: Workspace):
+    short = workspace.approved("small.plan.md")
+    (ended,) = answered(workspace.ordain("revoke", "--json", short))["revoked"]
+    assert ended.startswith("APPROVAL-")
+    refused(workspace.ordain("commit", "--json", short), "E_APPROVAL_REVOKED")
+    refused(workspace.ordain("revoke", "--json", short), "E_APPROVAL_NOT_FOUND")
+    assert workspace.effects() == []
+
+
+def test_json_approver(workspace: Workspace):
+    assert answered(workspace.ordain("approver", "list", "--json")) == {"approvers": []}
+    refused(workspace.ordain("approver", "enroll", "--json"), "E_APPROVAL_CHANNEL", WAITING)
+    refused(workspace.ordain("approver", "revoke", "--json", "kim"), "E_APPROVAL_CHANNEL", WAITING)
+    assert enrolled(workspace).status == FINE
+    (kim,) = answered(workspace.ordain("approver", "list", "--json"))["approvers"]
+    assert (kim["name"], kim["revoked_at"]) == ("kim", None) and kim["fingerprint"].startswith("ed25519:")
+
+
+def test_a_changed_document_is_a_revision_and_the_old_approval_does_not_cover_it(workspace: Workspace):
+    first = workspace.approved("small.plan.md")
+    workspace.write("small.plan.md", EDITED)
+    second = workspace.prepared("small.plan.md")
+    assert statuses(workspace) == [("Make two other lines", "proposed")]
+    shown = workspace.ordain("show", second)
+    assert "Since this document was approved last" in shown.out
+    assert workspace.ordain("commit", second).status == WAITING
+    assert workspace.ordain("commit", first).status == REFUSED
+    assert "(superseded)" in workspace.ordain("show", first).out
+    assert workspace.effects() == []
+
+
+def test_three_rejections_then_only_a_person_may_propose(workspace: Workspace):
+    for number in range(3):
+        workspace.write("small.plan.md", SMALL.replace("two lines", f"{number} lines"))
+        assert workspace.ordain("prepare", "small.plan.md").status == FINE
+        assert workspace.ordain("reject", "small.plan.md", "-m", f"No number {number}.").status == FINE
+    assert statuses(workspace) == [("Make 2 lines", "needs_review")]
+    workspace.write("small.plan.md", SMALL.replace("two lines", "four lines"))
+    done = workspace.ordain("prepare", "small.plan.md")
+    assert (done.status, "E_PLAN_NEEDS_REVIEW" in done.err, "No number 2." in done.err) == (REFUSED, True, True)
+    assert "review" in workspace.ordain("inbox").out
+    shown = workspace.ordain("show", "PLAN-" + workspace.ordain("list").out.partition("PLAN-")[2][:16]).out
+    assert "No number 0." in shown and "No number 2." in shown
+    assert workspace.at_terminal("prepare", "small.plan.md").status == FINE
+    assert statuses(workspace) == [("Make four lines", "proposed")]
+
+
+def test_a_signed_approval_from_enrolling_to_the_run(workspace: Workspace):
+    workspace.write("ordain.toml", "[approval]\nrequire_signature = true\n")
+    done = workspace.at_terminal("trust")
+    assert (done.status, "nobody is enrolled" in done.out) == (REFUSED, True)
+    assert "Fingerprint: ed25519:" in enrolled(workspace).out
+    trusted = workspace.at_terminal("trust", answers=[("Type yes", "yes"), ("Passphrase", "the secret of kim")])
+    assert trusted.status == FINE
+    short = workspace.prepared("small.plan.md")
+    answers = [("Type yes", "yes"), ("Passphrase", "wrong wrong")]
+    done = workspace.at_terminal("approve", short, answers=answers)
+    assert (done.status, "E_APPROVAL_SIGNATURE" in done.out) == (REFUSED, True)
+    assert "wrong wrong" not in done.out
+    answers = [("Type yes", "yes"), ("Passphrase", "the secret of kim")]
+    done = workspace.at_terminal("approve", short, answers=answers)
+    assert (done.status, "signed by kim" in done.out, "the secret" in done.out) == (FINE, True, False)
+    assert workspace.ordain("commit", short).status == FINE
+    assert "signature_refused" in workspace.ordain("log").out
+
+
+def test_a_second_approver_is_vouched_for_and_a_revoked_one_counts_no_more(workspace: Workspace):
+    assert enrolled(workspace).status == FINE
+    assert enrolled(workspace, "ann", "--by", "kim", vouching="kim").status == FINE
+    short = workspace.prepared("small.plan.md")
+    answers = [("Type yes", "yes"), ("Passphrase for ann", "the secret of ann")]
+    assert workspace.at_terminal("approve", short, "--as", "ann", answers=answers).status == FINE
+    answers = [("Passphrase for kim", "the secret of kim")]
+    assert workspace.at_terminal("approver", "revoke", "ann", "--as", "kim", answers=answers).status == FINE
+    done = workspace.ordain("commit", short)
+    assert (done.status, "E_APPROVAL_REVOKED" in done.err) == (REFUSED, True)
+
+
+def test_a_file_the_plan_names_that_changed_is_named(workspace: Workspace):
+    call = {"tool": "write_file", "args": {"path": "a.txt", "content": "new"}}
+    plan = {
+        "plan_version": 1,
+        "title": "W",
+        "steps": [{"id": "w", "description": "Write it", "action": {"type": "tool", **call}}],
+    }
+    workspace.write("write.plan.json", json.dumps(plan))
+    workspace.write("a.txt", "old")
+    short = workspace.approved("write.plan.json")
+    workspace.write("a.txt", "changed")
+    done = workspace.ordain("commit", short)
+    assert (done.status, "E_PLAN_STALE_BASE" in done.err, "`a.txt` has changed" in done.err) == (REFUSED, True, True)
+    workspace.write("a.txt", "old")
+    assert workspace.ordain("commit", short).status == FINE
+    assert (workspace.path / "a.txt").read_text() == "new"

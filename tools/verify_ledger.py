@@ -1,0 +1,717 @@
+#!/usr/bin/env python3
+"""Verify a ledger of Ordain without Ordain: python3 verify_ledger.py LEDGER
+
+One file, Python's standard library only, nothing of Ordain's, to be read from top to bottom by whoever wants to rely on
+it. LEDGER is a `ledger.db` (format 1 or 2; opened read-only) or what `ordain audit export` wrote. It is looked at in
+order of arrival, and every sentence printed is one thing that does not fit:
+
+  missing     the order of arrival has a gap
+  chain       an event is not what was recorded, or not where
+  unreadable  an event fits its chain and cannot be understood
+  stray       an event is in a stream where its kind does not belong
+  plan        a plan's bytes do not have the digest they are called by
+  commitment  a plan and a run of it do not say the same about each other
+  approval    a run was started that its approval did not permit: used, expired, revoked, for another plan …
+  signature   a signature is missing where one is needed, or is not good
+  checkpoint  the ledger is not the one that an approver, or whoever kept a checkpoint, saw
+  table       the file's table of streams says something else than the events
+
+What nobody can tell from a ledger alone: whether its end was cut off after the last checkpoint that somebody kept, and
+whether events that no signed approval came after were written by Ordain or by whoever else could write the file.
+Whether a run obeyed the rules of plans and steps is looked at by `ordain audit verify`, not here.
+
+Exit status: 0 all fits · 1 something does not · 2 it could not be looked at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import functools
+import hashlib
+import json
+import re
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# --- What is stored --------------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """One event: when it arrived among all, its stream, its number there, its bytes, and the chain's head after it."""
+
+    position: int
+    stream: str
+    seq: int
+    body: bytes
+    head: bytes
+
+
+class Stored(NamedTuple):
+    """A whole ledger, and what the file says about it besides: the table of streams, or the head of an export."""
+
+    rows: Iterable[Row]
+    streams: dict[str, tuple[int, bytes]] | None = None
+    checkpoint: tuple[int, bytes] | None = None
+
+
+APPLICATION_ID = 0x4F726461
+FORMAT_1 = """
+SELECT NULL, events.stream, seq, body, events.head FROM events LEFT JOIN streams ON streams.stream = events.stream
+ORDER BY opened IS NULL, opened, events.stream, seq
+"""
+FORMAT_2 = "SELECT position, stream, seq, body, head FROM events ORDER BY position"
+
+
+def read(path: Path) -> Stored:
+    """The ledger in a file, whichever of the two it is; raises ValueError where it is none."""
+    with path.open("rb") as file:
+        database = file.read(16) == b"SQLite format 3\0"
+    return read_database(path) if database else read_export(path)
+
+
+def read_database(path: Path) -> Stored:
+    # SQLite wants to make files beside a write-ahead log even to read it; without a log it need not.
+    log = path.with_name(path.name + "-wal")
+    how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)
+    mark, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    if mark != APPLICATION_ID or version not in (1, 2):
+        raise ValueError("it is not a ledger of Ordain, or of a format that came later")
+    table = connection.execute("SELECT stream, size, head FROM streams").fetchall()
+    return Stored(database_rows(connection, version), {stream: (size, head) for stream, size, head in table})
+
+
+def database_rows(connection: sqlite3.Connection, version: int) -> Iterator[Row]:
+    """In format 1 the order of arrival is that in which the streams were opened. In format 2 a stream is the position
+    of its first event, and that event's bytes say what it is called."""
+    names: dict[Any, str] = {}
+    for arrived, row in enumerate(connection.execute(FORMAT_1 if version == 1 else FORMAT_2), 1):
+        position, stream, seq, body, head = row
+        if version == 1:
+            names[stream] = stream
+        elif stream not in names:
+            names[stream] = named(body)
+        yield Row(arrived if version == 1 else position, names[stream], seq, body, head)
+
+
+def named(body: bytes) -> str:
+    try:
+        return str(parse(body)["stream"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def read_export(path: Path) -> Stored:
+    """JSON lines: first {format, size, head}, then {position, stream, seq, head, body} with the body as text."""
+    lines = path.open("rb")
+    first = parse(next(lines, b""))
+    if not isinstance(first, dict) or not {"format", "size", "head"} <= first.keys():
+        raise ValueError("it is neither a ledger nor an export of one")
+    exported = (parse(line) for line in lines)
+    rows = (
+        Row(one["position"], one["stream"], one["seq"], one["body"].encode(), bytes.fromhex(one["head"]))
+        for one in exported
+    )
+    return Stored(rows, checkpoint=(first["size"], bytes.fromhex(first["head"])))
+
+
+# --- Chains and checkpoints ------------------------------------------------------------------------------------------
+
+ORIGIN = bytes(32)
+
+
+def extend(head: bytes, body: bytes) -> bytes:
+    """The head of a stream's chain after one more event."""
+    return hashlib.sha256(b"ordain-ledger-v1\0" + head + len(body).to_bytes(8, "big") + body).digest()
+
+
+def advance(digest: bytes, head: bytes) -> bytes:
+    """The digest over the whole ledger after one more event, from the head that it left in its stream."""
+    return hashlib.sha256(b"ordain-checkpoint-v1\0" + digest + head).digest()
+
+
+# --- JSON, exactly ---------------------------------------------------------------------------------------------------
+
+
+def parse(data: bytes) -> Any:
+    """Strict JSON: no key twice in an object, no NaN. Raises ValueError."""
+    try:
+        return json.loads(data.decode(), object_pairs_hook=no_key_twice, parse_constant=no_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return made
+
+
+def no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def member(text: str, start: int, name: str) -> tuple[int, int]:
+    """Where the value of a key stands in an object that begins at `start`, so that its exact text can be taken.
+
+    Raises ValueError where anything is spelt with spaces between: nothing of ours is.
+    """
+    scan, index = json.JSONDecoder().raw_decode, start + 1
+    while True:
+        key, index = scan(text, index)
+        _, end = scan(text, index + 1)
+        if key == name:
+            return index + 1, end
+        if text[end] != ",":
+            raise ValueError(f"there is no {name} where one belongs")
+        index = end + 1
+
+
+def canonical(value: Any) -> str:
+    """RFC 8785 of a value without floats: no spaces, keys in the order of their UTF-16 code units."""
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+        return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in keys) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical, value)) + "]"
+    if isinstance(value, float):
+        raise ValueError("what is signed holds no fractions")
+    return json.dumps(value, ensure_ascii=False)
+
+
+def framed(kind: str, body: bytes) -> bytes:
+    """DSSE's pre-authentication encoding: what is hashed or signed, with its type and both lengths before it."""
+    name = f"application/vnd.ordain.{kind}.v1+json".encode()
+    return b"DSSEv1 %d %s %d %s" % (len(name), name, len(body), body)
+
+
+def statement(kind: str, value: Any) -> bytes:
+    """The bytes that an approver signs."""
+    return framed(kind, canonical(value).encode())
+
+
+# --- Ed25519 (RFC 8032, section 5.1), verification only --------------------------------------------------------------
+
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, -1, P) % P
+ROOT_OF_MINUS_1 = pow(2, (P - 1) // 4, P)
+Point = tuple[int, int, int, int]
+"""(X, Y, Z, T) with x = X/Z, y = Y/Z and x·y = T/Z."""
+NEUTRAL: Point = (0, 1, 1, 0)
+
+
+def add(one: Point, two: Point) -> Point:
+    a, b = (one[1] - one[0]) * (two[1] - two[0]) % P, (one[1] + one[0]) * (two[1] + two[0]) % P
+    c, d = 2 * one[3] * two[3] * D % P, 2 * one[2] * two[2] % P
+    e, f, g, h = b - a, d - c, d + c, b + a
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+
+def multiply(scalar: int, point: Point) -> Point:
+    result = NEUTRAL
+    while scalar:
+        if scalar & 1:
+            result = add(result, point)
+        point, scalar = add(point, point), scalar >> 1
+    return result
+
+
+def compress(point: Point) -> bytes:
+    inverse = pow(point[2], -1, P)
+    x, y = point[0] * inverse % P, point[1] * inverse % P
+    return (y | (x & 1) << 255).to_bytes(32, "little")
+
+
+def decompress(raw: bytes) -> Point | None:
+    """The point that 32 bytes are the one spelling of, if they are."""
+    number = int.from_bytes(raw, "little")
+    sign, y = number >> 255, number & ((1 << 255) - 1)
+    if y >= P:
+        return None
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * ROOT_OF_MINUS_1 % P
+    if (x * x - square) % P or (x == 0 and sign):
+        return None
+    x = P - x if x & 1 != sign else x
+    return x, y, 1, x * y % P
+
+
+BASE = decompress((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
+
+
+def weak(raw: bytes) -> bool:
+    """Whether a key is no point, or one of small order, for which anybody finds signatures."""
+    point = decompress(raw)
+    return point is None or compress(multiply(8, point)) == compress(NEUTRAL)
+
+
+@functools.lru_cache(maxsize=4096)
+def verifies(key: bytes, signature: bytes, said: bytes) -> bool:
+    """Whether this key made this signature over these bytes; only the one spelling of a signature counts."""
+    point, scalar = decompress(key), int.from_bytes(signature[32:], "little")
+    if point is None or weak(key) or scalar >= ORDER or BASE is None:
+        return False
+    challenge = int.from_bytes(hashlib.sha512(signature[:32] + key + said).digest(), "little") % ORDER
+    x, y, z, t = point
+    return compress(add(multiply(scalar, BASE), multiply(challenge, (P - x, y, z, P - t)))) == signature[:32]
+
+
+def fingerprint(key: bytes) -> str:
+    return "ed25519:" + hashlib.sha256(key).hexdigest()
+
+
+FINGERPRINT = re.compile(r"ed25519:[0-9a-f]{64}")
+
+
+def unbase64(text: str, length: int) -> bytes:
+    raw = base64.b64decode(text.encode(), validate=True)
+    if base64.b64encode(raw).decode() != text or len(raw) != length:
+        raise ValueError(f"it is not base64 of {length} bytes")
+    return raw
+
+
+# --- What was recorded -----------------------------------------------------------------------------------------------
+
+CLOCK_SKEW_MS = 60_000
+BELONGS = {
+    "workspace": "workspace_opened config_trusted approver_enrolled approver_revoked signature_refused",
+    "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
+    "approval_expired run_started run_ended",
+    "run": "run_opened executor_started attempt_started contract_seen attempt_ended contract_held contract_broken "
+    "contract_inconclusive doubt_found doubt_settled doubt_referred decision_given run_finished",
+}
+STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
+"""Each kind of event, and the kind of stream it belongs in."""
+Event = dict[str, Any]
+
+
+@dataclass
+class Approver:
+    name: str
+    key: bytes
+    revoked: bool = False
+
+
+@dataclass
+class Given:
+    """An approval, the key that signed it if that is proved, and what became of it."""
+
+    lineage: str
+    approval: Event
+    signer: str | None
+    ended: str | None = None
+
+
+@dataclass
+class Run:
+    """A run as its plan tells of it, and the key whose signature permits it if that is proved."""
+
+    lineage: str
+    seq: int
+    started: Event
+    given: Given | None
+    signer: str | None
+    ended: tuple[int, Event] | None = None
+
+
+@dataclass
+class Lineage:
+    """One plan through its revisions: the newest one, and the approvals of it that a run could still use."""
+
+    plan_id: str | None = None
+    open: dict[str, Given] = field(default_factory=dict)
+
+    def end(self, given: Given, how: str) -> None:
+        given.ended = how
+        self.open.pop(given.approval["approval_id"], None)
+
+    def end_all(self, how: str) -> None:
+        for given in list(self.open.values()):
+            self.end(given, how)
+
+
+class Finding(NamedTuple):
+    """One thing that does not fit; `seq` is 0 where it is about a whole stream or ledger."""
+
+    kind: str
+    stream: str
+    seq: int
+    sentence: str
+
+
+class Verifier:
+    """Everything that is known after the events looked at so far."""
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self.keys = frozenset(keys)
+        self.findings: list[Finding] = []
+        self.digests = [ORIGIN]
+        """The checkpoint's digest after each event."""
+        self.tips: dict[str, tuple[int, bytes]] = {}
+        """Size and head of each stream."""
+        self.last: dict[str, Event] = {}
+        """The newest event of each stream; empty where it cannot be read."""
+        self.workspace_id: str | None = None
+        self.approvers: dict[str, Approver] = {}
+        self.lineages: dict[str, Lineage] = {}
+        self.approvals: dict[str, Given] = {}
+        self.runs: dict[str, Run] = {}
+        self.opened: set[str] = set()
+        self.signed_events = 0
+        """How many events, from the first on, a good signature vouches for."""
+        self.stream, self.seq, self.at = "", 0, 0
+        """The event that is looked at."""
+
+    def find(self, kind: str, sentence: str) -> None:
+        self.findings.append(Finding(kind, self.stream, self.seq, sentence))
+
+    def look(self, rows: Iterable[Row]) -> None:
+        arrived = 0
+        for row in rows:
+            self.stream, self.seq = row.stream, row.seq
+            arrived += 1
+            if row.position != arrived:
+                self.find("missing", f"What arrived as number {row.position} comes where number {arrived} was due.")
+                arrived = row.position
+            self.look_at(row)
+
+    def look_at(self, row: Row) -> None:
+        _, stream, seq, body, head = row
+        size, before = self.tips.get(stream, (0, ORIGIN))
+        wrong = None
+        if head != extend(before, body):
+            wrong = f"Event {seq} is not what was recorded: its bytes do not fit its place in the chain."
+        elif seq != size + 1:
+            wrong = f"Event {seq} comes where event {size + 1} was due."
+        self.tips[stream], self.last[stream] = (seq, head), {}
+        self.digests.append(advance(self.digests[-1], head))
+        try:
+            said = parse(body)
+            event, self.at = said["event"], number(said["at"])
+            if wrong is None and (said["stream"], said["seq"]) != (stream, seq):
+                wrong = f"Event {seq} says that it is event {said['seq']} of `{said['stream']}`."
+            self.last[stream] = event
+            self.hand_on(event, body.decode())
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            if wrong is None:
+                self.find("unreadable", f"Event {seq} cannot be read: {error!r}.")
+        if wrong is not None:
+            self.find("chain", wrong)
+
+    def hand_on(self, event: Event, text: str) -> None:
+        kind, (stream, _, name) = event["type"], self.stream.partition("/")
+        if STREAM_OF[kind] != stream or (stream != "workspace") is not bool(name):
+            self.find("stray", f"Event {self.seq} is a {kind}, which does not belong in this stream.")
+        elif stream == "workspace":
+            self.workspace_event(event)
+        elif stream == "lineage":
+            self.lineage_event(event, text)
+        elif name not in self.opened:
+            self.opened.add(name)
+            self.run_opened(name, event)
+
+    # --- The workspace's own stream: who may sign ---------------------------------------------------------------------
+
+    def workspace_event(self, event: Event) -> None:
+        kind, signature = event["type"], signature_of(event.get("signature"))
+        here = {"workspace": self.workspace_id or "", "seq": self.seq}
+        if kind == "workspace_opened":
+            self.workspace_id = self.workspace_id or event["workspace"]["id"]
+        elif kind == "config_trusted":
+            self.vouched(signature, statement("trust", {**here, "digest": event["digest"]}))
+        elif kind == "approver_enrolled":
+            self.enrolled(event, signature, here)
+        elif kind == "approver_revoked" and event["key"] in self.approvers:
+            said = statement("revocation", {**here, "key": event["key"]})
+            self.approvers[event["key"]].revoked |= self.vouched(signature, said)
+        if signature is not None and self.keys and signature[0] not in self.keys:
+            self.find(
+                "signature", f"Event {self.seq} is signed with {signature[0]}, which is not among the keys given."
+            )
+
+    def enrolled(self, event: Event, signature: tuple[str, bytes] | None, here: Event) -> None:
+        key, name, proof = key_of(event["key"]), event["name"], signature_of(event["proof"])
+        mark = fingerprint(key)
+        said = {**here, "name": name, "key": mark}
+        own = statement("approver-proof", {"workspace": here["workspace"], "name": name, "key": mark})
+        if proof is None or proof[0] != mark or not verifies(key, proof[1], own):
+            self.find("signature", f"{name} was enrolled with a key that was not there to prove it.")
+        elif mark not in self.approvers and self.vouched(signature, statement("approver", said)):
+            self.approvers[mark] = Approver(name, key)
+
+    def vouched(self, signature: tuple[str, bytes] | None, said: bytes) -> bool:
+        """Whether this may count: nobody is enrolled yet, or somebody who is signed it."""
+        good = not self.approvers or self.signer(signature, said) is not None
+        if not good:
+            self.find("signature", f"Event {self.seq} needs the signature of an enrolled key and has none.")
+        return good
+
+    def signer(self, signature: tuple[str, bytes] | None, said: bytes) -> Approver | None:
+        approver = self.approvers.get(signature[0]) if signature else None
+        if signature is None or approver is None or approver.revoked:
+            return None
+        return approver if verifies(approver.key, signature[1], said) else None
+
+    # --- One plan -----------------------------------------------------------------------------------------------------
+
+    def lineage_event(self, event: Event, text: str) -> None:
+        lineage, kind = self.lineages.setdefault(self.stream, Lineage()), event["type"]
+        for given in list(lineage.open.values()):
+            if self.at >= given.approval["expires_at"]:
+                lineage.end(given, "expired")
+        if kind == "plan_prepared":
+            self.plan_prepared(lineage, event, text)
+        elif kind in ("plan_rejected", "plan_cancelled"):
+            lineage.end_all("revoked")
+        elif kind in ("approval_revoked", "approval_expired") and event["approval_id"] in lineage.open:
+            lineage.end(lineage.open[event["approval_id"]], kind.removeprefix("approval_"))
+        elif kind == "approval_given":
+            self.approval_given(lineage, event["approval"], signature_of(event.get("signature")))
+        elif kind == "run_started":
+            self.run_started(lineage, event)
+        elif kind == "run_ended":
+            run = self.runs.get(event["run_id"])
+            if run is None or run.lineage != self.stream:
+                self.find("commitment", f"{event['run_id']} ended here and was not started here.")
+            elif run.ended:
+                self.find("commitment", f"{event['run_id']} ends a second time.")
+            else:
+                run.ended = self.seq, event
+
+    def plan_prepared(self, lineage: Lineage, event: Event, text: str) -> None:
+        begin, end = member(text, member(text, 0, "event")[0], "plan")
+        digest = hashlib.sha256(framed("plan", text[begin:end].encode())).hexdigest()
+        if event["plan_id"] != f"plan:{digest}":
+            self.find("plan", f"The plan in event {self.seq} does not have the digest it is called by.")
+        if event["plan_id"] != lineage.plan_id:
+            lineage.end_all("superseded")
+        lineage.plan_id = event["plan_id"]
+
+    def approval_given(self, lineage: Lineage, approval: Event, signature: tuple[str, bytes] | None) -> None:
+        name, key, known = approval["approval_id"], approval.get("key"), len(self.findings)
+        number(approval["issued_at"]), number(approval["expires_at"])
+        if name in self.approvals:
+            self.find("approval", f"{name} is given a second time.")
+        if approval["plan_id"] != lineage.plan_id:
+            self.find("approval", f"{name} is for another plan than the one that was proposed here.")
+        if approval.get("uses", 1) != 1:
+            self.find("approval", f"{name} is for more than one run.")
+        if approval["workspace"]["id"] != self.workspace_id:
+            self.find("approval", f"{name} was given for another workspace.")
+        size, head = number(approval.get("ledger_size", 0)), approval.get("ledger_head", "")
+        # The approver saw the ledger before this event, which is its newest: so less than all that is there by now.
+        pinned = 0 <= size < len(self.digests) - 1 and self.digests[size].hex() == head
+        if head and not pinned:
+            self.find("checkpoint", f"{name} was given when the first {size} events were others than they are now.")
+        signer = None
+        if signature is not None or key is not None:
+            signer = self.signer(signature, statement("approval", approval))
+            if signer is None or fingerprint(signer.key) != key:
+                self.find("signature", f"{name} is not signed by a key that was enrolled and not revoked.")
+            elif signer.name != approval["approver"]["name"]:
+                self.find("signature", f"{name} is signed by {signer.name} in the name of somebody else.")
+            elif self.keys and key not in self.keys:
+                self.find("signature", f"{name} is signed with {key}, which is not among the keys given.")
+            elif pinned:
+                self.signed_events = max(self.signed_events, size)
+        if name not in self.approvals:
+            proved = key if signer is not None and len(self.findings) == known else None
+            lineage.open[name] = self.approvals[name] = Given(self.stream, approval, proved)
+
+    def run_started(self, lineage: Lineage, event: Event) -> None:
+        run_id, name = event["run_id"], event["approval_id"]
+        if event["plan_id"] != lineage.plan_id:
+            self.find("commitment", f"{run_id} is of another plan than the one that was proposed here.")
+        given = self.approvals.get(name or "")
+        signer = None
+        if name is not None:
+            signer = given.signer if given is not None and self.permits(given, event) else None
+            if given is None:
+                self.find("approval", f"{run_id} was started on {name}, which was never given.")
+            else:
+                lineage.end(given, f"used by {run_id}")
+            if signer is None and self.keys:
+                self.find("signature", f"{run_id} was started on nothing that one of the keys signed.")
+        if run_id in self.runs:
+            self.find("commitment", f"{run_id} is started a second time.")
+        else:
+            self.runs[run_id] = Run(self.stream, self.seq, event, given, signer)
+
+    def permits(self, given: Given, event: Event) -> bool:
+        known, started = len(self.findings), f"{event['run_id']} was started on {event['approval_id']}"
+        if given.lineage != self.stream:
+            self.find("approval", f"{started}, which was given elsewhere.")
+        elif given.ended is not None:
+            self.find("approval", f"{started}, which had ended: {given.ended}.")
+        if given.approval["plan_id"] != event["plan_id"]:
+            self.find("approval", f"{started}, which is for another plan.")
+        if given.approval["issued_at"] > self.at + CLOCK_SKEW_MS:
+            self.find("approval", f"{started} before that was given.")
+        if given.signer is not None and self.approvers[given.signer].revoked:
+            self.find("signature", f"{started} after the key that signed it was revoked.")
+        return len(self.findings) == known
+
+    # --- One run ------------------------------------------------------------------------------------------------------
+
+    def run_opened(self, name: str, event: Event) -> None:
+        """The first event of a run against what its plan says of it."""
+        run = self.runs.get(name)
+        if event["type"] != "run_opened":
+            sentence = f"A run begins with event {self.seq}, which does not open it."
+        elif run is None:
+            sentence = f"No plan says that {name} was started."
+        elif (event["run_id"], event["plan_id"], event["lineage"]) != (name, run.started["plan_id"], run.lineage):
+            sentence = f"{name} says that it is a run of another plan than the plan says."
+        elif event["workspace"]["id"] != self.workspace_id:
+            sentence = f"{name} was run in another workspace."
+        elif run.given is not None and run.given.approval["workspace"] != event["workspace"]:
+            sentence = f"{name} was run in another directory than it was approved for."
+        else:
+            return
+        self.find("commitment", sentence)
+        if run is not None:
+            run.signer = None
+
+    def compare(self, name: str, run: Run) -> None:
+        """What a plan says of a run with the run itself, when both are known to their end."""
+        stream = f"run/{name}"
+        self.stream, self.seq = run.lineage, run.seq
+        if stream not in self.tips:
+            self.find("commitment", f"{name} was started, and there is nothing of it.")
+            return
+        (size, head), last = self.tips[stream], self.last[stream]
+        finished = last["status"] if last.get("type") == "run_finished" else None
+        if run.ended is not None:
+            self.seq, ended = run.ended
+            if (ended["head"], ended["status"]) != (head.hex(), finished):
+                self.find("commitment", f"Event {self.seq} says how {name} ended, and the run is another one now.")
+        elif finished is not None:
+            self.stream, self.seq = stream, size
+            self.find("commitment", f"{name} has finished, and its plan does not say so.")
+
+    # --- The end ------------------------------------------------------------------------------------------------------
+
+    def finish(self, kept: Iterable[tuple[int, bytes]], table: dict[str, tuple[int, bytes]] | None) -> None:
+        """What can be told only when everything was seen."""
+        for name, run in self.runs.items():
+            self.compare(name, run)
+        self.stream, self.seq = "workspace", 0
+        for key in sorted(self.keys - self.approvers.keys()):
+            self.find("signature", f"The key {key} was never enrolled in this ledger.")
+        self.stream = ""
+        for size, head in kept:
+            if size >= len(self.digests):
+                self.find(
+                    "checkpoint", f"There are {len(self.digests) - 1} events; there were {size}: the end is gone."
+                )
+            elif self.digests[size] != head:
+                self.find("checkpoint", f"The first {size} events are not those of the checkpoint that was kept.")
+        for self.stream in sorted({*table, *self.tips}) if table is not None else ():
+            if table is not None and table.get(self.stream) != self.tips.get(self.stream):
+                self.find("table", "The table of streams says something else than the events.")
+
+    def approval_of(self, run: Run) -> str:
+        """Whose word a run was started on."""
+        if run.signer is not None:
+            return f"signed by {self.approvers[run.signer].name} ({run.signer})"
+        return "not needed" if run.started["approval_id"] is None else "unsigned"
+
+
+def number(value: Any) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{value!r} is not a whole number")
+    return value
+
+
+def key_of(value: Event) -> bytes:
+    """The raw bytes of a public key that binds somebody."""
+    key = unbase64(value["key"], 32)
+    if value.get("algorithm", "ed25519") != "ed25519" or weak(key):
+        raise ValueError("it is a key that binds nobody")
+    return key
+
+
+def signature_of(value: Event | None) -> tuple[str, bytes] | None:
+    """The fingerprint of the key that signed, and the raw signature."""
+    if value is None:
+        return None
+    if not FINGERPRINT.fullmatch(value["key"]):
+        raise ValueError("a signature does not name a key by its fingerprint")
+    return value["key"], unbase64(value["value"], 64)
+
+
+def verified(stored: Stored, keys: Iterable[str] = (), checkpoint: tuple[int, bytes] | None = None) -> Verifier:
+    """Everything there is to say about a ledger."""
+    verifier = Verifier(keys)
+    verifier.look(stored.rows)
+    verifier.finish([kept for kept in (stored.checkpoint, checkpoint) if kept is not None], stored.streams)
+    return verifier
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+
+def keys_in(text: str) -> list[str]:
+    """Fingerprints: one itself, or a file whose lines begin with one or with a key in base64."""
+    if FINGERPRINT.fullmatch(text):
+        return [text]
+    words = [line.split()[0] for line in Path(text).read_text().splitlines() if line.strip() and line[0] != "#"]
+    return [word if FINGERPRINT.fullmatch(word) else fingerprint(unbase64(word, 32)) for word in words]
+
+
+def checkpoint_in(text: str) -> tuple[int, bytes]:
+    if not re.fullmatch(r"[0-9]+:[0-9a-f]{64}", text):
+        raise argparse.ArgumentTypeError("a checkpoint is written SIZE:HEAD, with 64 hex digits")
+    size, _, head = text.partition(":")
+    return int(size), bytes.fromhex(head)
+
+
+def visible(text: str) -> str:
+    """No text from a ledger may move a terminal's cursor."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Verify a ledger of Ordain without Ordain.")
+    parser.add_argument("ledger", type=Path, metavar="LEDGER", help="ledger.db, or an export of it")
+    parser.add_argument("--checkpoint", type=checkpoint_in, metavar="SIZE:HEAD", help="one that somebody kept")
+    parser.add_argument("--key", action="append", default=[], metavar="FINGERPRINT|FILE", help="only these keys count")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    given = parser.parse_args(arguments)
+    try:
+        keys = [key for text in given.key for key in keys_in(text)]
+        result = verified(read(given.ledger), keys, given.checkpoint)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, sqlite3.Error) as error:
+        print(visible(f"{given.ledger} could not be looked at: {error}"), file=sys.stderr)
+        return 2
+    size, signed = len(result.digests) - 1, result.signed_events
+    kept = f"{size}:{result.digests[-1].hex()}"
+    runs = {name: result.approval_of(run) for name, run in result.runs.items()}
+    if given.json:
+        findings = [finding._asdict() for finding in result.findings]
+        print(json.dumps({"checkpoint": kept, "findings": findings, "runs": runs, "signed_events": signed}))
+        return 1 if findings else 0
+    for kind, stream, seq, sentence in result.findings:
+        print(visible(f"{kind}: {stream or 'the whole ledger'}{f', event {seq}' if seq else ''}: {sentence}"))
+    for mark, approver in result.approvers.items():
+        print(visible(f"key of {approver.name}: {mark}{', revoked' if approver.revoked else ''}"))
+    for name, approval in runs.items():
+        print(visible(f"{name}: {approval}"))
+    print(f"{size} events in {len(result.tips)} streams; a good signature vouches for the first {signed} of them.")
+    print(f"Checkpoint, to be kept elsewhere: {kept}")
+    print(f"{len(result.findings)} things do not fit." if result.findings else "All of it fits.")
+    print("Not to be told from here: whether events were cut off after the last checkpoint that somebody kept.")
+    return 1 if result.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
