@@ -615,8 +615,9 @@ class Verifier:
                 )
             elif self.digests[size] != head:
                 self.find("checkpoint", f"The first {size} events are not those of the checkpoint that was kept.")
-        for self.stream in sorted({*table, *self.tips}) if table is not None else ():
-            if table is not None and table.get(self.stream) != self.tips.get(self.stream):
+        for stream in sorted({*table, *self.tips} if table is not None else ()):
+            if table is not None and table.get(stream) != self.tips.get(stream):
+                self.stream = stream
                 self.find("table", "The table of streams says something else than the events.")
 
     def approval_of(self, run: Run) -> str:

@@ -587,6 +587,10 @@ def test_a_file_system_that_was_made_read_only_takes_nothing_more(path: Path) ->
 LOOKING = """
 import asyncio, os, resource, sys
 from pathlib import Path
+from ordain.adapters.sqlite_ledger import SqliteLedger
+from ordain.core.event import AttemptStarted
+from ordain.core.problem import Refused
+from ordain.ports import Append
 
 path, how = Path(sys.argv[1]), sys.argv[2]
 if how == "full":
@@ -600,11 +604,6 @@ else:
         os.setgid(65534)
         os.setuid(65534)  # nothing is forbidden to root
 
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core.event import AttemptStarted
-from ordain.core.problem import Refused
-from ordain.ports import Append
-
 ledger = SqliteLedger.open(path)
 before = [len(ledger.read("a")), ledger.size("a"), *ledger.streams(""), ledger.checkpoint().size]
 event = AttemptStarted(step="a", attempt=1, key="k")
@@ -613,7 +612,7 @@ try:
 except Refused as refused:
     print(*before, refused.problems[0].code, sep=",")
 asyncio.run(ledger.close())
-print(*sorted(file.name for file in path.parent.iterdir()), sep=",")
+print(*sorted(file.name for file in path.parent.iterdir() if file.stat().st_size), sep=",")
 """
 
 

@@ -349,3 +349,17 @@ def test_the_envelope_of_a_refusal():
         "elapsed_ms": 3,
         "version": 1,
     }
+
+
+def test_json_config(workspace: Workspace):
+    data = answered(workspace.ordain("config", "--json"))
+    assert data["digest"] == "defaults"
+    assert data["settings"]["approval.ttl"] == {"value": 14_400_000, "from": "default"}
+    workspace.write("ordain.toml", '[approval]\nttl = "1h"\n[policy]\nallow = ["reads", "shell"]\n')
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    settings = answered(workspace.ordain("config", "--json"))["settings"]
+    assert settings["approval.ttl"] == {"value": 3_600_000, "from": "trusted"}
+    workspace.write("ordain.toml", '[approval]\nttl = "9h"\n')
+    settings = envelope(workspace.ordain("config", "--json").out)["data"]["settings"]
+    assert (settings["approval.ttl"]["value"], settings["policy.allow"]["value"]) == (3_600_000, ["reads"])
+    assert settings["policy.allow"]["from"].startswith("narrowed")

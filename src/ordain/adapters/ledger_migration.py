@@ -26,7 +26,7 @@ from ordain.adapters.ledger_file import (
 from ordain.adapters.ledger_projection import Projection, record
 from ordain.core import chain
 
-__all__ = ["migrate", "open_to_look"]
+__all__ = ["copy_aside", "migrate", "open_to_look"]
 
 _SET_ASIDE = "ALTER TABLE events RENAME TO events_1; ALTER TABLE streams RENAME TO streams_1; DROP TABLE names"
 _ROWS = "SELECT seq, body, head FROM events_1 WHERE stream = ? ORDER BY seq"
@@ -41,15 +41,19 @@ def migrate(path: Path, connection: apsw.Connection) -> None:
     with transaction(connection):
         if format_of(path, connection) != 1:
             return
-        # Nobody else can write until this ends, and a second connection sees the file as it was before it began.
-        with (
-            place_new(path.with_name(f"{path.name}.v1"), over=True) as draft,
-            closing(connect_to_look(path)) as source,
-            closing(connect(draft)) as target,
-        ):
-            copy(source, target)
-            target.pragma("journal_mode", "delete")
+        copy_aside(path)
         _convert(connection)
+
+
+def copy_aside(path: Path) -> None:
+    """Keep the file as it is. Its writer holds it, so nobody writes; a second connection sees what was before."""
+    with (
+        place_new(path.with_name(f"{path.name}.v1"), over=True) as draft,
+        closing(connect_to_look(path)) as source,
+        closing(connect(draft)) as target,
+    ):
+        copy(source, target)
+        target.pragma("journal_mode", "delete")
 
 
 def open_to_look(path: Path, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> apsw.Connection:

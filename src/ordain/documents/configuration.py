@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ordain.core.bound import CONCURRENCY_MAX
@@ -20,7 +20,7 @@ from ordain.core.tool import EffectClass
 from ordain.documents.duration import read_duration
 from ordain.documents.failure import read_failure
 
-__all__ = ["CONFIGURATION_FILE", "TEMPLATE", "read_settings"]
+__all__ = ["CONFIGURATION_FILE", "TEMPLATE", "key_names", "keys_set", "read_settings"]
 
 CONFIGURATION_FILE = "ordain.toml"
 COUNT_MAX = 10_000
@@ -256,7 +256,7 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
     },
     "policy": {"allow": ("allow", _names), "ask": ("ask", _names), "deny": ("deny", _names)},
     "contracts": {"env": ("env", _variables)},
-    "notify": {"command": ("notify", _command)},
+    "notify": {"command": ("notify", lambda value: _command(value) if value != [] else ())},
     "secrets": {"env": ("secret_env", _globs), "files": ("secret_files", _files)},
 }
 """Section → key → the setting it sets and how its value is read."""
@@ -306,6 +306,17 @@ def read_settings(data: bytes) -> tuple[Settings, tuple[Problem, ...]]:
     return settings, tuple(problems)
 
 
+def keys_set(data: bytes) -> frozenset[str]:
+    """The keys that a configuration sets, as `section.key`; only for one that can be read."""
+    tree = tomllib.loads(data.decode())
+    return frozenset(f"{section}.{key}" for section, content in tree.items() for key in content)
+
+
+def key_names() -> Mapping[str, str]:
+    """Every key that is one value, as `section.key`, and the setting it sets."""
+    return {f"{section}.{key}": setting for section, keys in _KEYS.items() for key, (setting, _) in keys.items()}
+
+
 def _problem(what: str, *hints: str) -> Problem:
     return Problem(
         code="E_CONFIG",
@@ -348,7 +359,7 @@ TEMPLATE = """\
 # env = ["PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV"]   # what commands and contracts may see
 
 [notify]
-# command = ["notify-send", "ordain"]   # gets what waits or has ended as JSON on stdin
+# command = []                 # such as ["notify-send", "ordain"]; gets what waits or has ended as JSON on stdin
 
 [secrets]
 # env = ["*_TOKEN", "*_KEY", "*_SECRET"]   # values of these variables are never written or shown

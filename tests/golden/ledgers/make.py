@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,9 @@ from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core.event import ConfigTrusted, Recorded
 from ordain.core.failure import Escalate, Retry
 from ordain.core.model import Step
-from ordain.core.state import replay
-from ordain.core.value import Instant, RunId
+from ordain.core.value import Instant
 from ordain.ports import Append, Command, Finished, Ledger
-from ordain.records import Records, stored_plan
+from ordain.records import Records
 from tests.build import step
 from tests.scenario import KIM, Scenario, World
 
@@ -80,7 +80,8 @@ def live(ledger: SqliteLedger) -> None:
 
     well.shell.script["look"] = look
     well.approve().run()
-    asyncio.run(Records(ledger).note("workspace", _trusted(), Instant(1_800_000_100_000)))
+    trusted = Append(stream="workspace", expected=ledger.size("workspace"), events=(_trusted(),))
+    asyncio.run(ledger.append(Instant(1_800_000_100_000), trusted))
     waits = _scenario(ledger, step("ask", on_failure=Escalate()), step("then"), title="Waits", after=troubled)
     waits.script(ask=3).approve().run()
     _scenario(ledger, step("later"), title="Only prepared", after=troubled).prepare()
@@ -92,12 +93,11 @@ def folded(ledger: Ledger) -> dict[str, Any]:
     now = Instant(1_800_000_200_000)
     streams = [name for prefix in STREAM_PREFIXES for name in ledger.streams(prefix)]
     plans, runs = {}, {}
-    for stream in records.lineages():
+    for stream in ledger.streams("lineage/"):
         state = records.lineage(stream)
         plans[stream] = {"plan_id": state.plan_id, "status": state.status(now), "runs": state.runs}
         for run_id in state.runs:
-            events = records.run_events(RunId(run_id))
-            run = replay(stored_plan(state), [(one.at, one.event) for one in events])  # type: ignore[misc]
+            run, _, _ = records.run(run_id)
             steps = {name: record.state.value for name, record in run.steps.items()}
             runs[run_id] = {"status": run.status, "epoch": run.epoch, "steps": steps}
     return {
@@ -128,9 +128,8 @@ def main(target: Path) -> None:
     live(ledger)
     expected = folded(ledger)
     asyncio.run(ledger.close())
-    with_free_pages = apsw.Connection(str(target))
-    with_free_pages.execute("PRAGMA journal_mode = DELETE; VACUUM; PRAGMA journal_mode = WAL")
-    with_free_pages.close()
+    with closing(apsw.Connection(str(target))) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE; VACUUM; PRAGMA journal_mode = WAL")
     text = msgspec.json.format(msgspec.json.encode(expected), indent=2)
     target.with_suffix(".json").write_bytes(text + b"\n")
 

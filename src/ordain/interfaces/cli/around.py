@@ -1,18 +1,24 @@
-"""The commands around plans: init, explain."""
+"""The commands around plans: init, config, explain."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import click
+import msgspec
 
 from ordain.core.codes import PAGES
 from ordain.core.problem import Problem, Refused, closest, refuse
-from ordain.documents.configuration import CONFIGURATION_FILE, TEMPLATE
+from ordain.core.settings import Settings
+from ordain.documents.configuration import CONFIGURATION_FILE, TEMPLATE, key_names, keys_set
+from ordain.documents.duration import write_duration
+from ordain.documents.failure import write_failure
+from ordain.interfaces import render
 from ordain.interfaces.cli.shell import FINE, Session, command
 
-__all__ = ["explain", "init"]
+__all__ = ["config", "explain", "init"]
 
 
 @command()
@@ -36,6 +42,50 @@ def init(session: Session) -> int:
     else:
         session.say([f"Wrote {target}: every setting, at its default. After you change it: ordain trust"])
     return FINE
+
+
+@command()
+def config(session: Session) -> int:
+    """Show the settings in force, and where each value came from.
+
+    Example: ordain config
+    """
+    settings, digest, notices = session.app.settings()
+    trusted = session.app.workspace_state().trusted
+    given = keys_set(trusted.text.encode()) if trusted is not None else frozenset()
+    tree, names = msgspec.to_builtins(settings), key_names()
+    narrowed = digest.endswith("narrowed")
+    values = {
+        key: {"value": tree[setting], "from": _source(key, key in given, narrowed)}
+        for key, setting in names.items()
+    }
+    for name, named in (("agents", settings.agents), ("tools", settings.sources)):
+        values |= {f"{name}.{one}": {"value": msgspec.to_builtins(it), "from": "trusted"} for one, it in named.items()}
+    if session.json:
+        session.answer({"digest": digest, "settings": values}, problems=notices)
+        return FINE
+    session.notices(notices)
+    session.say([f"In force: {digest}"])
+    width = max(map(len, values))
+    for key, one in values.items():
+        shown = _words(names.get(key, ""), one["value"], settings)
+        session.say([f"  {key:<{width}}  {render.visible(shown)}  {session.style.dim(str(one['from']))}"])
+    return FINE
+
+
+def _words(setting: str, value: object, settings: Settings) -> str:
+    """A value as it would be written in the file."""
+    if setting.endswith("_ms") and isinstance(value, int):
+        return f'"{write_duration(value)}"'
+    if setting == "on_failure":
+        return f'"{write_failure(settings.on_failure)}"'
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _source(key: str, given: bool, narrowed: bool) -> str:
+    if key == "policy.allow" and narrowed:
+        return "narrowed, until ordain.toml is trusted as it stands"
+    return "trusted" if given else "default"
 
 
 @command()
