@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import chain, commands, document, ledger, startup, wide
+from bench import chain, commands, document, history, ledger, startup, wide
 from bench.measure import Line, Size
 
 BENCHMARKS = {
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "commands": commands.measure,
     "startup": startup.measure,
     "ledger": ledger.measure,
+    "history": history.measure,
     "document": document.measure,
 }
 # On the disk of the checkout: a temporary directory may be in memory, where durability costs nothing.

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from ordain.adapters.ledger_archive import FileArchive
 from ordain.adapters.memory import (
     CountingIds,
     ManualClock,
@@ -140,6 +142,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "notifier": ToldNotifier(),
         "secrets": MemorySecrets(),
         "copies": MemoryCopies(workspace),
+        "archive": FileArchive(lambda: Path("/nowhere/ledger.db")),
     }
     return Surroundings(
         open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports)

@@ -75,10 +75,15 @@ def read(path: Path) -> Stored:
 
 
 def read_database(path: Path) -> Stored:
-    # SQLite wants to make files beside a write-ahead log even to read it; without a log it need not.
-    log = path.with_name(path.name + "-wal")
-    how = "mode=ro" if log.exists() and log.stat().st_size else "immutable=1"
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.OperationalError:
+        # SQLite wants to make a file beside a write-ahead log even to read it; where the log is empty it need not.
+        log = path.with_name(path.name + "-wal")
+        if log.exists() and log.stat().st_size:
+            raise
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)
     mark, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if mark != APPLICATION_ID or version not in (1, 2):
         raise ValueError("it is not a ledger of Ordain, or of a format that came later")
@@ -427,7 +432,11 @@ class Verifier:
         if kind == "workspace_opened":
             self.workspace_id = self.workspace_id or event["workspace"]["id"]
         elif kind == "config_trusted":
-            self.vouched(signature, statement("trust", {**here, "digest": event["digest"]}))
+            # What is signed is the digest, and what counts is the text.
+            if event["digest"] != f"sha256:{hashlib.sha256(event['text'].encode()).hexdigest()}":
+                self.find("signature", f"Event {self.seq} trusts a configuration that does not have its digest.")
+            else:
+                self.vouched(signature, statement("trust", {**here, "digest": event["digest"]}))
         elif kind == "approver_enrolled":
             self.enrolled(event, signature, here)
         elif kind == "approver_revoked" and event["key"] in self.approvers:
@@ -470,7 +479,7 @@ class Verifier:
                 lineage.end(given, "expired")
         if kind == "plan_prepared":
             self.plan_prepared(lineage, event, text)
-        elif kind in ("plan_rejected", "plan_cancelled"):
+        elif kind in ("plan_rejected", "plan_cancelled", "plan_archived"):
             lineage.end_all("revoked")
         elif kind in ("approval_revoked", "approval_expired") and event["approval_id"] in lineage.open:
             lineage.end(lineage.open[event["approval_id"]], kind.removeprefix("approval_"))
@@ -479,6 +488,8 @@ class Verifier:
         elif kind == "run_started":
             self.run_started(lineage, event)
         elif kind == "run_ended":
+            if event["status"] == "cancelled":
+                lineage.end_all("revoked")
             run = self.runs.get(event["run_id"])
             if run is None or run.lineage != self.stream:
                 self.find("commitment", f"{event['run_id']} ended here and was not started here.")

@@ -35,7 +35,7 @@ from ordain.core.signature import PublicKey
 from ordain.core.summary import PlanSummary
 from ordain.core.value import PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
-from ordain.gate import Gate, given
+from ordain.gate import Gate, given, meanwhile
 from ordain.ports import Append, Credential, Observer, Probe, Shell
 from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, lineage_id
@@ -43,6 +43,7 @@ from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.surroundings import TIER, Surroundings
 
 if TYPE_CHECKING:
+    from ordain.auditing import Auditing
     from ordain.core.difference import Comparison
     from ordain.core.simulation import Simulation
 
@@ -69,6 +70,13 @@ class App:
     @property
     def _records(self) -> Records:
         return self._here.records
+
+    @property
+    def auditing(self) -> Auditing:
+        """The verbs about the ledger as a whole."""
+        from ordain.auditing import Auditing  # few commands look at all of it
+
+        return Auditing(self._here, self.write_copies)
 
     def redactor(self) -> Redactor:
         """What keeps secrets out of everything shown."""
@@ -288,7 +296,7 @@ class App:
         `shown` is what the person saw: when that is no longer how things stand, nothing is recorded. With a credential
         the approval is signed.
         """
-        stream, _ = self._current(ref)
+        stream, _ = self._records.current(ref)
         permission = await self._gate.approve(stream, by, shown, credential)
         approval = permission.approval
         self._proposals.write_copy(stream, self._records.lineage(stream))
@@ -360,58 +368,58 @@ class App:
         credential: Credential | None = None,
     ) -> RunReport:
         here, run_id = self._here, RunId(self._here.ids.mint("RUN-"))
-        stream, _ = self._current(ref)
+        stream, _ = self._records.current(ref)
         with here.lock.hold(run_id):
-            # What is compared when it is written: the lineage, and with the workspace's own stream the settings and
-            # the approvers that were looked at.
-            state, workspace = self._records.lineage(stream), here.workspace_state()
-            plan, now = self._records.plan(stream), here.now()
-            self._refuse_open(state)
-            settings, _, _ = here.settings()
-            ruling = here.rule(plan, settings)
-            if ruling.denied:
-                raise Refused(ruling.denied)
-            events: tuple[ApprovalGiven | RunStarted, ...] = ()
-            if shown is not None:
-                permission = await self._gate.permit(stream, state, by, shown, credential)
-                approval: Approval | None = permission.approval
-                events = (given(permission),)
-            else:
-                approval = await self._gate.usable(state, stream, plan, required=ruling.requires_approval)
-            events += (
-                RunStarted(
-                    run_id=run_id,
-                    plan_id=state.plan_id,
-                    approval_id=approval.approval_id if approval is not None else None,
-                    by=by,
-                ),
-            )
-            opened = RunOpened(
-                run_id=run_id,
-                plan_id=state.plan_id,
-                lineage=stream,
-                workspace=await here.identity(),
-                limits=limits(settings),
-            )
-            await here.ledger.append(
-                now,
-                Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
-                Append(stream=stream, expected=state.size, events=events),
-                Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
-            )
+            while True:
+                try:
+                    await self._start(stream, run_id, by, shown, credential)
+                    break
+                except Refused as refused:
+                    if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                        raise
+                    if shown is not None:
+                        raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
             return await self._carry_out(run_id, observers)
 
-    def _current(self, ref: str) -> tuple[str, PlanState]:
-        """The lineage a person means; raises Refused where the very plan they named was replaced by a revision."""
-        stream, identity = self._records.find(ref)
-        state = self._records.lineage(stream)
-        if identity not in (None, state.plan_id):
-            raise refuse(
-                "E_PLAN_SUPERSEDED",
-                f"{short_id(identity or state.plan_id)} was replaced by the revision {short_id(state.plan_id)}.",
-                command=f"ordain show {short_id(state.plan_id)}",
-            )
-        return stream, state
+    async def _start(
+        self, stream: str, run_id: RunId, by: Principal, shown: Review | None, credential: Credential | None
+    ) -> None:
+        """Check everything, then open the run and spend its approval in one transaction, which compares what was
+        looked at: the lineage, and with the workspace's own stream the settings and the approvers."""
+        here = self._here
+        state, workspace = self._records.lineage(stream), here.workspace_state()
+        plan, now = self._records.plan(stream), here.now()
+        self._refuse_open(state)
+        settings, _, _ = here.settings()
+        ruling = here.rule(plan, settings)
+        if ruling.denied:
+            raise Refused(ruling.denied)
+        events: tuple[ApprovalGiven | RunStarted, ...] = ()
+        if shown is not None:
+            permission = await self._gate.permit(stream, state, by, shown, credential)
+            approval: Approval | None = permission.approval
+            events = (given(permission),)
+        else:
+            approval = await self._gate.usable(state, stream, plan, required=ruling.requires_approval)
+        started = RunStarted(
+            run_id=run_id,
+            plan_id=state.plan_id,
+            approval_id=approval.approval_id if approval is not None else None,
+            by=by,
+        )
+        opened = RunOpened(
+            run_id=run_id,
+            plan_id=state.plan_id,
+            lineage=stream,
+            workspace=await here.identity(),
+            limits=limits(settings),
+        )
+        await here.ledger.append(
+            now,
+            Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
+            Append(stream=stream, expected=state.size, events=(*events, started)),
+            Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
+        )
 
     async def resume(self, ref: str | None, *observers: Observer) -> RunReport:
         """Go on with a run that stopped: the one named, or the only one that has not ended."""
@@ -511,7 +519,7 @@ class App:
 
     def startable(self, ref: str) -> None:
         """Raise Refused where a run of this plan is open: nobody need be asked about what could not start."""
-        self._refuse_open(self._current(ref)[1])
+        self._refuse_open(self._records.current(ref)[1])
 
     def _refuse_open(self, state: PlanState) -> None:
         if state.open_run is not None:

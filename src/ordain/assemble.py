@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_d
 from ordain.adapters.file_tools import FileTools
 from ordain.adapters.keyring import FileKeyring
 from ordain.adapters.known_secrets import KnownSecrets
+from ordain.adapters.ledger_archive import FileArchive
 from ordain.adapters.notifier import CommandNotifier
 from ordain.adapters.read_only import ReadOnlyProbe
 from ordain.adapters.state_directory import shelf_path, state_directory, state_path, workspace_directory
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.app import App
+from ordain.core.approval import WorkspaceIdentity
 from ordain.core.event import WorkspaceOpened
 from ordain.core.problem import Refused, refuse
 from ordain.ports import Ledger
@@ -66,6 +69,8 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         notifier=CommandNotifier(workspace),
         copies=WorkspaceCopies(workspace),
         secrets=KnownSecrets(),
+        archive=FileArchive(lambda: shelf() / LEDGER),
+        former_ledger=lambda: _former_ledger(workspace),
     )
     return App(
         here,
@@ -79,15 +84,32 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
 def every_workspace() -> list[App]:
     """Ordain over every directory that has a ledger here and is still there."""
     found = []
+    for _, opened in _ledgers():
+        with suppress(Refused):  # one that is gone does not hide the others
+            found.append(open_workspace(opened.path, exact=True))
+    return found
+
+
+def _former_ledger(workspace: Path) -> str | None:
+    """The ledger of a directory that is gone and was, by its inode, this one."""
+    here = workspace.stat()
+    for path, opened in _ledgers():
+        same = (opened.device, opened.inode) == (here.st_dev, here.st_ino)
+        if same and opened.path != str(workspace) and not Path(opened.path).exists():
+            return str(path)
+    return None
+
+
+def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
+    """Every ledger of this user that can be read, and the directory it is about."""
     for state in _state_paths():
         for path in sorted((state / "workspaces").glob(f"*/{LEDGER}")):
             from ordain.adapters.sqlite_ledger import SqliteLedger
 
-            with suppress(Refused):  # one that cannot be read does not hide the others
-                opened = next(iter(SqliteLedger.open(path).read(WORKSPACE_STREAM)), None)
-                if opened is not None and isinstance(opened.event, WorkspaceOpened):
-                    found.append(open_workspace(opened.event.workspace.path, exact=True))
-    return found
+            with suppress(Refused):
+                first = next(iter(SqliteLedger.open(path).read(WORKSPACE_STREAM)), None)
+                if first is not None and isinstance(first.event, WorkspaceOpened):
+                    yield path, first.event.workspace
 
 
 def _governed(nearest: Path) -> Path:

@@ -18,14 +18,15 @@ from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.report import Review
 from ordain.core.settings import Settings
 from ordain.core.signature import fingerprint, statement
-from ordain.core.value import Instant
+from ordain.core.value import Instant, PlanId
 from ordain.core.workspace import Approver, WorkspaceState, trusting
 from ordain.documents.configuration import read_settings
 from ordain.ports import Append, Credential
-from ordain.records import WORKSPACE_STREAM
+from ordain.proposals import expire
+from ordain.records import WORKSPACE_STREAM, lineage_id
 from ordain.surroundings import Surroundings, sha256
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "given", "meanwhile", "signed_bytes"]
 
 
 class Gate:
@@ -50,7 +51,7 @@ class Gate:
         except Refused as refused:
             if refused.problems[0].code != "E_LEDGER_CONFLICT":
                 raise
-            raise _meanwhile(state) from refused
+            raise meanwhile(state.plan_id) from refused
         return permission
 
     async def permit(
@@ -62,14 +63,16 @@ class Gate:
         command = f"ordain approve {short_id(state.plan_id)}"
         persons_only("approve a plan", by, command)
         plan, now = here.records.plan(stream), here.now()
-        refuse_undecidable(state, now, here)
+        self._refuse_elsewhere(stream, state)
+        await self._refuse_undecidable(stream, state)
         settings, _, _ = here.settings()
         if denied := here.rule(plan, settings).denied:
             raise Refused(denied)
         approver = self._approver(state, by, settings, credential, command)
         situation = await here.situation(plan)
-        if shown is not None and (shown.plan_id, shown.base) != (state.plan_id, situation.base):
-            raise _meanwhile(state)
+        seen = (state.plan_id, situation.base, situation.workspace.path)
+        if shown is not None and (shown.plan_id, shown.base, shown.workspace) != seen:
+            raise meanwhile(state.plan_id)
         size, head = here.ledger.checkpoint()
         assert state.proposer is not None
         approval = Approval(
@@ -100,16 +103,8 @@ class Gate:
         self, state: PlanState, by: Principal, settings: Settings, credential: Credential | None, command: str
     ) -> Approver | None:
         """Whose key signs, if one does; raises Refused where this person may not approve this plan."""
-        name = credential.name if credential is not None else by.name
-        if settings.approvers and name not in settings.approvers:
-            raise refuse(
-                "E_APPROVAL_APPROVER",
-                f"{name} is not among those who may approve here: {', '.join(settings.approvers)}.",
-                command=command,
-            )
-        if settings.separate and state.proposer is not None and state.proposer.name == name:
-            detail = f"{name} prepared this plan, and here whoever prepared a plan may not approve it."
-            raise refuse("E_APPROVAL_SELF", detail, "Somebody else approves it.", command=command)
+        if barred := _barred(credential.name if credential is not None else by.name, state, settings, command):
+            raise Refused([barred])
         if credential is None:
             if settings.require_signature:
                 raise refuse(
@@ -123,30 +118,71 @@ class Gate:
     # --- Checking --------------------------------------------------------------------------------------------------
 
     async def usable(self, state: PlanState, stream: str, plan: Plan, *, required: bool) -> Approval | None:
-        """The approval that permits this run, or None when none is needed; raises Refused with the reason. Approvals
-        whose time is over are recorded as that."""
+        """The approval that permits this run, or None when none is needed; raises Refused with the reason. Where none
+        does, those whose time is over are recorded as that."""
         here = self._here
         now, command = here.now(), f"ordain approve {short_id(state.plan_id)}"
+        self._refuse_elsewhere(stream, state)
+        if not required or not state.permissions:
+            await self._refuse_undecidable(stream, state)
         if not required:
-            refuse_undecidable(state, now, here)
             return None
         if not state.permissions:
-            refuse_undecidable(state, now, here)
             raise Refused([_why_none(state, command)])
         situation = await here.situation(plan)
         settings, workspace = here.settings()[0], here.workspace_state()
         problems: list[Problem] = []
+        late: list[Approval] = []
         for permission in reversed(state.permissions.values()):
-            problem = self._unsigned(permission, settings, workspace, command) or check(
-                permission.approval, plan, situation
+            approval = permission.approval
+            problem = (
+                _not_by_a_person(approval, command)
+                or _barred(approval.approver.name, state, settings, command)
+                or self._unsigned(permission, settings, workspace, command)
+                or check(approval, plan, situation)
             )
             if problem is None:
-                return permission.approval
+                return approval
             problems.append(problem)
             # One that is dated in the future is good again when the clock is right again.
-            if problem.code == "E_APPROVAL_EXPIRED" and permission.approval.issued_at <= now + CLOCK_SKEW_MS:
-                await self._record_expiry(stream, permission.approval)
+            if problem.code == "E_APPROVAL_EXPIRED" and approval.issued_at <= now + CLOCK_SKEW_MS:
+                late.append(approval)
+        for approval in late:
+            await self._record_expiry(stream, approval)
         raise Refused(problems[:1])
+
+    async def _refuse_undecidable(self, stream: str, state: PlanState) -> None:
+        """Raise Refused where a plan can be neither approved nor started, with the reason. A proposal whose time is
+        over is recorded as that: no clock makes it good again."""
+        here, now = self._here, self._here.now()
+        again = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
+        stage = state.status(now)
+        if stage in (Stage.COMPLETED, Stage.FAILED) and now >= state.expires_at:
+            stage = Stage.EXPIRED  # another run of it must be proposed anew
+        match stage:
+            case Stage.EXECUTING:
+                command = f"ordain resume {state.open_run}"
+                raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
+            case Stage.EXPIRED:
+                await expire(here, stream)
+                raise refuse("E_PLAN_EXPIRED", "The plan was prepared too long ago.", command=again)
+            case Stage.REJECTED | Stage.NEEDS_REVIEW:
+                said = state.rejections[-1].feedback if state.rejections else ""
+                hints = (f"It was said: {said}",) if said else ()
+                command = f"ordain revise {short_id(state.plan_id)} DOCUMENT"
+                raise refuse("E_PLAN_REJECTED", "The plan was rejected.", *hints, command=command)
+            case Stage.CANCELLED | Stage.ARCHIVED:
+                detail = f"The plan is {stage}; prepare it again to have it carried out."
+                raise refuse("E_PLAN_STAGE", detail, command=again)
+            case _:
+                pass
+
+    def _refuse_elsewhere(self, stream: str, state: PlanState) -> None:
+        """Raise Refused where a plan is another lineage's: what was given there must not be good here a second time."""
+        known = self._here.records.lineage_of(state.plan_id)
+        if known is not None and known != stream:
+            detail = f"This very plan is known as {lineage_id(known)} already; a plan belongs to one lineage."
+            raise refuse("E_PLAN_EXISTS", detail, command=f"ordain show {short_id(state.plan_id)}")
 
     def _unsigned(
         self, permission: Permission, settings: Settings, workspace: WorkspaceState, command: str
@@ -180,10 +216,9 @@ class Gate:
         """End an approval, or every approval of a plan, that no run has used. Anybody may: it permits nothing."""
         records, text = self._here.records, self._here.redactor().text(reason)
         if ref.upper().startswith("APPROVAL-"):
-            plans = self._here.ledger.plans(open_only=True)
             found = [
                 (summary.stream, approval_id)
-                for summary in plans
+                for summary in self._here.ledger.plans()
                 for approval_id in summary.state.permissions
                 if approval_id.startswith(ref.upper())
             ]
@@ -238,8 +273,7 @@ class Gate:
             here.enrolled(credential.name)
             signature = await here.sign(credential, trusting(identity.id, state.size + 1, digest), by)
         event = ConfigTrusted(digest=digest, text=text.decode(), by=by, signature=signature)
-        size = here.ledger.size(WORKSPACE_STREAM) if signature is None else state.size
-        await here.ledger.append(here.now(), Append(stream=WORKSPACE_STREAM, expected=size, events=(event,)))
+        await here.ledger.append(here.now(), Append(stream=WORKSPACE_STREAM, expected=state.size, events=(event,)))
 
 
 def given(permission: Permission) -> ApprovalGiven:
@@ -252,22 +286,27 @@ def signed_bytes(approval: Approval) -> bytes:
     return statement("approval", msgspec.to_builtins(approval))
 
 
-def refuse_undecidable(state: PlanState, now: Instant, here: Surroundings) -> None:
-    """Raise Refused where a plan can be neither approved nor started, with the reason."""
-    again = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
-    match state.status(now):
-        case Stage.EXPIRED:
-            raise refuse("E_PLAN_EXPIRED", "The plan was prepared too long ago.", command=again)
-        case Stage.REJECTED | Stage.NEEDS_REVIEW:
-            said = state.rejections[-1].feedback if state.rejections else ""
-            hints = (f"It was said: {said}",) if said else ()
-            command = f"ordain revise {short_id(state.plan_id)} DOCUMENT"
-            raise refuse("E_PLAN_REJECTED", "The plan was rejected.", *hints, command=command)
-        case Stage.CANCELLED | Stage.ARCHIVED as stage:
-            detail = f"The plan is {stage}; prepare it again to have it carried out."
-            raise refuse("E_PLAN_STAGE", detail, command=again)
-        case _:
-            pass
+def _barred(name: str, state: PlanState, settings: Settings, command: str) -> Problem | None:
+    """Why this person may not approve this plan, whatever their signature."""
+    if settings.approvers and name not in settings.approvers:
+        among = f"{name} is not among those who may approve here: {', '.join(settings.approvers)}."
+        return Problem(code="E_APPROVAL_APPROVER", detail=among, command=command)
+    if settings.separate and name in state.prepared_by.get(state.plan_id, ()):
+        return Problem(
+            code="E_APPROVAL_SELF",
+            detail=f"{name} prepared this plan, and here whoever prepared a plan may not approve it.",
+            hints=("Somebody else approves it.",),
+            command=command,
+        )
+    return None
+
+
+def _not_by_a_person(approval: Approval, command: str) -> Problem | None:
+    """Why an approval is nobody's word: none of ours comes through such a channel, so somebody wrote it by hand."""
+    if approval.approver.person:
+        return None
+    detail = f"{approval.approval_id} came through {approval.approver.channel.value}, where no person can be."
+    return Problem(code="E_APPROVAL_CHANNEL", detail=detail, command=command)
 
 
 def _why_none(state: PlanState, command: str) -> Problem:
@@ -285,6 +324,7 @@ def _why_none(state: PlanState, command: str) -> Problem:
             return Problem(code="E_APPROVAL_SPENT", detail=f"The approval was used by {run_id}.", command=command)
 
 
-def _meanwhile(state: PlanState) -> Refused:
-    command = f"ordain approve {short_id(state.plan_id)}"
+def meanwhile(identity: PlanId) -> Refused:
+    """The refusal of a yes to what is no longer so."""
+    command = f"ordain approve {short_id(identity)}"
     return refuse("E_PLAN_STALE_BASE", "Things changed while the plan was being read.", command=command)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -24,6 +25,7 @@ from ordain.core.value import Instant
 
 __all__ = [
     "Append",
+    "Archive",
     "Clock",
     "Command",
     "Copies",
@@ -105,6 +107,13 @@ class Ledger(Protocol):
         """Every event that is there now, in order of arrival, as it is stored: for verification and for copies."""
         ...
 
+    def rebuild(self) -> int:
+        """Throw everything that is a projection away and fold it again; returns how many events there are.
+
+        Raises `Refused` with E_LEDGER_BROKEN when a chain is not whole; nothing was changed then.
+        """
+        ...
+
     def seal(self, body: bytes) -> str:
         """What commits to these bytes without giving them away: a keyed hash, whose key stays with the ledger."""
         ...
@@ -117,6 +126,22 @@ class Ledger(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class Archive(Protocol):
+    """Copies of one workspace's ledger."""
+
+    def export(self, ledger: Ledger) -> Iterator[bytes]:
+        """The events as lines of JSON; nothing that is kept beside them."""
+        ...
+
+    def backup(self, target: Path) -> Tip:
+        """Copy the ledger to a new file, verified before it has its name; what the copy adds up to."""
+        ...
+
+    def restore(self, source: Path) -> Tip:
+        """Make the ledger from a copy, verified first; raises Refused where there is one already."""
+        ...
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,14 +25,16 @@ from ordain.core.template import Filled
 from ordain.core.value import Instant, PlanId, StepId
 from ordain.documents.document import Document
 from ordain.documents.reading import read
-from ordain.records import first_lineage, lineage_id
+from ordain.records import first_lineage, lineage_id, refuse_superseded
 from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.surroundings import Surroundings, sha256
 
-__all__ = ["Proposals"]
+__all__ = ["Proposals", "expire"]
 
 _REVISED = (Stage.PROPOSED, Stage.APPROVED, Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.EXPIRED)
 """Where preparing a changed document makes a revision; what ran or was put away stays as it was."""
+_PUT_AWAY = (Stage.CANCELLED, Stage.ARCHIVED)
+"""Where it makes one as well if the plan was rejected: putting it away does not undo what was said."""
 ARCHIVE = ".ordain/archive"
 
 
@@ -93,7 +95,10 @@ class Proposals:
             return None
         found = self._here.ledger.plans(document=file)
         last = max(found, key=lambda summary: summary.state.prepared_at, default=None)
-        return last.stream if last is not None and last.state.stage in _REVISED else None
+        if last is None:
+            return None
+        rejected = last.state.stage in _PUT_AWAY and last.state.rejections
+        return last.stream if last.state.stage in _REVISED or rejected else None
 
     async def _prepare(
         self,
@@ -161,10 +166,10 @@ class Proposals:
             return
         said = f"It was said: {state.rejections[-1].feedback}" if state.rejections else ""
         hints = (said,) if said else ()
-        if state.stage is Stage.NEEDS_REVIEW:
+        if state.stage is Stage.NEEDS_REVIEW or len(state.rejections) >= settings.max_rejections:
             detail = f"This plan was rejected {len(state.rejections)} times; the next revision must be a person's."
             raise refuse("E_PLAN_NEEDS_REVIEW", detail, *hints, command=f"ordain show {short_id(state.plan_id)}")
-        if state.stage is Stage.REJECTED and identity == state.plan_id:
+        if any(identity == one.plan_id for one in state.rejections):
             detail = "Exactly this plan was rejected; propose another one."
             raise refuse("E_PLAN_REJECTED", detail, *hints, command=f"ordain show {short_id(state.plan_id)}")
         if state.stage not in (Stage.PROPOSED, Stage.APPROVED):
@@ -186,7 +191,7 @@ class Proposals:
     async def reject(self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str]) -> PlanState:
         """Say no to a plan and what should change; every approval of it that was not used ends."""
         here = self._here
-        stream, settings = here.records.find_plan(ref), here.settings()[0]
+        (stream, seen), settings = here.records.current(ref), here.settings()[0]
         redactor = here.redactor()
         steps = {step.id for step in here.records.plan(stream).steps}
         for step in comments:
@@ -196,6 +201,7 @@ class Proposals:
             raise refuse("E_FEEDBACK", "A rejection says what should change.", command=f'ordain reject {ref} -m "…"')
 
         def rejected(state: PlanState) -> PlanRejected:
+            refuse_superseded(seen.plan_id, state)  # a no is for what was looked at, as a yes is
             too_often = len(state.rejections) + 1 >= settings.max_rejections
             self._refuse_stage(state, "rejected too often" if too_often else "rejected", "rejected")
             return PlanRejected(
@@ -232,6 +238,7 @@ class Proposals:
         return await self._decide(stream, archived)
 
     async def _decide(self, stream: str, decision: Callable[[PlanState], LineageEvent]) -> PlanState:
+        self._here.settings()  # a workspace whose record cannot be believed is refused before anything is recorded
         await self.expire_overdue()
         state = await self._here.records.decide(stream, decision, self._here.now())
         self.write_copy(stream, state)
@@ -261,22 +268,12 @@ class Proposals:
     async def expire_overdue(self) -> int:
         """Record, and tell, which proposals nobody decided in time. A ledger that cannot be written is left as it is:
         the time says the same."""
-        here, now, count = self._here, self._here.now(), 0
+        count = 0
         for summary in self.overdue():
-
-            def expired(state: PlanState) -> PlanExpired:
-                if state.status(now) != Stage.EXPIRED or state.stage is Stage.EXPIRED:
-                    raise refuse("E_PLAN_STAGE", "Somebody decided it meanwhile.")
-                return PlanExpired(plan_id=state.plan_id)
-
-            try:
-                state = await here.records.decide(summary.stream, expired, now)
-            except Refused:
-                continue
-            count += 1
-            self.write_copy(summary.stream, state)
-            command = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
-            here.notify("expired", plan_id=state.plan_id, title=state.title, command=command)
+            state = await expire(self._here, summary.stream)
+            if state is not None:
+                count += 1
+                self.write_copy(summary.stream, state)
         return count
 
     # --- Our own copies --------------------------------------------------------------------------------------------
@@ -332,3 +329,22 @@ class Proposals:
     def _copy_path(self, stream: str) -> str:
         folder = PurePosixPath(self._here.settings()[0].documents)
         return str(folder / f"{lineage_id(stream)}.plan.md")
+
+
+async def expire(here: Surroundings, stream: str) -> PlanState | None:
+    """Record, and tell, that nobody decided a proposal in time; None where that is not so, or cannot be written."""
+    now = here.now()
+    here.settings()  # as for every other decision: refused before anything is recorded
+
+    def expired(state: PlanState) -> PlanExpired:
+        if state.status(now) != Stage.EXPIRED or state.stage is Stage.EXPIRED:
+            raise refuse("E_PLAN_STAGE", "Somebody decided it meanwhile.")
+        return PlanExpired(plan_id=state.plan_id)
+
+    try:
+        state = await here.records.decide(stream, expired, now)
+    except Refused:
+        return None
+    command = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
+    here.notify("expired", plan_id=state.plan_id, title=state.title, command=command)
+    return state

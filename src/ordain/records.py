@@ -28,7 +28,7 @@ from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import WorkspaceState, apply_workspace
 from ordain.ports import Append, Ledger
 
-__all__ = ["WORKSPACE_STREAM", "Records", "decoded_plan", "first_lineage", "lineage_id"]
+__all__ = ["WORKSPACE_STREAM", "Records", "decoded_plan", "first_lineage", "lineage_id", "refuse_superseded"]
 
 WORKSPACE_STREAM = "workspace"
 _RUNS_REMEMBERED = 50
@@ -53,6 +53,15 @@ class Records:
         """The lineage and the very plan a person means: the one with this id, or the newest of a lineage."""
         stream, identity = self.find(ref)
         return stream, identity or self.lineage(stream).plan_id
+
+    def current(self, ref: str) -> tuple[str, PlanState]:
+        """The lineage a person means, and its state; raises Refused where the very plan they named was replaced by a
+        revision, for they have not seen that one."""
+        stream, identity = self.find(ref)
+        state = self.lineage(stream)
+        if identity is not None:
+            refuse_superseded(identity, state)
+        return stream, state
 
     def find(self, ref: str) -> tuple[str, PlanId | None]:
         """The lineage a person means, and the very plan where they named one and not the lineage."""
@@ -221,6 +230,16 @@ def decoded_plan(event: PlanPrepared) -> Plan:
     if plan_id(plan) != event.plan_id:
         raise refuse("E_PLAN_HASH_MISMATCH", "The stored plan does not have the digest it was stored under.")
     return plan
+
+
+def refuse_superseded(identity: PlanId, state: PlanState) -> None:
+    """Raise Refused where this plan is not the newest of its lineage."""
+    if identity != state.plan_id:
+        raise refuse(
+            "E_PLAN_SUPERSEDED",
+            f"{short_id(identity)} was replaced by the revision {short_id(state.plan_id)}.",
+            command=f"ordain show {short_id(state.plan_id)}",
+        )
 
 
 def first_lineage(identity: PlanId) -> str:

@@ -29,11 +29,15 @@ async def enroll(
     if state.approvers and vouching is None:
         detail = "Somebody is enrolled here already, so an enrolled approver must sign for the next."
         raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"ordain approver enroll {credential.name} --by NAME")
+    if vouching is not None:
+        enrolled_approver(state, here, vouching.name)
     key = here.keyring.public_key(credential.name) or here.keyring.create(credential)
+    if fingerprint(key) in state.approvers:
+        detail = f"The key of {credential.name} that is kept here was revoked, and a revoked key never counts again."
+        raise refuse("E_APPROVER", detail, "Enroll a key under another name.", command="ordain approver list")
     proof = await sign(here, credential, proof_of(identity.id, credential.name, key), by)
     signature = None
     if vouching is not None:
-        enrolled_approver(state, here, vouching.name)
         state = here.workspace_state()
         said = enrolment(identity.id, state.size + 1, credential.name, key)
         signature = await sign(here, vouching, said, by)
@@ -55,6 +59,10 @@ async def revoke_approver(
         detail = "Only an enrolled approver can revoke a key."
         raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"ordain approver revoke {name}")
     enrolled_approver(state, here, credential.name)
+    if len(state.active) == 1:
+        detail = f"{name} is the last approver: without one nothing could be trusted, enrolled or signed here again."
+        command = f"ordain approver enroll NAME --by {name}"
+        raise refuse("E_APPROVER", detail, "Enroll another one first.", command=command)
     key = fingerprint(found.key)
     signature = await sign(here, credential, revocation(identity.id, state.size + 1, key), by)
     text = here.redactor().text(reason)

@@ -29,6 +29,7 @@ from ordain.core.workspace import Approver, WorkspaceState
 from ordain.documents.configuration import read_settings
 from ordain.ports import (
     Append,
+    Archive,
     Clock,
     Copies,
     Credential,
@@ -64,6 +65,9 @@ class Surroundings(msgspec.Struct, kw_only=True):
     notifier: Notifier
     copies: Copies
     secrets: Secrets
+    archive: Archive
+    former_ledger: Callable[[], str | None] = lambda: None
+    """The ledger of a directory that was this one, by what the file system says, under a path that is gone."""
     opened: Ledger | None = None
     redacting: tuple[object, Redactor] | None = None
     """The redactor in use, and the settings it was made for."""
@@ -142,6 +146,14 @@ class Surroundings(msgspec.Struct, kw_only=True):
             Problem(code="W_SECRET_FILE", detail=f"{file} cannot be read, so what stands in it is not hidden.")
             for file in unread
         )
+        if not self.has_ledger() and (former := self.former_ledger()) is not None:
+            moved = Problem(
+                code="W_WORKSPACE_MOVED",
+                detail="This directory looks like one that was moved here: nothing of its record counts any more.",
+                hints=("Its plans, approvals and trusted configuration can be taken along:",),
+                command=f"ordain audit restore {shlex.quote(former)}",
+            )
+            notices += (moved,)
         if not differs:
             return settings, digest, notices
         allowed = tuple(name for name in settings.allow if name in Settings().allow)

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordain.adapters import ledger_writer
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
@@ -209,7 +210,53 @@ def test_a_closed_ledger_takes_nothing(path: Path) -> None:
 # --- Group commit ------------------------------------------------------------------------------------------------
 
 
-def test_requests_that_wait_together_share_a_transaction(path: Path) -> None:
+@pytest.fixture(params=["quick", "slow"])
+def disk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """On a quick disk commits are made on the event loop, on a slow one by a thread."""
+    monkeypatch.setattr(ledger_writer, "QUICK_S", 10.0 if request.param == "quick" else 0.0)
+    return str(request.param)
+
+
+def test_a_quick_disk_needs_no_thread_and_a_slow_one_does_not_hold_up_the_loop(path: Path, disk: str) -> None:
+    async def ticking(ledger: SqliteLedger) -> int:
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0)
+
+        ticks = 0
+        ticker = asyncio.create_task(tick())
+        await ledger.append(AT, to("a", 0, fact(1)))
+        ticker.cancel()
+        return ticks
+
+    with opened(path) as ledger:
+        ticks = asyncio.run(ticking(ledger))
+        threads = [thread.name for thread in threading.enumerate()]
+        assert (ticks < 5, "ordain-ledger" in threads) == ((True, False) if disk == "quick" else (False, True))
+
+
+def test_how_long_commits_take_decides_who_makes_them(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, took = 0.0, 0.0001
+
+    def clock() -> float:
+        nonlocal now
+        now += took
+        return now
+
+    monkeypatch.setattr(ledger_writer.time, "perf_counter", clock)
+    with opened(path) as ledger:
+        writer = ledger._writer
+        assert isinstance(writer, ledger_writer.Writer)
+        for number in range(60):
+            took = 0.5 if number == 10 else 0.0001
+            append(ledger, to("a", number, fact(1)))
+            assert (writer._thread is not None) == (number > 10)
+        assert writer._usual_s < ledger_writer.QUICK_S
+
+
+def test_requests_that_wait_together_share_a_transaction(path: Path, disk: str) -> None:
     async def everyone(ledger: SqliteLedger, release: Callable[[], None]) -> None:
         calls = (ledger.append(AT, to(f"run/{number}", 0, fact(1))) for number in range(200))
         tasks = [asyncio.create_task(call) for call in calls]
@@ -220,14 +267,14 @@ def test_requests_that_wait_together_share_a_transaction(path: Path) -> None:
     with opened(path) as ledger:
         append(ledger, to("a", 0, fact(1)))
         assert ledger.commits == 1
-        # The writer may stand at the lock with the first few; all that came since shares the next transaction.
+        # The thread may stand at the lock with the first few; all that came since shares the next transaction.
         with held(path) as release:
             asyncio.run(everyone(ledger, release))
         assert ledger.commits in {2, 3}
         assert len(ledger.streams("run/")) == 200
 
 
-def test_a_refused_request_does_not_hurt_its_neighbours(path: Path) -> None:
+def test_a_refused_request_does_not_hurt_its_neighbours(path: Path, disk: str) -> None:
     async def three(ledger: SqliteLedger) -> list[tuple[Recorded, ...] | BaseException]:
         calls = (ledger.append(AT, to("b", 0, fact(1)), to("a", size, fact(2))) for size in (0, 1, 1))
         return await asyncio.gather(*calls, ledger.append(AT, to("c", 0, fact(3))), return_exceptions=True)
@@ -239,7 +286,7 @@ def test_a_refused_request_does_not_hurt_its_neighbours(path: Path) -> None:
         assert [len(ledger.read(stream)) for stream in "abc"] == [2, 1, 1]
 
 
-def test_a_cancelled_caller_does_not_keep_its_neighbours_waiting(path: Path) -> None:
+def test_a_cancelled_caller_does_not_keep_its_neighbours_waiting(path: Path, disk: str) -> None:
     async def two(ledger: SqliteLedger, release: Callable[[], None]) -> tuple[Recorded, ...]:
         gone, stays = (asyncio.create_task(ledger.append(AT, to(stream, 0, fact(1)))) for stream in "ab")
         await asyncio.sleep(0)
@@ -256,7 +303,7 @@ def test_a_cancelled_caller_does_not_keep_its_neighbours_waiting(path: Path) -> 
         assert [one.event for one in ledger.read("a")] == [fact(1)]
 
 
-def test_a_loop_that_was_closed_disturbs_nobody(path: Path) -> None:
+def test_a_loop_that_was_closed_disturbs_nobody(path: Path, disk: str) -> None:
     async def impatient(ledger: SqliteLedger) -> None:
         task = asyncio.create_task(ledger.append(AT, to("a", 0, fact(1))))
         await asyncio.sleep(0)
@@ -270,7 +317,7 @@ def test_a_loop_that_was_closed_disturbs_nobody(path: Path) -> None:
         assert [one.event for one in ledger.read("a")] == [fact(1)]
 
 
-def test_closing_writes_what_still_waits(path: Path) -> None:
+def test_closing_writes_what_still_waits(path: Path, disk: str) -> None:
     async def hasty(ledger: SqliteLedger) -> None:
         tasks = [asyncio.create_task(ledger.append(AT, to(f"run/{number}", 0, fact(1)))) for number in range(50)]
         await asyncio.sleep(0)
@@ -280,6 +327,36 @@ def test_closing_writes_what_still_waits(path: Path) -> None:
     asyncio.run(hasty(SqliteLedger.open(path)))
     with opened(path) as ledger:
         assert len(ledger.streams("run/")) == 50
+
+
+def test_a_loop_that_ended_before_its_turn_disturbs_nobody(path: Path, disk: str) -> None:
+    with opened(path) as ledger:
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(ledger.append(AT, to("a", 0, fact(1))))
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        loop.close()
+        assert list(ledger.read("a")) == []
+        append(ledger, to("b", 0, fact(1)))
+        append(ledger, to("b", 1, fact(2)))
+        assert [one.event for one in ledger.read("b")] == [fact(1), fact(2)]
+
+
+def test_loops_of_several_threads_share_the_writer(path: Path, disk: str) -> None:
+    async def work(ledger: SqliteLedger, who: int) -> None:
+        for size in range(20):
+            await ledger.append(AT, to(f"run/{who}", size, fact(size)))
+
+    with opened(path) as ledger:
+        threads = [threading.Thread(target=lambda who=who: asyncio.run(work(ledger, who))) for who in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert [ledger.size(f"run/{who}") for who in range(8)] == [20] * 8
+        assert ledger.commits <= 160
+        assert chain.verify_everything(ledger.everything()).whole
 
 
 # --- Several processes -------------------------------------------------------------------------------------------
@@ -320,13 +397,13 @@ from ordain.ports import Append
 async def main(path, who, times):
     sys.stdin.readline()
     ledger = SqliteLedger.open(Path(path))
-    size = 0
     for number in range(int(times)):
-        event = AttemptStarted(step=who, attempt=number, key="k")
+        event = AttemptStarted(step=who, attempt=number, key="k" * number)
+        own = Append(stream="run/" + who, expected=number, events=(event,))
         while True:
-            size += len(ledger.read("shared", size))
+            shared = Append(stream="shared", expected=ledger.size("shared"), events=(event,))
             try:
-                await ledger.append(0, Append(stream="shared", expected=size, events=(event,)))
+                await ledger.append(0, own, shared)
                 break
             except Refused as refused:
                 assert refused.problems[0].code == "E_LEDGER_CONFLICT", refused
@@ -335,26 +412,75 @@ async def main(path, who, times):
 asyncio.run(main(*sys.argv[1:]))
 """
 
+READER = """
+import sys
+from pathlib import Path
+from ordain.adapters.sqlite_ledger import SqliteLedger
+from ordain.core import chain
 
-def test_eight_processes_lose_nothing(path: Path) -> None:
+path, own, times = sys.argv[1:]
+sys.stdin.readline()
+ledger = SqliteLedger.open(Path(path))
+seen, checkpoints = 0, {}
+while seen < int(times):
+    before = len(ledger.read(own))  # reading verifies the chain
+    assert before >= seen and ledger.size(own) >= before, "history went backwards"
+    seen = before
+    shared = ledger.size("shared")
+    assert len(ledger.read("shared", max(shared - 10, 0))) >= min(shared, 10)
+    size, head = ledger.checkpoint()
+    checkpoints[size] = head
+assert chain.verify_everything(ledger.everything()).whole
+tip = chain.ORIGIN
+for entry in ledger.everything():
+    tip = chain.checkpoint([entry.head], tip)
+    assert checkpoints.get(tip.size, tip.head) == tip.head, "history was changed"
+"""
+
+
+def crowd(path: Path, writers: int, times: int, readers: int) -> None:
     """They also race to make the file."""
-    command = [sys.executable, "-c", APPENDER, str(path)]
+    wanted = [(APPENDER, str(who), times) for who in range(writers)]
+    wanted += [(READER, f"run/{who % writers}", times) for who in range(readers)]
     children = [
-        subprocess.Popen([*command, str(who), "50"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for who in range(8)
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(path), who, str(count)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for program, who, count in wanted
     ]
     for child in children:
         assert child.stdin is not None
         child.stdin.write("go\n")
         child.stdin.flush()
-    assert [(child.communicate()[1], child.returncode) for child in children] == [("", 0)] * 8
+    assert [(child.communicate()[1], child.returncode) for child in children] == [("", 0)] * len(children)
     with opened(path) as ledger:
         events = ledger.read("shared")
-    assert [one.seq for one in events] == list(range(1, 401))
-    seen = [(one.event.step, one.event.attempt) for one in events if isinstance(one.event, AttemptStarted)]
-    for who in range(8):
-        assert [attempt for step, attempt in seen if step == str(who)] == list(range(50))
+        assert [one.seq for one in events] == list(range(1, writers * times + 1))
+        for who in range(writers):
+            own = [one.event for one in ledger.read(f"run/{who}")]
+            assert [event.attempt for event in own if isinstance(event, AttemptStarted)] == list(range(times))
+            assert [one.event for one in events if one.event in own] == own
+        verified = chain.verify_everything(ledger.everything())
+        assert verified.whole and verified.checkpoint == ledger.checkpoint()
+        assert verified.checkpoint.size == 2 * writers * times
+    written = tables(path, *PROJECTIONS, "events")
+    with opened(path) as ledger:
+        ledger.rebuild()
+    assert tables(path, *PROJECTIONS, "events") == written
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_processes_that_write_and_read_at_once_lose_nothing(path: Path) -> None:
+    crowd(path, writers=8, times=25, readers=3)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(900)
+def test_many_processes_that_write_and_read_at_once_lose_nothing(path: Path) -> None:
+    crowd(path, writers=8, times=500, readers=32)
 
 
 DYING = """

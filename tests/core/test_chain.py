@@ -44,8 +44,9 @@ GOLDEN_HEADS = (
 
 def rows_of(events: tuple[Event, ...], stream: str = "run/RUN-1") -> list[chain.Row]:
     bodies = [chain.encode(stream, seq, Instant(1_000), event) for seq, event in enumerate(events, 1)]
-    _, rows = chain.add(stream, chain.UNOPENED, bodies, expected=0, epoch=None, new_epoch=None)
-    return rows
+    stand, heads = chain.add(stream, chain.UNOPENED, bodies, expected=0, epoch=None, new_epoch=None)
+    assert (stand.size, stand.head) == (len(heads), heads[-1])
+    return [chain.Row(*row) for row in zip(range(1, len(heads) + 1), bodies, heads, strict=True)]
 
 
 ROWS = rows_of(HISTORY)
@@ -140,3 +141,85 @@ def test_an_event_of_a_newer_version_is_refused_as_such() -> None:
     row = chain.Row(1, body, chain.extend(chain.ORIGIN.head, body))
     with pytest.raises(Refused, match=r"E_LEDGER_VERSION: Event 1 of `a` .*moon_landed"):
         chain.recorded("a", [row], start=chain.ORIGIN, end=chain.Tip(1, row.head))
+
+
+# --- The whole ledger --------------------------------------------------------------------------------------------
+
+GOLDEN_CHECKPOINT = (12, bytes.fromhex("31a502f0a371412241f670eb38f1f8a830c90e2a3c7d683f3e78aeb030f46c9b"))
+
+
+def entries_of(*streams: str) -> list[chain.Entry]:
+    """The same history in each of these streams, arriving in turn."""
+    histories = [rows_of(HISTORY, stream) for stream in streams]
+    arrived = [
+        (stream, rows[place]) for place in range(len(HISTORY)) for stream, rows in zip(streams, histories, strict=True)
+    ]
+    return [chain.Entry(position, stream, *row) for position, (stream, row) in enumerate(arrived, 1)]
+
+
+ENTRIES = entries_of("run/RUN-1", "b", "ä")
+CHECKPOINT = chain.checkpoint(entry.head for entry in ENTRIES)
+
+
+def test_a_checkpoint_is_this_value_for_ever() -> None:
+    assert GOLDEN_CHECKPOINT == CHECKPOINT
+
+
+@given(st.integers(0, len(ENTRIES)))
+def test_a_checkpoint_can_be_taken_up_anywhere(place: int) -> None:
+    middle = chain.checkpoint(entry.head for entry in ENTRIES[:place])
+    assert chain.checkpoint((entry.head for entry in ENTRIES[place:]), middle) == CHECKPOINT
+
+
+def test_a_whole_ledger_is_told_in_one_pass() -> None:
+    verified = chain.verify_everything(iter(ENTRIES))
+    assert verified.whole
+    assert verified.checkpoint == CHECKPOINT
+    assert verified.tips == {entry.stream: (entry.seq, entry.head) for entry in ENTRIES}
+    assert chain.verify_everything([]).checkpoint == chain.ORIGIN
+
+
+@given(st.data())
+def test_a_flipped_bit_in_a_ledger_is_found_and_only_its_stream_is_broken(data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(ENTRIES) - 1))
+    entry = ENTRIES[place]
+    stored = bytearray(entry.body + entry.head)
+    stored[data.draw(st.integers(0, len(stored) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    body, head = bytes(stored[: len(entry.body)]), bytes(stored[len(entry.body) :])
+    changed = [*ENTRIES[:place], entry._replace(body=body, head=head), *ENTRIES[place + 1 :]]
+    verified = chain.verify_everything(changed)
+    assert (verified.broken, verified.missing) == ({entry.stream: entry.seq}, None)
+    assert (verified.checkpoint == CHECKPOINT) == (head == entry.head)
+
+
+@given(st.sets(st.integers(0, len(ENTRIES) - 1), min_size=1), st.booleans())
+def test_events_that_are_gone_are_missed(dropped: set[int], renumbered: bool) -> None:
+    kept = [entry for place, entry in enumerate(ENTRIES) if place not in dropped]
+    if renumbered:
+        kept = [entry._replace(position=position) for position, entry in enumerate(kept, 1)]
+    verified = chain.verify_everything(kept)
+    assert verified.checkpoint != CHECKPOINT
+    # The last ones of all, or of a stream, can be missed by the checkpoint alone.
+    if not renumbered and min(dropped) < len(kept):
+        assert verified.missing == min(dropped) + 1
+    for stream in {entry.stream for entry in ENTRIES}:
+        seqs = [entry.seq for entry in kept if entry.stream == stream]
+        assert verified.broken.get(stream) == next((n for n, seq in enumerate(seqs, 1) if n != seq), None)
+
+
+@given(st.permutations(ENTRIES))
+def test_another_order_of_arrival_is_another_checkpoint(order: list[chain.Entry]) -> None:
+    moved = [entry._replace(position=position) for position, entry in enumerate(order, 1)]
+    assert (chain.verify_everything(moved).checkpoint == CHECKPOINT) == (order == ENTRIES)
+
+
+def test_a_chain_that_was_copied_to_another_stream_is_found_among_all() -> None:
+    copied = [entry._replace(stream="c") if entry.stream == "b" else entry for entry in ENTRIES]
+    verified = chain.verify_everything(copied)
+    assert (verified.broken, verified.checkpoint) == ({"c": 1}, CHECKPOINT)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"null", b'{"stream":"a"}', b"\xff"])
+def test_bytes_that_are_no_event_break_their_stream(body: bytes) -> None:
+    entry = chain.Entry(1, "a", 1, body, chain.extend(chain.ORIGIN.head, body))
+    assert chain.verify_everything([entry]).broken == {"a": 1}

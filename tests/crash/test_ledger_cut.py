@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ordain.adapters.ledger_backup import backup, restore
 from ordain.adapters.sqlite_ledger import SqliteLedger
+from ordain.core import chain
 from ordain.core.event import AttemptStarted, Event, Recorded
 from ordain.core.problem import Refused
 from ordain.core.value import Instant, StepId
@@ -51,6 +53,7 @@ class Original:
         folder.mkdir()
         (folder / "ledger.db-wal").write_bytes(log)
         (folder / "ledger.db").write_bytes(database)
+        (folder / "ledger.db").chmod(0o600)
         return folder / "ledger.db"
 
 
@@ -66,6 +69,9 @@ def check(path: Path, original: Original) -> int:
         read: dict[str, tuple[Recorded, ...]] = {stream: tuple(ledger.read(stream)) for stream in STREAMS}
         (size,) = {len(events) for events in read.values()}
         assert read == {stream: events[:size] for stream, events in original.events.items()}
+        verified = chain.verify_everything(ledger.everything())
+        assert verified.whole and verified.checkpoint == ledger.checkpoint()
+        assert verified.checkpoint.size == len(STREAMS) * size
         more = tuple(Append(stream=stream, expected=size, events=(fact(99),)) for stream in STREAMS)
         asyncio.run(ledger.append(AT, *more))
         assert [len(ledger.read(stream)) for stream in STREAMS] == [size + 1] * 2
@@ -119,3 +125,20 @@ def test_a_cut_database_is_refused_or_read_as_a_beginning(original: Original, tm
             except Refused as refused:
                 assert refused.problems[0].code in {"E_LEDGER_BROKEN", "E_LEDGER_IO"}
         asyncio.run(ledger.close())
+
+
+def test_a_cut_backup_is_restored_whole_or_not_at_all(original: Original, tmp_path: Path) -> None:
+    path = original.write(tmp_path / "whole", original.database, original.log)
+    whole = backup(path, tmp_path / "backup.db")
+    content = (tmp_path / "backup.db").read_bytes()
+    restored = 0
+    for cut in (*range(0, len(content), 512), len(content)):
+        (tmp_path / "cut.db").write_bytes(content[:cut])
+        target = tmp_path / f"{cut}.db"
+        try:
+            assert restore(tmp_path / "cut.db", target) == whole
+            restored += 1
+        except Refused as refused:
+            assert refused.problems[0].code in {"E_LEDGER_FOREIGN", "E_LEDGER_BROKEN", "E_LEDGER_IO"}
+            assert not target.exists()
+    assert restored

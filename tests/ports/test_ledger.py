@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ordain.adapters.ledger_writer import Writer
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
@@ -31,9 +32,19 @@ from ordain.core.summary import PlanSummary, summarise
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.ports import Append, Ledger
 
+
+def sqlite_on_a_slow_disk(folder: Path) -> Ledger:
+    """Leaves every commit to its thread."""
+    ledger = SqliteLedger.open(folder / "ledger.db")
+    assert isinstance(ledger._writer, Writer)
+    ledger._writer.quick_s = 0
+    return ledger
+
+
 LEDGERS: dict[str, Callable[[Path], Ledger]] = {
     "memory": lambda _: MemoryLedger(),
     "sqlite": lambda folder: SqliteLedger.open(folder / "ledger.db"),
+    "sqlite-slow": sqlite_on_a_slow_disk,
 }
 WORKSPACE = WorkspaceIdentity(id="WS-1", path="/w", device=1, inode=1)
 
@@ -318,6 +329,16 @@ def test_plans_are_found_by_what_is_asked_for_oldest_first(ledger: Ledger) -> No
     assert [found(newest=count) for count in (0, 1, 3, 9)] == [[], ["3"], ["1", "2", "3"], ["0", "1", "2", "3"]]
     assert found(open_only=True, newest=2) == ["1", "3"]
     assert ledger.plan_count() == 4
+
+
+def test_a_rebuild_comes_to_the_same(ledger: Ledger) -> None:
+    assert ledger.rebuild() == 0
+    append(ledger, to("lineage/A", 0, prepared("plan:a"), started("RUN-1", "plan:a")), to("run/1", 0, opened("RUN-1")))
+    before = (ledger.streams(""), ledger.lookup(""), tuple(ledger.plans()), ledger.checkpoint())
+    assert ledger.rebuild() == 3
+    assert (ledger.streams(""), ledger.lookup(""), tuple(ledger.plans()), ledger.checkpoint()) == before
+    append(ledger, to("lineage/A", 2, ended("RUN-1")))
+    assert [plan.open for plan in ledger.plans()] == [False]
 
 
 def test_a_refused_append_keeps_nothing_about_a_plan(ledger: Ledger) -> None:

@@ -29,7 +29,8 @@ from ordain.adapters.ledger_file import (
     transaction,
 )
 from ordain.adapters.ledger_migration import open_to_look
-from ordain.adapters.ledger_projection import Projection, entries, gone, record
+from ordain.adapters.ledger_projection import Projection, gone, record
+from ordain.adapters.ledger_reading import EVENTS, entries
 from ordain.core import chain
 from ordain.core.problem import Refused, refuse
 from ordain.ports import Ledger
@@ -63,7 +64,7 @@ _header_decoder = msgspec.json.Decoder(_Header, strict=True)
 _line_decoder = msgspec.json.Decoder(_Line, strict=True)
 
 _KEY = "SELECT value FROM secret WHERE name = 'seal'"
-_EVENTS = "SELECT position, stream, seq, body, head FROM events ORDER BY position"
+_IN_ORDER = f"{EVENTS} ORDER BY position"
 
 
 def backup(path: Path, target: Path) -> chain.Tip:
@@ -122,7 +123,7 @@ def restore(source: Path, target: Path) -> chain.Tip:
 def _take_backup(source: apsw.Connection, made: apsw.Connection, projection: Projection) -> None:
     """Everything that is verified, and the key with what is kept under it."""
     _verified(source)
-    events = entries(rows(source, _EVENTS))
+    events = entries(rows(source, _IN_ORDER))
     record(made, projection, ((stream, chain.Row(seq, body, head)) for _, stream, seq, body, head in events))
     made.execute("UPDATE secret SET value = ? WHERE name = 'seal'", first(source, _KEY))
     made.executemany("INSERT INTO kept (seal, body) VALUES (?, ?)", rows(source, "SELECT seal, body FROM kept"))
@@ -152,7 +153,7 @@ def _row(line: bytes) -> tuple[str, chain.Row]:
 
 def _verified(connection: apsw.Connection) -> chain.Tip:
     """The checkpoint of a ledger, once every chain has proved whole and as long as it was recorded to be."""
-    verified = chain.verify_everything(entries(rows(connection, _EVENTS)))
+    verified = chain.verify_everything(entries(rows(connection, _IN_ORDER)))
     for stream, seq in verified.broken.items():
         raise chain.broken(stream, seq)
     if verified.missing is not None:

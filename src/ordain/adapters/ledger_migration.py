@@ -24,12 +24,13 @@ from ordain.adapters.ledger_file import (
     transaction,
 )
 from ordain.adapters.ledger_projection import Projection, record
+from ordain.adapters.ledger_reading import EVENT
 from ordain.core import chain
 
 __all__ = ["copy_aside", "migrate", "open_to_look"]
 
 _SET_ASIDE = "ALTER TABLE events RENAME TO events_1; ALTER TABLE streams RENAME TO streams_1; DROP TABLE names"
-_ROWS = "SELECT seq, body, head FROM events_1 WHERE stream = ? ORDER BY seq"
+_ROWS = f"SELECT {EVENT} FROM events_1 WHERE stream = ? ORDER BY seq"
 _STRAYS = "SELECT stream FROM events WHERE stream NOT IN (SELECT stream FROM streams)"
 
 

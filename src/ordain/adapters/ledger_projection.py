@@ -6,14 +6,14 @@ Used wherever a whole history is gone through: rebuilding, migrating, restoring.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import apsw
 import msgspec
 
-from ordain.adapters.ledger_file import CHECKPOINT_EVERY, first, rows, transaction
+from ordain.adapters.ledger_file import CHECKPOINT_EVERY, rows, transaction
+from ordain.adapters.ledger_reading import EVENT
 from ordain.core import chain
 from ordain.core.event import ExecutorStarted, ids_named
 from ordain.core.problem import Refused, refuse
@@ -27,19 +27,13 @@ __all__ = [
     "SUMMARISE",
     "Placed",
     "Projection",
-    "accounted",
-    "entries",
     "gone",
-    "last_checkpoint",
-    "orphaned",
-    "plan_of",
     "plan_row",
     "rebuild",
     "record",
 ]
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(PlanSummary)
 
 RECORD = "INSERT INTO events (position, stream, seq, previous, head, body) VALUES (?, ?, ?, ?, ?, ?)"
 OPEN = "INSERT INTO streams (opened, stream, size, last, head, epoch) VALUES (?, ?, ?, ?, ?, ?)"
@@ -108,46 +102,6 @@ def plan_row(opened: int, summary: PlanSummary) -> tuple[int, int, str | None, b
     return opened, int(summary.open), summary.document, _encoder.encode(summary)
 
 
-def plan_of(body: bytes) -> PlanSummary:
-    """A summary from what is stored of it."""
-    return _decoder.decode(body)
-
-
-def last_checkpoint(connection: apsw.Connection) -> chain.Tip:
-    """The newest checkpoint that is remembered."""
-    row = first(connection, "SELECT position, digest FROM checkpoints ORDER BY position DESC LIMIT 1")
-    return chain.Tip(*row) if row else chain.ORIGIN
-
-
-def accounted(connection: apsw.Connection) -> bool:
-    """Whether the streams have as many events between them as there are: else one of them may have been lost."""
-    query = "SELECT coalesce(sum(size), 0) = (SELECT coalesce(max(position), 0) FROM events) FROM streams"
-    return bool(first(connection, query)[0])
-
-
-def orphaned(connection: apsw.Connection, name: str) -> bool:
-    """Whether there are events of a stream that the projection has lost; looks through all of them."""
-    query = "SELECT body, min(seq) FROM events WHERE stream NOT IN (SELECT opened FROM streams) GROUP BY stream"
-    for body, _ in rows(connection, query):
-        with suppress(msgspec.DecodeError):
-            if chain.place(body).stream == name:
-                return True
-    return False
-
-
-def entries(stored: Iterable[tuple[int, int, int, bytes, bytes]]) -> Iterator[chain.Entry]:
-    """Stored events (position, stream, seq, body, head) with their stream's name, as its first event tells it: the
-    table of streams is only a projection, and not believed here."""
-    names: dict[int, str] = {}
-    for position, stream, seq, body, head in stored:
-        if stream not in names:
-            try:
-                names[stream] = chain.place(body).stream
-            except msgspec.DecodeError:
-                names[stream] = f"(the stream of event {position})"
-        yield chain.Entry(position, names[stream], seq, body, head)
-
-
 def record(connection: apsw.Connection, projection: Projection, events: Iterable[tuple[str, chain.Row]]) -> None:
     """Store the events of another ledger, which come in order of arrival, and fold them."""
     placed = ((projection.take(stream, row), row) for stream, row in events)
@@ -165,7 +119,7 @@ def rebuild(connection: apsw.Connection) -> int:
     with transaction(connection):
         projection = Projection()
         moved: list[tuple[int, int, int]] = []
-        query = "SELECT position, stream, previous, seq, body, head FROM events ORDER BY position"
+        query = f"SELECT position, stream, previous, {EVENT} FROM events ORDER BY position"
         for position, stream, previous, seq, body, head in rows(connection, query):
             if position != projection.checkpoint.size + 1:
                 raise gone(projection.checkpoint.size + 1)

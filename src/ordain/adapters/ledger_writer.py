@@ -36,12 +36,9 @@ from ordain.adapters.ledger_projection import (
     RECORD,
     REMEMBER,
     SUMMARISE,
-    accounted,
-    last_checkpoint,
-    orphaned,
-    plan_of,
     plan_row,
 )
+from ordain.adapters.ledger_reading import accounted, last_checkpoint, lost, summary_of
 from ordain.core import chain
 from ordain.core.event import Recorded, ids_named
 from ordain.core.problem import Refused
@@ -115,6 +112,7 @@ class Writer:
 
     def __init__(self, path: Path, busy_timeout_ms: int) -> None:
         self.commits = 0
+        self.quick_s = QUICK_S
         self._path = path
         self._identity = identity(path)
         self._busy_timeout_ms = busy_timeout_ms
@@ -175,7 +173,7 @@ class Writer:
             self._gathering = None
             if not self._waiting:
                 return
-            here = self._usual_s < QUICK_S and self._turn.acquire(blocking=False)
+            here = self._usual_s < self.quick_s and self._turn.acquire(blocking=False)
             if not here:
                 self._leave_to_thread()
                 return
@@ -276,7 +274,7 @@ class _Batch:
         try:
             for append, bodies in request.appends:
                 stream = append.stream
-                before = changed.get(stream) or self._stream(stream)
+                before = changed.get(stream) or known.streams.get(stream) or self._stream(stream)
                 opened, last, summary = before.opened, before.last, before.summary
                 stand, heads = chain.add(
                     stream,
@@ -302,6 +300,7 @@ class _Batch:
             del stored[admitted:]
             return refused
         known.position = position
+        known.streams |= changed
         self._changed |= changed
         self._kept += request.kept
         for recorded in written:
@@ -310,7 +309,7 @@ class _Batch:
         return tuple(written)
 
     def write(self) -> None:
-        """Put everything into its tables, and remember it."""
+        """Put everything into its tables."""
         many, known = self._connection.executemany, self._known
         many(RECORD, self._rows)
         new, moved, plans = [], [], []
@@ -330,25 +329,23 @@ class _Batch:
             self._remember_checkpoints()
         if len(known.streams) > REMEMBERED_STREAMS:
             known.streams.clear()
-        known.streams |= self._changed
 
     def _stream(self, name: str) -> _Stream:
-        """Where a stream stands inside this transaction. A chain that is visibly broken is not made longer."""
-        found = self._changed.get(name) or self._known.streams.get(name)
-        if found is not None:
-            return found
+        """Where a stream stands that we know nothing of yet. A chain that is visibly broken is not made longer."""
         row = first(self._connection, _STAND, (name,))
         if row is None:
             if self._known.accounted is None:
                 self._known.accounted = accounted(self._connection)
-            if not self._known.accounted and orphaned(self._connection, name):
+            if not self._known.accounted and lost(self._connection, name):
                 raise chain.broken(name, 1)
             return _UNOPENED
         opened, size, head, epoch, last, summary = row
         if first(self._connection, _LAST, (last,)) != (opened, size, head):
             raise chain.broken(name, max(size, 1))
         stand = chain.Stand(size, head, epoch)
-        return _Stream(opened, stand, last, plan_of(summary) if summary is not None else None)
+        return _Stream(
+            opened, stand, last, summary_of(self._connection, opened, summary) if summary is not None else None
+        )
 
     def _remember_checkpoints(self) -> None:
         """One for every so many events that have come to be since the last one that is remembered."""

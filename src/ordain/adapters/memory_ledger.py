@@ -61,6 +61,11 @@ class MemoryLedger:
         self._rows.setdefault(stream, []).append(row)
         self._arrived.append(chain.Entry(len(self._arrived) + 1, stream, row.seq, row.body, row.head))
         recorded = chain.decode(row.body, row.head)
+        self._project(recorded)
+        return recorded
+
+    def _project(self, recorded: Recorded) -> None:
+        stream = recorded.stream
         if (summary := summarise(self._plans.get(stream), recorded)) is not None:
             self._plans[stream] = summary
         for name in ids_named(recorded.event):
@@ -68,7 +73,6 @@ class MemoryLedger:
             if name not in self._names:
                 self._names[name] = stream
                 insort(self._ids, name)
-        return recorded
 
     def read(self, stream: str, after: int = 0) -> Sequence[Recorded]:
         stand = self._stands.get(stream, chain.UNOPENED)
@@ -108,6 +112,15 @@ class MemoryLedger:
 
     def everything(self) -> Iterator[chain.Entry]:
         return iter(tuple(self._arrived))
+
+    def rebuild(self) -> int:
+        verified = chain.verify_everything(self._arrived)
+        for stream, seq in verified.broken.items():
+            raise chain.broken(stream, seq)
+        self._names, self._ids, self._plans = {}, [], {}
+        for entry in self._arrived:
+            self._project(chain.decode(entry.body, entry.head))
+        return verified.checkpoint.size
 
     def seal(self, body: bytes) -> str:
         return "hmac-sha256:" + hmac.digest(self._key, body, "sha256").hex()

@@ -31,11 +31,12 @@ from ordain.adapters.ledger_file import (
     rows,
 )
 from ordain.adapters.ledger_migration import migrate, open_to_look
-from ordain.adapters.ledger_projection import accounted, entries, last_checkpoint, orphaned, plan_of, rebuild
+from ordain.adapters.ledger_projection import rebuild
+from ordain.adapters.ledger_reading import EVENTS, entries, events_after, last_checkpoint, stand, summary_of
 from ordain.adapters.ledger_writer import Request, Writer
 from ordain.core import chain
 from ordain.core.event import Recorded
-from ordain.core.problem import Refused, refuse
+from ordain.core.problem import refuse
 from ordain.core.summary import PlanSummary
 from ordain.core.value import Instant
 from ordain.ports import Append
@@ -46,19 +47,6 @@ LOOKUP_MAX = 10
 CHUNK = 1000
 """How many events are fetched at a time when all are gone through."""
 
-_STAND = "SELECT opened, size, head, last FROM streams WHERE stream = ?"
-# From the last event back to the first one wanted, each pointing at the one before it.
-_WALK = """
-WITH RECURSIVE walk (previous, position, seq, body, head) AS (
-    SELECT previous, position, seq, body, head FROM events WHERE position = ?2
-    UNION ALL
-    SELECT events.previous, events.position, events.seq, events.body, events.head
-    FROM walk JOIN events ON events.position = walk.previous
-    WHERE walk.previous < walk.position AND events.stream = ?1 AND events.seq >= ?3
-)
-SELECT seq, body, head FROM walk
-"""
-_SCAN = "SELECT seq, body, head FROM events WHERE stream = ?1 AND position <= ?2 AND seq >= ?3 ORDER BY seq DESC"
 _NOT_WRITABLE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.FullError, OSError)
 
 
@@ -112,30 +100,14 @@ class SqliteLedger:
         return await request.future
 
     def read(self, stream: str, after: int = 0) -> Sequence[Recorded]:
-        after = max(after, 0)
         with self._reading() as connection:
-            stand = first(connection, _STAND, (stream,))
-            if stand is None:
-                if not accounted(connection) and orphaned(connection, stream):
-                    raise chain.broken(stream, 1)
-                return ()
-            opened, size, head, last = stand
-            if after > size:
-                return ()
-            # Where the way back is damaged, all events are looked through: they may be whole, or tell what is not.
-            for query in (_WALK, _SCAN):
-                found = [chain.Row(*row) for row in rows(connection, query, (opened, last, after))]
-                try:
-                    return _after(stream, found[::-1], after, chain.Tip(size, head))
-                except Refused:
-                    if query is _SCAN:
-                        raise
+            return events_after(connection, stream, max(after, 0))
         return ()
 
     def size(self, stream: str) -> int:
         with self._reading() as connection:
-            stand = first(connection, _STAND, (stream,))
-            return int(stand[1]) if stand else 0
+            found = stand(connection, stream)
+            return found[1].size if found else 0
         return 0
 
     def streams(self, prefix: str) -> Sequence[str]:
@@ -156,10 +128,11 @@ class SqliteLedger:
     ) -> Sequence[PlanSummary]:
         wanted = [word for word, asked in (("open = 1", open_only), ("document = ?1", document is not None)) if asked]
         where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
-        query = f"SELECT body FROM plans {where} ORDER BY opened DESC LIMIT ?2"
+        query = f"SELECT opened, body FROM plans {where} ORDER BY opened DESC LIMIT ?2"
         with self._reading() as connection:
-            found = rows(connection, query, (document, -1 if newest is None else newest))
-            return tuple(plan_of(body) for (body,) in found)[::-1]
+            found = tuple(rows(connection, query, (document, -1 if newest is None else newest)))[::-1]
+            summaries = (summary_of(connection, opened, body) for opened, body in found)
+            return tuple(summary for summary in summaries if summary is not None)
         return ()
 
     def plan_count(self) -> int:
@@ -179,7 +152,7 @@ class SqliteLedger:
 
     def _stored(self) -> Iterator[tuple[int, int, int, bytes, bytes]]:
         """Bit by bit: what has arrived never changes, so that nothing need be held still meanwhile."""
-        query = "SELECT position, stream, seq, body, head FROM events WHERE position > ? AND position <= ? LIMIT ?"
+        query = f"{EVENTS} WHERE position > ? AND position <= ? LIMIT ?"
         with self._reading() as connection:
             (end,) = first(connection, "SELECT coalesce(max(position), 0) FROM events")
         position = 0
@@ -260,12 +233,3 @@ def _connect(path: Path, busy_timeout_ms: int) -> apsw.Connection:
         connection.close()
         raise
     return connection
-
-
-def _after(stream: str, rows: list[chain.Row], after: int, end: chain.Tip) -> tuple[Recorded, ...]:
-    """The events after this one. The chain goes on from the last event the caller has, so that one must be there."""
-    if not after:
-        return chain.recorded(stream, rows, start=chain.ORIGIN, end=end)
-    if not rows or rows[0].seq != after:
-        raise chain.broken(stream, after)
-    return chain.recorded(stream, rows[1:], start=chain.Tip(after, rows[0].head), end=end)

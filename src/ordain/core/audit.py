@@ -26,6 +26,7 @@ from ordain.core.event import (
     ConfigTrusted,
     Event,
     LineageEvent,
+    PlanArchived,
     PlanCancelled,
     PlanPrepared,
     PlanRejected,
@@ -73,6 +74,8 @@ class Kind(StrEnum):
     """An approval names other kinds of action than its plan has."""
     HISTORY = "history"
     """Something that cannot happen is recorded."""
+    TABLE = "table"
+    """A table beside the events says something else than they do. It was never believed, and can be made anew."""
 
 
 NEEDS_RULES = frozenset({Kind.FORM, Kind.ACTIONS, Kind.HISTORY})
@@ -356,9 +359,8 @@ class _Lineage:
         match event:
             case PlanPrepared():
                 self.prepared(event, seq)
-            case PlanRejected() | PlanCancelled():
-                for given in tuple(self.open.values()):
-                    self.end(given, "revoked")
+            case PlanRejected() | PlanCancelled() | PlanArchived():
+                self.end_all("revoked")
             case ApprovalRevoked(approval_id=approval_id) if approval_id in self.open:
                 self.end(self.open[approval_id], "revoked")
             case ApprovalExpired(approval_id=approval_id) if approval_id in self.open:
@@ -390,10 +392,13 @@ class _Lineage:
         given.ended = how
         self.open.pop(given.approval.approval_id, None)
 
+    def end_all(self, how: str) -> None:
+        for given in tuple(self.open.values()):
+            self.end(given, how)
+
     def prepared(self, event: PlanPrepared, seq: int) -> None:
         if event.plan_id != self.plan_id:
-            for given in tuple(self.open.values()):
-                self.end(given, "superseded")
+            self.end_all("superseded")
         self.plan_id, self.plan = event.plan_id, None
         self.auditor.plans.add(event.plan_id)
         body = bytes(event.plan)
@@ -469,22 +474,25 @@ class _Lineage:
 
     def refusals(self, event: RunStarted, given: _Given | None, at: Instant) -> Iterable[_Wrong]:
         """Why this run should not have been started on this approval."""
-        run_id, name = event.run_id, event.approval_id
-        if given is None or given.lineage != self.name:
-            yield _Wrong(Kind.APPROVAL, f"{run_id} was started on {name}, which was not given for this plan.")
+        started = f"{event.run_id} was started on {event.approval_id}"
+        if given is None:
+            yield _Wrong(Kind.APPROVAL, f"{started}, which was never given.")
             return
-        approval = given.approval
-        if given.ended is not None:
-            yield _Wrong(Kind.APPROVAL, f"{run_id} was started on {name}, which had ended: {given.ended}.")
-        if approval.plan_id != event.plan_id:
-            yield _Wrong(Kind.APPROVAL, f"{run_id} was started on {name}, which is for another plan.")
-        if approval.issued_at > at + CLOCK_SKEW_MS:
-            yield _Wrong(Kind.APPROVAL, f"{run_id} was started before {name} was given.")
+        if given.lineage != self.name:
+            yield _Wrong(Kind.APPROVAL, f"{started}, which was given elsewhere.")
+        elif given.ended is not None:
+            yield _Wrong(Kind.APPROVAL, f"{started}, which had ended: {given.ended}.")
+        if given.approval.plan_id != event.plan_id:
+            yield _Wrong(Kind.APPROVAL, f"{started}, which is for another plan.")
+        if given.approval.issued_at > at + CLOCK_SKEW_MS:
+            yield _Wrong(Kind.APPROVAL, f"{started} before that was given.")
         signer = given.signer
         if signer is not None and self.auditor.workspace.approvers[fingerprint(signer.key)].revoked_at is not None:
-            yield _Wrong(Kind.SIGNATURE, f"{run_id} was started on {name} after the key of {signer.name} was revoked.")
+            yield _Wrong(Kind.SIGNATURE, f"{started} after the key of {signer.name} was revoked.")
 
     def ended(self, event: RunEnded, seq: int) -> None:
+        if event.status == "cancelled":
+            self.end_all("revoked")
         started = self.auditor.started.get(event.run_id)
         if started is None or started.lineage != self.name:
             self.find(Kind.COMMITMENT, seq, f"{event.run_id} ended here and was not started here.")

@@ -562,6 +562,17 @@ PAGES: dict[str, Page] = {
         "The plan says what must be so before it may begin, and it is not.",
         "See to it, and commit again: the approval was not used.",
     ),
+    "W_WORKSPACE_MOVED": Page(
+        "Directory was moved",
+        (
+            "The record of a workspace is found by the directory's path. This directory has none, and by its inode it "
+            "looks like one whose path is gone. Plans, approvals and the trusted configuration stayed with the old path."
+        ),
+        (
+            "Take the record along with the command that is shown; approvals are bound to the old path and must be "
+            "given again. If it is another directory, go on: with the first plan it gets a record of its own."
+        ),
+    ),
     "W_SECRET_FILE": Page(
         "A file of secrets cannot be read",
         (

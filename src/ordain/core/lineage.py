@@ -69,7 +69,7 @@ def _staying(*stages: Stage) -> _From:
 
 TRANSITIONS: Mapping[str, Mapping[Stage | None, Stage]] = {
     "proposed": _all((None, *_UNDECIDED, *_ENDED, *_DECLINED, Stage.ARCHIVED), Stage.PROPOSED),
-    "proposed again, with a good approval": _staying(Stage.APPROVED),
+    "proposed again, with a good approval": _all((Stage.APPROVED, *_ENDED), Stage.APPROVED),
     "proposed again while it runs": _staying(Stage.EXECUTING),
     "approved": _all((*_UNDECIDED, *_ENDED), Stage.APPROVED),
     "an approval ended, another is left": _staying(Stage.APPROVED, Stage.EXECUTING, *_ENDED),
@@ -121,6 +121,8 @@ class PlanState(msgspec.Struct):
     document: str | None = None
     document_sha256: str | None = None
     proposer: Principal | None = None
+    prepared_by: dict[PlanId, tuple[str, ...]] = {}
+    """The names of all who ever prepared each plan: preparing it again in another name does not change who did."""
     opened_at: Instant = Instant(0)
     prepared_at: Instant = Instant(0)
     changed_at: Instant = Instant(0)
@@ -128,7 +130,8 @@ class PlanState(msgspec.Struct):
     revisions: dict[PlanId, int] = {}
     """Every plan this lineage has had, and the number of the newest event that holds its bytes."""
     permissions: dict[str, Permission] = {}
-    """Approvals of the newest revision that nothing has ended yet, by id, oldest first."""
+    """Approvals of the newest revision that nothing has ended yet, by id, oldest first. None is left where the plan was
+    declined or put away."""
     ended: dict[str, Ended] = {}
     """Every other approval."""
     approved_at: dict[PlanId, Instant] = {}
@@ -187,6 +190,7 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
         case PlanExpired():
             _move(state, "expired")
         case PlanArchived():
+            _end_all(state, "revoked")
             _move(state, "archived")
         case ApprovalGiven(approval=approval):
             if approval.approval_id in state.permissions or approval.approval_id in state.ended:
@@ -199,6 +203,8 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
         case ApprovalExpired(approval_id=approval_id):
             _end(state, approval_id, "expired")
         case RunStarted():
+            if event.run_id in state.runs:
+                raise IllegalTransition(f"{event.run_id} is started twice")
             if event.approval_id is not None:
                 if event.approval_id not in state.permissions:
                     raise IllegalTransition(f"approval {event.approval_id} cannot be spent")
@@ -207,7 +213,11 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
             state.runs[event.run_id] = None
             _move(state, "run started")
         case RunEnded():
+            if event.run_id != state.open_run:
+                raise IllegalTransition(f"{event.run_id} ends, and is not open")
             state.runs[event.run_id] = event.status
+            if event.status == Stage.CANCELLED:
+                _end_all(state, "revoked")
             _move(state, f"run {event.status}")
         case _:
             assert_never(event)
@@ -225,12 +235,14 @@ def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:
         state.rejections = ()
     state.plan_id, state.title = event.plan_id, msgspec.json.decode(event.plan, type=_Titled).title
     state.document, state.document_sha256, state.proposer = event.document, event.document_sha256, event.by
+    known = state.prepared_by.get(event.plan_id, ())
+    state.prepared_by[event.plan_id] = tuple(dict.fromkeys((*known, event.by.name)))
     state.prepared_at, state.expires_at = at, event.expires_at
     state.revisions.pop(event.plan_id, None)
     state.revisions[event.plan_id] = state.size
     if again and state.stage is Stage.EXECUTING:
         _move(state, "proposed again while it runs")
-    elif again and state.stage is Stage.APPROVED:
+    elif state.permissions:
         _move(state, "proposed again, with a good approval")
     else:
         _move(state, "proposed")

@@ -39,13 +39,13 @@ _state_decoder = msgspec.json.Decoder(PlanState)
 def summarise(before: PlanSummary | None, recorded: Recorded) -> PlanSummary | None:
     """The summary after one more event of a lineage; None for an event of any other stream.
 
-    `before` is left as it was. An event that could not have happened is passed over here: the verifier tells of it,
-    and a list must not fail because of it.
+    `before` is left as it was. An event that could not have happened, or a plan that is none, is passed over here: the
+    verifier tells of it, and a list must not fail because of it.
     """
     if not isinstance(recorded.event, LineageEvent):
         return before
     state = _state_decoder.decode(_state_encoder.encode(before.state)) if before is not None else PlanState()
     try:
         return PlanSummary(stream=recorded.stream, state=apply_lineage(state, recorded.event, recorded.at))
-    except IllegalTransition:
+    except (IllegalTransition, msgspec.DecodeError):
         return before

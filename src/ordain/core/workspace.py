@@ -7,6 +7,7 @@ bad is named and changes nothing.
 
 from __future__ import annotations
 
+import hashlib
 from typing import assert_never
 
 import msgspec
@@ -101,7 +102,10 @@ def apply_workspace(state: WorkspaceState, event: WorkspaceEvent, at: Instant, v
             state.workspace_id = state.workspace_id or event.workspace.id
         case ConfigTrusted():
             said = trusting(workspace, state.size, event.digest)
-            if _vouched(state, event.signature, said, verify, "the trust in a configuration"):
+            if event.digest != f"sha256:{hashlib.sha256(event.text.encode()).hexdigest()}":
+                # What is signed is the digest, and what counts is the text.
+                state.unsigned += (f"event {state.size}: a trusted configuration that is not the one of its digest",)
+            elif _vouched(state, event.signature, said, verify, "the trust in a configuration"):
                 state.trusted = event
         case ApproverEnrolled():
             key = fingerprint(event.key)

@@ -72,7 +72,7 @@ def live(ledger: SqliteLedger) -> None:
     troubled.answer("check", "did-not").resume()
     retried = step("two", needs=(), contract="look", on_failure=Retry(max_attempts=3))
     well = _scenario(ledger, step("one"), retried, title="Well", after=troubled)
-    looks = [Finished(duration_ms=1, exit_code=1, output_tail="not yet\n", output_bytes=8)]
+    looks = [Finished(duration_ms=1, exit_code=1, output=b"not yet\n", output_bytes=8)]
     looks += [Finished(duration_ms=9, timed_out=True), Finished(duration_ms=1, exit_code=0)]
 
     async def look(command: Command) -> Finished:

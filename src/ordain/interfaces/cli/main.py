@@ -43,6 +43,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "trust": ("approving", "Let ordain.toml count as it stands. For people at a terminal."),
         "revoke": ("approving", "End an approval that no run has used."),
         "approver": ("approving", "Keys that can sign approvals: enroll, list, revoke. For people at a terminal."),
+        "audit": ("auditing", "The ledger as a whole: verify, export, backup, restore, rebuild."),
         "explain": ("around", "The page about a problem's code."),
     },
 }

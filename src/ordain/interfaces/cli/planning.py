@@ -20,6 +20,7 @@ from ordain.interfaces.cli.shell import (
     command,
     is_document,
     read_document,
+    read_to_store,
     with_params,
 )
 from ordain.interfaces.cli.writing import write_whole
@@ -147,7 +148,7 @@ def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> i
 
     Example: ordain prepare fix.plan.md
     """
-    data, name = read_document(session, document)
+    data, name = read_to_store(session, document)
     return say_prepared(session, session.run(session.app.prepare(data, name, session.by, params)))
 
 

@@ -13,7 +13,7 @@ from ordain.core.report import InboxItem, PlanLine
 from ordain.core.value import StepId
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import say_prepared
-from ordain.interfaces.cli.shell import FINE, Session, command, read_document, with_params
+from ordain.interfaces.cli.shell import FINE, Session, command, read_to_store, with_params
 
 __all__ = ["archive", "cancel", "inbox", "list_", "reject", "revise"]
 
@@ -75,7 +75,7 @@ def revise(session: Session, plan: str, document: str | None, params: list[tuple
 
     What was approved before does not cover the revision. Example: ordain revise 4f2a9c01b7de fix.plan.md
     """
-    data, name = read_document(session, document) if document is not None else (None, None)
+    data, name = read_to_store(session, document) if document is not None else (None, None)
     prepared = session.run(session.app.revise(plan, session.by, data, name, params))
     return say_prepared(session, prepared)
 

@@ -11,7 +11,7 @@ from ordain.interfaces import render
 from ordain.interfaces.cli.approving import ask_approval, signing
 from ordain.interfaces.cli.carrying import approve_and_start, carry_out, watcher
 from ordain.interfaces.cli.planning import prepared_value
-from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_document, with_params
+from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.preview import review_lines
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
@@ -28,7 +28,7 @@ def run(session: Session, document: str, params: list[tuple[str, str]]) -> int:
 
     Example: ordain run fix.plan.md
     """
-    data, name = read_document(session, document)
+    data, name = read_to_store(session, document)
     prepared = session.run(session.app.prepare(data, name, session.by, params))
     review = prepared.review
     session.app.startable(review.plan_id)

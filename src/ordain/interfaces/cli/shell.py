@@ -31,7 +31,18 @@ from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.core.redaction import Redactor
 from ordain.interfaces import render, robot
 
-__all__ = ["FAILED", "FINE", "REFUSED", "WAITING", "Session", "command", "is_document", "read_document", "with_params"]
+__all__ = [
+    "FAILED",
+    "FINE",
+    "REFUSED",
+    "WAITING",
+    "Session",
+    "command",
+    "is_document",
+    "read_document",
+    "read_to_store",
+    "with_params",
+]
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 70, 130, 141
 
@@ -349,3 +360,9 @@ def read_document(session: Session, path: str) -> tuple[bytes, str]:
     root = session.app.workspace_path
     name = os.path.relpath(real, root) if real.startswith(root.rstrip("/") + "/") else real
     return data, "standard input" if path == "-" else name
+
+
+def read_to_store(session: Session, path: str) -> tuple[bytes, str | None]:
+    """The same for a plan that is to be stored: what came without a file has no name."""
+    data, name = read_document(session, path)
+    return data, None if path == "-" else name

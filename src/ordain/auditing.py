@@ -1,0 +1,151 @@
+"""The verbs about the ledger as a whole: verify it, copy it, bring a copy back, make the tables beside it anew.
+
+Verifying only looks, and needs no setting: it must work where nothing else can be believed. A copy that is brought back
+brings back what was recorded and permits nothing: what it lacks may be that an approval was used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from ordain.core import chain
+from ordain.core.approval import Principal
+from ordain.core.audit import Audit, Finding, Kind, audit
+from ordain.core.chain import Tip
+from ordain.core.decision import persons_only
+from ordain.core.event import ApprovalRevoked, ids_named
+from ordain.core.lineage import PlanState
+from ordain.core.problem import Refused, refuse
+from ordain.core.summary import PlanSummary, summarise
+from ordain.ports import Ledger
+from ordain.surroundings import Surroundings
+
+__all__ = ["Auditing"]
+
+LOOKS_MAX = 5
+_RESTORED = "The ledger was restored from a copy, which cannot know what this approval was used for since."
+_UNWHOLE = frozenset({Kind.MISSING, Kind.CHAIN, Kind.UNREADABLE, Kind.STRAY})
+"""What leaves no sense in comparing tables with the events."""
+
+
+class Auditing:
+    """Looks at the whole ledger of one workspace, and copies it."""
+
+    def __init__(self, here: Surroundings, write_copies: Callable[[], int]) -> None:
+        self._here, self._write_copies = here, write_copies
+
+    def verify(self, keys: frozenset[str] = frozenset(), checkpoint: Tip | None = None) -> Audit:
+        """Everything that does not fit in the ledger, and in the tables beside it; `core.audit` says what is meant.
+
+        Where nothing was ever recorded there is nothing wrong, unless somebody kept a checkpoint of it.
+        """
+        here = self._here
+        if not here.has_ledger():
+            return audit((), verify=here.keyring.verify, keys=keys, checkpoint=checkpoint)
+        found = audit(here.ledger.everything(), verify=here.keyring.verify, keys=keys, checkpoint=checkpoint)
+        if any(finding.kind in _UNWHOLE for finding in found.findings):
+            return found
+        return msgspec.structs.replace(found, findings=found.findings + _stale(here.ledger))
+
+    def export(self) -> Iterator[bytes]:
+        """The events as lines of JSON, for others to verify."""
+        return self._here.archive.export(self._ledger())
+
+    def backup(self, target: Path) -> Tip:
+        """Copy the whole ledger to a new file; what the copy adds up to."""
+        self._ledger()
+        return self._here.archive.backup(target)
+
+    def rebuild(self) -> tuple[int, int]:
+        """Make the tables beside the events, and our copies of proposals, anew; how many events and copies."""
+        return self._ledger().rebuild(), self._write_copies()
+
+    async def restore(self, source: Path, by: Principal) -> tuple[Tip, tuple[str, ...]]:
+        """Make the ledger of a workspace that has none from a copy, and end every approval in it that is not used.
+
+        What the copy added up to, and the approvals that ended. Whoever chooses the copy chooses who may approve and
+        which settings hold, so only a person may.
+        """
+        here = self._here
+        persons_only("restore a ledger", by, f"ordain audit restore {source}")
+        self.refuse_restoring()
+        tip = here.archive.restore(source)
+        unused = [(plan.stream, name) for plan in here.ledger.plans() for name in plan.state.permissions]
+        for stream, name in unused:
+
+            def revoked(state: PlanState, name: str = name) -> ApprovalRevoked:
+                return ApprovalRevoked(approval_id=name, by=by, reason=_RESTORED)
+
+            await here.records.decide(stream, revoked, here.now())
+        return tip, tuple(name for _, name in unused)
+
+    def refuse_restoring(self) -> None:
+        """Raise Refused where there is a ledger: it is the authority, and nothing takes its place."""
+        if self._here.has_ledger():
+            detail = "This workspace has a ledger, and a copy never takes the place of one."
+            raise refuse("E_LEDGER_EXISTS", detail, "Look at it with `ordain audit verify` first.")
+
+    def _ledger(self) -> Ledger:
+        if not self._here.has_ledger():
+            raise refuse("E_LEDGER_MISSING", "Nothing was recorded in this workspace yet.", command="ordain status")
+        return self._here.ledger
+
+
+def _stale(ledger: Ledger) -> tuple[Finding, ...]:
+    """What the tables beside the events say that the events do not.
+
+    The two are looked at one after the other, so where a run goes on meanwhile they are looked at again; where it never
+    pauses, nothing is said about the tables.
+    """
+    for _ in range(LOOKS_MAX):
+        before = ledger.checkpoint()
+        found = tuple(
+            Finding(kind=Kind.TABLE, stream=stream, seq=0, sentence=sentence)
+            for stream, sentence in _differences(ledger)
+        )
+        if not found or ledger.checkpoint() == before:
+            return found
+    return ()
+
+
+def _differences(ledger: Ledger) -> Iterator[tuple[str, str]]:
+    """Each stream about which a table says something else than its events, and what."""
+    sizes: dict[str, int] = {}
+    names: dict[str, str] = {}
+    plans: dict[str, PlanSummary | None] = {}
+    tip = chain.ORIGIN
+    for _, stream, seq, body, head in ledger.everything():
+        sizes[stream] = seq
+        tip = chain.checkpoint((head,), tip)
+        if stream.startswith("lineage/") or seq == 1:
+            recorded = chain.decode(body, head)
+            for name in ids_named(recorded.event):
+                names.setdefault(name, stream)
+            if stream.startswith("lineage/"):
+                plans[stream] = summarise(plans.get(stream), recorded)
+    for stream in ledger.streams(""):
+        if stream not in sizes:
+            yield stream, "The table of streams has a stream without events."
+    for stream, size in sizes.items():
+        if not _stands(ledger, stream, size):
+            yield stream, "The table of streams says something else than the events."
+    for name, stream in names.items():
+        if (name, stream) not in ledger.lookup(name):
+            yield stream, f"The table of names does not lead from {name} here."
+    kept = {plan.stream: plan for plan in ledger.plans()}
+    for stream in sorted(kept.keys() | plans.keys()):
+        if kept.get(stream) != plans.get(stream):
+            yield stream, "The table of plans says something else than the events."
+    if ledger.checkpoint() != tip:
+        yield "", "The table of checkpoints says something else than the events."
+
+
+def _stands(ledger: Ledger, stream: str, size: int) -> bool:
+    """Whether a stream has this many events by its table too, and the head that the last of them left."""
+    try:
+        return ledger.size(stream) == size and not ledger.read(stream, after=size)
+    except Refused:
+        return False

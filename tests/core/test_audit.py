@@ -1,0 +1,256 @@
+"""A ledger is good as it was recorded; the rules of plans and runs are looked at, and nothing stored makes it raise.
+
+What both verifiers find is in tests/test_verifiers.py. The story told here is theirs too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordain.adapters import keys
+from ordain.core import chain
+from ordain.core.audit import Audit, Kind, Signed, audit
+from ordain.core.chain import Entry, Tip
+from ordain.core.signature import PublicKey, Signature, fingerprint
+from ordain.ports import Credential
+from tests.build import step
+from tests.scenario import KIM, ROBOT, Scenario
+
+PASSPHRASES = {name: Credential(name=name, passphrase=f"the passphrase of {name}") for name in ("kim", "ann")}
+KIM_KEY, ANN_KEY = (keys.public_half(hashlib.sha256(name.encode()).digest()) for name in ("kim", "ann"))
+KIM_MARK, ANN_MARK = fingerprint(KIM_KEY), fingerprint(ANN_KEY)
+remembered = functools.lru_cache(maxsize=None)(keys.verify)
+"""Signatures are looked at over and over here, and most are the same."""
+
+
+def beside(first: Scenario, *steps: Any, title: str) -> Scenario:
+    """Another plan of the same workspace."""
+    other = Scenario(*steps, title=title)
+    other.ledger, other.ids, other.keyring, other.clock = first.ledger, first.ids, first.keyring, first.clock
+    other.workspace, other.world, other.shell = first.workspace, first.world, first.shell
+    other.app = other._app()
+    return other.prepare()
+
+
+def signed(scenario: Scenario, name: str) -> Scenario:
+    """A person approves what they were shown, with their key."""
+    ref = str(scenario.plan_id)
+    asyncio.run(scenario.app.approve(ref, KIM, scenario.app.review(ref), PASSPHRASES[name]))
+    return scenario
+
+
+def story(*, skip: int = 0) -> list[Entry]:
+    """A ledger with most of what happens: approvers, a trusted configuration, a signed run, a rejection, a key revoked
+    with what it signed, a run that stopped and was resumed, a run that nobody signed for, one that policy let start.
+
+    `skip` ids are not used, so that two stories differ in them.
+    """
+    first = Scenario(step("one"), step("two", contract="check two"), title="Signed")
+    for _ in range(skip):
+        first.ids.mint("")
+    asyncio.run(first.app.enroll(PASSPHRASES["kim"], KIM))
+    asyncio.run(first.app.enroll(PASSPHRASES["ann"], KIM, PASSPHRASES["kim"]))
+    first.workspace.configuration_text = b"# another\n" if skip else b""
+    asyncio.run(first.app.trust(first.app.configuration()[1], KIM, PASSPHRASES["kim"]))
+    signed(first.prepare(), "kim").run()
+    declined = beside(first, step("no"), title="Declined")
+    asyncio.run(declined.app.reject(str(declined.plan_id), KIM, "Not like this."))
+    left = signed(beside(first, step("left"), title="Signed by one who left"), "ann")
+    asyncio.run(left.app.revoke_approver("ann", KIM, "left", PASSPHRASES["kim"]))
+    crashed = signed(beside(first, step("a"), step("b"), title="Crashed"), "kim")
+    crashed.crash_at(6).run().resume()
+    assert crashed.status() == "waiting"
+    beside(first, step("c"), title="Unsigned").approve().run()
+    reads = beside(first, step("look", tool="read_file", args={"path": "a.txt"}), title="Reads")
+    asyncio.run(reads.app.commit(str(reads.plan_id), ROBOT))
+    return list(first.ledger.everything())
+
+
+@functools.cache
+def told(skip: int = 0) -> tuple[Entry, ...]:
+    return tuple(story(skip=skip))
+
+
+def look(rows: Any, **how: Any) -> Audit:
+    return audit(rows, verify=remembered, **how)
+
+
+def forged(events: list[tuple[str, bytes]]) -> list[Entry]:
+    """Rows whose chains are right, whatever they say: what somebody writes who can write the file."""
+    tips: dict[str, Tip] = {}
+    rows = []
+    for position, (stream, body) in enumerate(events, 1):
+        size, head = tips.get(stream, chain.ORIGIN)
+        head = chain.extend(head, body)
+        tips[stream] = Tip(size + 1, head)
+        rows.append(Entry(position, stream, size + 1, body, head))
+    return rows
+
+
+def edited(rows: Any, change: Callable[[dict[str, Any]], None]) -> list[Entry]:
+    """The rows with every body changed as told, numbered anew, with chains that are right."""
+    sizes: dict[str, int] = {}
+    events = []
+    for _, stream, _, body, _ in rows:
+        value = msgspec.json.decode(body)
+        change(value)
+        sizes[stream] = value["seq"] = sizes.get(stream, 0) + 1
+        events.append((stream, msgspec.json.encode(value)))
+    return forged(events)
+
+
+# --- As it was recorded ----------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_is_good_as_it_was_recorded() -> None:
+    found = look(told())
+    assert found.findings == ()
+    assert found.good and found.events == len(told())
+    assert found.streams == len({row.stream for row in told()}) and found.plans == 6
+    tip = chain.checkpoint(row.head for row in told())
+    assert (found.events, found.head) == (tip.size, tip.head.hex())
+    assert [(run.approval, run.by, run.key, run.status) for run in found.runs] == [
+        (Signed.SIGNED, "kim", KIM_MARK, "completed"),
+        (Signed.SIGNED, "kim", KIM_MARK, None),
+        (Signed.UNSIGNED, "kim", None, "completed"),
+        (Signed.NOT_NEEDED, None, None, "failed"),
+    ]
+    assert {one.name: one.revoked_at is not None for one in found.approvers} == {"kim": False, "ann": True}
+
+
+def test_a_signed_approval_vouches_for_what_its_approver_saw() -> None:
+    approved = [row.position for row in told() if b'"approval_given"' in row.body and b'"signature":{' in row.body]
+    assert look(told()).signed_events == approved[-1] - 1
+    assert look(told()[: approved[0] - 1]).signed_events == 0
+
+
+def test_an_empty_ledger_is_good() -> None:
+    assert look(()) == Audit(
+        events=0, streams=0, plans=0, head="00" * 32, findings=(), runs=(), approvers=(), signed_events=0
+    )
+
+
+def test_every_beginning_of_a_ledger_is_good_where_it_could_have_stopped() -> None:
+    """No finding depends on what comes later, but for what is written in one append."""
+    for size in range(len(told())):
+        kinds = {finding.kind for finding in look(told()[:size]).findings}
+        assert kinds <= {Kind.COMMITMENT}  # a run and its plan are written together
+
+
+# --- Rules -----------------------------------------------------------------------------------------------------------
+
+
+def kinds(rows: list[Entry]) -> set[Kind]:
+    return {finding.kind for finding in look(rows).findings}
+
+
+def test_a_run_that_cannot_have_gone_so_is_found() -> None:
+    def change(value: dict[str, Any]) -> None:
+        if value["event"]["type"] == "attempt_started":
+            value["event"]["attempt"] += 1
+
+    assert Kind.HISTORY in kinds(edited(told(), change))
+
+
+def test_a_plan_that_cannot_have_gone_so_is_found() -> None:
+    rows = [row for row in told() if b'"plan_rejected"' in row.body]
+    events = [(row.stream, row.body) for row in told()]
+    value = msgspec.json.decode(rows[0].body)
+    value["seq"] += 1
+    assert kinds(forged([*events, (rows[0].stream, msgspec.json.encode(value))])) == {Kind.HISTORY}
+
+
+def test_an_approval_that_names_other_actions_is_found() -> None:
+    def change(value: dict[str, Any]) -> None:
+        if value["event"]["type"] == "approval_given" and "signature" not in value["event"]:
+            value["event"]["approval"]["action_kinds"] = ["tool:read_file"]
+
+    found = look(edited(told(), change)).findings
+    assert [finding.kind for finding in found if finding.kind is not Kind.COMMITMENT] == [Kind.ACTIONS]
+
+
+def test_a_plan_in_another_spelling_is_found_though_its_digest_fits() -> None:
+    from ordain.core.canonical import PLAN_TYPE, digest
+
+    row = next(row for row in told() if b'"plan_prepared"' in row.body)
+    plan = bytes(msgspec.json.decode(row.body, type=_Body).event.plan)
+    spaced = plan.replace(b'{"', b'{ "', 1)
+    renamed = f"plan:{digest(PLAN_TYPE, spaced)}".encode()
+    old = msgspec.json.decode(row.body)["event"]["plan_id"].encode()
+    opened = told()[0]
+    body = row.body.replace(plan, spaced).replace(old, renamed)
+    assert kinds(forged([(opened.stream, opened.body), (row.stream, body)])) == {Kind.FORM}
+
+
+class _Prepared(msgspec.Struct):
+    plan: msgspec.Raw
+
+
+class _Body(msgspec.Struct):
+    event: _Prepared
+
+
+# --- Whatever is stored ----------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.sampled_from(["workspace", "lineage/PLAN-A", "run/RUN-A", "else", ""]), st.binary())))
+def test_no_bytes_make_it_raise(events: list[tuple[str, bytes]]) -> None:
+    found = look(forged(events))
+    assert {(finding.kind, finding.seq) for finding in found.findings} <= {
+        (Kind.UNREADABLE, seq) for seq in range(1, len(events) + 1)
+    }
+    assert found.good is not bool(events)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.data())
+def test_no_value_makes_it_raise(data: st.DataObject) -> None:
+    """One value somewhere in one event becomes another, with chains that are right."""
+    index = data.draw(st.integers(0, len(told()) - 1))
+
+    def change(value: dict[str, Any]) -> None:
+        nonlocal index
+        index -= 1
+        if index != -1:
+            return
+        at: Any = value["event"]
+        while True:
+            key = data.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
+            if not isinstance(at[key], dict | list) or not at[key] or data.draw(st.booleans()):
+                break
+            at = at[key]
+        at[key] = data.draw(JSON)
+
+    look(edited(told(), change), keys=frozenset({KIM_MARK}), checkpoint=Tip(3, bytes(32)))
+
+
+@pytest.mark.parametrize("position", [-1, 0, 2**62])
+def test_a_row_in_an_impossible_place_is_found(position: int) -> None:
+    rows = [*told()[:3], told()[3]._replace(position=position)]
+    assert Kind.MISSING in kinds(rows)
+
+
+def test_a_signature_that_is_never_looked_at_does_not_count() -> None:
+    """Who verifies nothing believes nobody."""
+
+    def nobody(key: PublicKey, signature: Signature, said: bytes) -> bool:
+        return False
+
+    found = audit(told(), verify=nobody)
+    assert Signed.SIGNED not in {run.approval for run in found.runs}
+    assert not found.approvers and found.signed_events == 0

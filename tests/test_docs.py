@@ -1,0 +1,150 @@
+"""docs/approvals.md tells the truth: its table of stages, its list of refusals, its settings and its commands; and the
+pages beside it name no command that is not there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from ordain.adapters.file_tools import FileTools
+from ordain.core.codes import PAGES
+from ordain.core.event import LineageEvent, RunEvent, WorkspaceEvent
+from ordain.core.lineage import TRANSITIONS, Stage
+from ordain.core.policy import unknown_names
+from ordain.documents.configuration import read_settings
+from ordain.documents.reading import read
+from ordain.interfaces.cli.main import main
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/approvals.md").read_text()
+LEDGER = (ROOT / "docs/ledger.md").read_text()
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
+REFUSED = PAGE.partition("\n## When it is refused\n")[2]
+
+# --- Tables ----------------------------------------------------------------------------------------------------------
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of a table, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_the_table_of_stages_is_the_one_that_is_obeyed() -> None:
+    shown: dict[str, dict[Stage | None, Stage]] = {}
+    for what, sources, target in rows(PAGE.partition("<!-- stages -->")[2].partition("<!-- /stages -->")[0]):
+        for source in sources.split(", "):
+            stage = None if source == "new" else Stage(source)
+            to = stage if target == "the same" else Stage(target)
+            assert to is not None
+            assert stage not in shown.setdefault(what, {}), f"{what} from {source} stands there twice"
+            shown[what][stage] = to
+    assert shown == {what: dict(moves) for what, moves in TRANSITIONS.items()}
+
+
+def test_every_stage_is_explained() -> None:
+    table = PAGE.partition("\n## The stages of a plan\n")[2].partition("<!-- stages -->")[0]
+    assert set(re.findall(r"`(\w+)`", "".join(row[0] for row in rows(table)))) == set(Stage)
+
+
+@pytest.mark.parametrize("source", ["gate", "proposals", "signing", "surroundings", "core/approval"])
+def test_every_refusal_is_in_the_list(source: str) -> None:
+    used = set(re.findall(r'"(E_[A-Z_]+)"', (ROOT / f"src/ordain/{source}.py").read_text()))
+    assert used, "a module that refuses nothing need not be here"
+    assert used <= listed()
+
+
+def test_the_list_names_only_what_there_is() -> None:
+    assert listed() <= PAGES.keys()
+
+
+def listed() -> set[str]:
+    """The codes that begin a row of the list of refusals."""
+    return set(re.findall(r"^\| `(E_[A-Z_]+)`", REFUSED, re.MULTILINE))
+
+
+@pytest.mark.parametrize("kind", [WorkspaceEvent, LineageEvent, RunEvent])
+def test_every_event_is_in_the_ledgers_page(kind: type) -> None:
+    tags = {event.__struct_config__.tag for event in kind.__args__}  # type: ignore[attr-defined]
+    assert {tag for tag in tags if f"`{tag}`" not in LEDGER} == set()
+
+
+def test_every_event_of_a_plans_life_is_in_the_architecture() -> None:
+    life = ARCHITECTURE.partition("\n## A plan's life\n")[2].partition("\n## ")[0]
+    events = {event.__struct_config__.tag for event in LineageEvent.__args__}
+    assert [event.strip("`") for event, _ in rows(life)] == sorted(events, key=life.index)
+    assert set(re.findall(r"\*([^*]+)\*", "".join(what for _, what in rows(life)))) == TRANSITIONS.keys()
+
+
+# --- Examples --------------------------------------------------------------------------------------------------------
+
+
+def fenced(language: str) -> list[str]:
+    return re.findall(rf"^`{{3,}}{language}\n(.*?)^`{{3,}}$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_its_plan_is_read() -> None:
+    (document,) = re.findall(r"^````markdown\n(.*?)^````$", PAGE, re.DOTALL | re.MULTILINE)
+    assert read(document.encode()).problems == ()
+
+
+@pytest.mark.parametrize("text", fenced("toml"))
+def test_its_settings_can_be_trusted(text: str) -> None:
+    settings, problems = read_settings(text.encode())
+    assert problems == ()
+    assert unknown_names(settings, FileTools(ROOT).definitions()) == ()
+
+
+@pytest.mark.parametrize("text", fenced("python"))
+def test_its_programs_can_be_compiled(text: str) -> None:
+    compile(text, "docs/approvals.md", "exec")
+
+
+# --- Commands --------------------------------------------------------------------------------------------------------
+
+PAGES_WITH_COMMANDS = ("docs/approvals.md", "docs/ledger.md", "docs/glossary.md", "README.md", "SECURITY.md")
+
+
+def commands(page: str) -> list[str]:
+    """Every command line that is shown: between backticks, or on a line of its own after `$` or `→`."""
+    text = (ROOT / page).read_text()
+    spans = re.findall(r"(?<!`)`(ordain [^`\n]+)`(?!`)", text)
+    return sorted({*spans, *re.findall(r"^(?:\$|\s+→) (ordain .+)$", text, re.MULTILINE)})
+
+
+@pytest.mark.parametrize(("page", "line"), [(page, line) for page in PAGES_WITH_COMMANDS for line in commands(page)])
+def test_every_command_shown_is_there(page: str, line: str) -> None:
+    fault = fault_of(line)
+    assert fault is None, f"{page}: {line}: {fault}"
+
+
+@pytest.mark.parametrize(
+    "line", ["ordain aprove PLAN", "ordain approve PLAN --stat", "ordain audit verfy", "ordain inbox PLAN", "ordain"]
+)
+def test_a_command_that_is_not_there_is_found(line: str) -> None:
+    assert fault_of(line) is not None
+
+
+def fault_of(line: str) -> str | None:
+    """Why a command line could not be typed; a value that is left out, or stands for another one, is no fault."""
+    name, *args = shlex.split(line.replace("\\|", "|"))
+    command: click.Command = main
+    try:
+        while isinstance(command, click.Group):
+            context = click.Context(command, info_name=name)
+            options, args, _ = command.make_parser(context).parse_args(args)
+            if not args:
+                return None if options or command is not main else "no command"
+            name, found, args = args[0], *command.resolve_command(context, args)[1:]
+            assert found is not None
+            command = found
+        command.make_context(name, args)
+    except click.BadParameter:
+        return None
+    except click.UsageError as error:
+        return error.format_message()
+    return None
