@@ -104,6 +104,35 @@ def test_its_programs_can_be_compiled(text: str) -> None:
     compile(text, "docs/approvals.md", "exec")
 
 
+# --- Links -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "SECURITY.md",
+        "CHANGELOG.md",
+        *sorted(str(one.relative_to(ROOT)) for one in (ROOT / "docs").rglob("*.md")),
+    ],
+)
+def test_every_link_leads_somewhere(page: str) -> None:
+    place = ROOT / page
+    for target in re.findall(r"\]\(([^()\s]+)\)", place.read_text()):
+        if ":" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        found = place.parent / file if file else place
+        assert found.exists(), f"{page}: {target}"
+        assert not anchor or anchor in anchors(found), f"{page}: {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page are linked by."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 # --- Commands --------------------------------------------------------------------------------------------------------
 
 PAGES_WITH_COMMANDS = ("docs/approvals.md", "docs/ledger.md", "docs/glossary.md", "README.md", "SECURITY.md")

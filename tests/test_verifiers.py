@@ -424,6 +424,27 @@ def test_an_approval_by_a_revoked_key_starts_nothing() -> None:
     assert found.kinds == {"signature"} and found.runs[-1] == "unsigned"
 
 
+@pytest.mark.parametrize("channel", ["robot", "script", "library"])
+def test_an_approval_through_a_channel_that_is_no_persons_is_none(channel: str) -> None:
+    forger = Forger()
+    index = forger.first("approval_given", lambda event: not _signed(event))
+    forger.events[index][2]["approval"]["approver"]["channel"] = channel
+    assert both(forger.rows()).kinds == {"approval"}
+
+
+def test_a_plan_belongs_to_one_lineage() -> None:
+    """Prepared twice at once it may stand in two, and is approved and run in the first only."""
+    forger = Forger()
+    _, at, event = forger.events[forger.first("plan_prepared")]
+    forger.events.append(("lineage/PLAN-COPY", at, event))
+    assert both(forger.rows()).ours == set()
+    started = copy.deepcopy(forger.events[forger.first("run_started")][2]) | {"run_id": "RUN-COPY", "approval_id": None}
+    opened = copy.deepcopy(forger.events[forger.first("run_opened")][2])
+    opened |= {"run_id": "RUN-COPY", "lineage": "lineage/PLAN-COPY"}
+    forger.events += [("lineage/PLAN-COPY", at, started), ("run/RUN-COPY", at, opened)]
+    assert both(forger.rows()).kinds == {"commitment"}
+
+
 @pytest.mark.parametrize("late", [True, False])
 def test_an_approval_starts_nothing_after_its_time(late: bool) -> None:
     forger = Forger()

@@ -368,6 +368,8 @@ class Verifier:
         self.workspace_id: str | None = None
         self.approvers: dict[str, Approver] = {}
         self.lineages: dict[str, Lineage] = {}
+        self.plans: dict[str, str] = {}
+        """Every plan, and the lineage that had it first: it belongs to that one."""
         self.approvals: dict[str, Given] = {}
         self.runs: dict[str, Run] = {}
         self.opened: set[str] = set()
@@ -506,6 +508,7 @@ class Verifier:
         if event["plan_id"] != lineage.plan_id:
             lineage.end_all("superseded")
         lineage.plan_id = event["plan_id"]
+        self.plans.setdefault(event["plan_id"], self.stream)
 
     def approval_given(self, lineage: Lineage, approval: Event, signature: tuple[str, bytes] | None) -> None:
         name, key, known = approval["approval_id"], approval.get("key"), len(self.findings)
@@ -514,8 +517,12 @@ class Verifier:
             self.find("approval", f"{name} is given a second time.")
         if approval["plan_id"] != lineage.plan_id:
             self.find("approval", f"{name} is for another plan than the one that was proposed here.")
+        elif self.plans.get(approval["plan_id"]) != self.stream:
+            self.find("approval", f"{name} is for a plan that belongs to another lineage.")
         if approval.get("uses", 1) != 1:
             self.find("approval", f"{name} is for more than one run.")
+        if approval["approver"]["channel"] != "terminal":
+            self.find("approval", f"{name} did not come through a terminal, where alone a person can be.")
         if approval["workspace"]["id"] != self.workspace_id:
             self.find("approval", f"{name} was given for another workspace.")
         size, head = number(approval.get("ledger_size", 0)), approval.get("ledger_head", "")
@@ -542,6 +549,8 @@ class Verifier:
         run_id, name = event["run_id"], event["approval_id"]
         if event["plan_id"] != lineage.plan_id:
             self.find("commitment", f"{run_id} is of another plan than the one that was proposed here.")
+        elif self.plans.get(event["plan_id"]) != self.stream:
+            self.find("commitment", f"{run_id} is of a plan that belongs to another lineage.")
         given = self.approvals.get(name or "")
         signer = None
         if name is not None:

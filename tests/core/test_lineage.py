@@ -219,7 +219,6 @@ def test_a_run_ends_in_no_other_way(status):
         (prepared(), started(), ended("completed"), ended("completed")),
         (prepared(), started(), prepared(B)),
     ],
-    ids=str,
 )
 def test_what_cannot_happen_raises(events):
     *before, last = events

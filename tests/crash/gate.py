@@ -75,6 +75,7 @@ CALLS = (
 """Every call by which a verb can change something on disk."""
 WRITES = ("pwrite64", "fsync", "fdatasync")
 """Those that the ledger makes for each append."""
+HANGS_AFTER_S = 30
 FAILURES = {"E_LEDGER_IO", "E_STATE_DIR", "F_RUN_STOPPED"}
 """What a disk that refuses may be told as."""
 
@@ -321,6 +322,7 @@ def disturb(site: Site, point: Point) -> str:
     site.reset()
     told = site.run(point.verb, strace=f"-e {point.injection}", threaded=point.threaded)
     assert not told.bug, told.bug
+    assert told.status != -signal.SIGALRM, "it hangs"
     killed = told.status == -signal.SIGKILL
     assert killed or "INJECTED" in told.trace, f"nothing was disturbed: {told}"
     assert killed == (point.fault == "signal=SIGKILL"), told
@@ -407,17 +409,26 @@ class Warm:
         argv = [sys.executable, "-m", "tests.crash.gate", str(theirs.fileno())]
         self._server = subprocess.Popen(argv, cwd=_ROOT, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
+        self._begun: Verb | None = None
 
     def close(self) -> None:
+        self._clear()
         self._ours.close()
         self._server.wait()
 
+    def _clear(self) -> None:
+        """End what a test that failed has left under way."""
+        if self._begun is not None and not self._begun.ended:
+            self._begun.kill()
+            self._begun.end()
+
     def start(self, request: dict[str, Any], strace: str | None, log: Path) -> Verb:
+        self._clear()
         ours, theirs = socket.socketpair()
         handed = array.array("i", [theirs.fileno()])
         self._ours.sendmsg([_framed(request)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, handed)])
         theirs.close()
-        begun = Verb(_receive(self._ours), ours, self._ours)
+        begun = self._begun = Verb(_receive(self._ours), ours, self._ours)
         if strace is not None:
             # Commands are let go when they begin: it is the verb that is disturbed, not what it runs.
             begun.trace(["-f", "-b", "execve", *strace.split()] if request["threaded"] else strace.split(), log)
@@ -429,7 +440,7 @@ class Verb:
     """A verb under way."""
 
     def __init__(self, pid: int, told: socket.socket, server: socket.socket) -> None:
-        self.pid = pid
+        self.pid, self.ended = pid, False
         self._told, self._server = told, server
         self._strace: subprocess.Popen[str] | None = None
         self._log: Path | None = None
@@ -441,7 +452,9 @@ class Verb:
         self._log = log
         assert self._strace.stderr is not None
         said = self._strace.stderr.readline()  # only from here on can it not take a step unseen
-        assert said.endswith(" attached\n"), said
+        if not said.endswith(" attached\n"):
+            self.kill()  # nobody would ever tell it to begin
+            raise RuntimeError(f"strace {' '.join(words)}: {said}")
 
     def wait_until_stopped(self) -> None:
         assert self._log is not None
@@ -458,7 +471,7 @@ class Verb:
         """Wait for its end."""
         told = _receive(self._told)
         self._told.close()
-        status = _receive(self._server)
+        status, self.ended = _receive(self._server), True
         if self._strace is not None:
             assert self._strace.stderr is not None
             self._strace.wait()
@@ -507,6 +520,7 @@ def _become(request: dict[str, Any], told: socket.socket) -> None:
             ledger_writer.QUICK_S = float("inf")
             asyncio.to_thread = _in_this_thread
         told.recv(1)
+        signal.alarm(HANGS_AFTER_S)  # one that waits for ever must not make everybody else wait
         result = _told(lambda: _verb(request))
         status = result["status"]
         told.sendall(_framed(result))
@@ -696,6 +710,7 @@ if __name__ == "__main__":
     import ordain.documents.markdown_writer
     import ordain.engine  # noqa: F401
 
+    open_workspace(_ROOT, exact=True).lint(PLAN)  # loads what is loaded only when it is needed, and writes nothing
     numbers = [int(word) for word in sys.argv[1:]]
     if len(numbers) == 1:
         _serve(socket.socket(fileno=numbers[0]))

@@ -23,9 +23,20 @@ CHECKPOINT = re.compile(r"^  ([0-9]+:[0-9a-f]{64})$", re.MULTILINE)
 SUBCOMMANDS = ("verify", "export", "backup", "restore", "rebuild")
 
 
+def ledgers() -> list[Path]:
+    return list((Path(os.environ["ORDAIN_HOME"]) / "workspaces").glob("*/ledger.db"))
+
+
 def ledger_file() -> Path:
-    (found,) = (Path(os.environ["ORDAIN_HOME"]) / "workspaces").glob("*/ledger.db")
+    (found,) = ledgers()
     return found
+
+
+def lose_ledger() -> None:
+    """As when the disk that held it is gone."""
+    file = ledger_file()
+    for name in ("-wal", "-shm", ""):
+        file.with_name(file.name + name).unlink(missing_ok=True)
 
 
 def tamper(statement: str) -> None:
@@ -78,7 +89,7 @@ def test_a_workspace_without_a_ledger_gets_none_by_looking(workspace: Workspace)
     for name in ("export", "rebuild"):
         done = workspace.ordain("audit", name)
         assert (done.status, "E_LEDGER_MISSING" in done.err) == (REFUSED, True)
-    assert not (Path(os.environ["ORDAIN_HOME"]) / "workspaces").exists()
+    assert ledgers() == []
 
 
 @pytest.mark.parametrize(
@@ -92,12 +103,13 @@ def test_what_is_no_checkpoint_or_key_is_refused(workspace: Workspace, arguments
 def test_a_key_that_the_ledger_does_not_know_is_told_of(workspace: Workspace) -> None:
     workspace.started("small.plan.md")
     done = workspace.ordain("audit", "verify", "--key", f"ed25519:{'0' * 64}")
-    assert (done.status, done.out.count("signature")) == (FAILED, 2)  # never enrolled, and a run that nobody signed for
+    found = re.findall("^signature  .*", done.out, re.MULTILINE)  # never enrolled, and a run that nobody signed for
+    assert (done.status, len(found)) == (FAILED, 2)
 
 
 def test_a_changed_event_is_found(workspace: Workspace) -> None:
     workspace.started("small.plan.md")
-    tamper("UPDATE events SET body = cast(replace(cast(body AS TEXT), 'two', 'ten') AS BLOB) WHERE body LIKE '%two%'")
+    tamper("UPDATE events SET body = cast(replace(cast(body AS TEXT), 'two', 'ten') AS BLOB)")
     done = workspace.ordain("audit", "verify")
     assert (done.status, "chain" in done.out, FITS in done.out) == (FAILED, True, False)
 
@@ -148,12 +160,10 @@ def test_a_copy_is_restored_by_a_person_and_permits_nothing(workspace: Workspace
     again = ("audit", "restore", copy)
     done = workspace.at_terminal(*again, env={"NO_COLOR": "1"})
     assert (done.status, "E_LEDGER_EXISTS" in done.out) == (REFUSED, True)
-    for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm"):
-        (ledger_file().parent / name).unlink(missing_ok=True) if name != "ledger.db" else None
-    ledger_file().unlink()
+    lose_ledger()
     assert workspace.ordain(*again).status == WAITING  # nobody at a terminal
     done = workspace.at_terminal(*again, answers=[("Type yes", "no")])
-    assert (done.status, list((Path(os.environ["ORDAIN_HOME"]) / "workspaces").glob("*/ledger.db"))) == (REFUSED, [])
+    assert (done.status, ledgers()) == (REFUSED, [])
     done = workspace.at_terminal(*again, answers=[("Type yes", "yes")])
     assert (done.status, CHECKPOINT.findall(done.out)) == (FINE, [kept])
     assert "Ended, because" in done.out
@@ -182,21 +192,20 @@ def test_a_backup_takes_nobodys_place(workspace: Workspace) -> None:
 
 def test_json_audit(workspace: Workspace) -> None:
     run, _ = workspace.started("small.plan.md")
-    document = answered(workspace.ordain("audit", "verify", "--json"))
-    value: dict[str, Any] = document["data"]
+    value: dict[str, Any] = answered(workspace.ordain("audit", "verify", "--json"))
     assert (value["good"], value["findings"], value["checkpoint"]) == (True, [], f"{value['events']}:{value['head']}")
     assert [(one["run_id"], one["approval"], one["status"]) for one in value["runs"]] == [
         (run, "unsigned", "completed")
     ]
     target = str(workspace.path / "exported")
     exported = answered(workspace.ordain("audit", "export", "-o", target, "--json"))
-    assert exported["data"] == {"written": target, "events": value["events"], "checkpoint": value["checkpoint"]}
+    assert exported == {"written": target, "events": value["events"], "checkpoint": value["checkpoint"]}
     target = str(workspace.path / "backup")
     backed_up = answered(workspace.ordain("audit", "backup", target, "--json"))
-    assert backed_up["data"] == {"written": target, "events": value["events"], "checkpoint": value["checkpoint"]}
+    assert backed_up == {"written": target, "events": value["events"], "checkpoint": value["checkpoint"]}
     rebuilt = answered(workspace.ordain("audit", "rebuild", "--json"))
-    assert rebuilt["data"] == {"events": value["events"], "copies": 0}
-    ledger_file().unlink()
+    assert rebuilt == {"events": value["events"], "copies": 0}
+    lose_ledger()
     refused(workspace.ordain("audit", "restore", target, "--json"), "E_APPROVAL_CHANNEL", WAITING)
 
 

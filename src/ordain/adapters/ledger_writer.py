@@ -260,60 +260,56 @@ class _Batch:
         self._connection = connection
         self._known = known
         self._began_at = known.position
-        self._changed: dict[str, _Stream] = {}
+        self._moved: set[str] = set()
         self._rows: list[tuple[int, int, int, int, bytes, bytes]] = []
         self._names: list[tuple[str, str]] = []
         self._kept: list[tuple[str, bytes]] = []
 
     def answer(self, request: Request) -> _Answer:
         """One request, all or nothing: a refusal is its answer and leaves the others alone."""
-        known, stored, admitted = self._known, self._rows, len(self._rows)
-        position, at = known.position, request.at
-        changed: dict[str, _Stream] = {}
+        streams, stored, names = self._known.streams, self._rows, self._names
+        position, rows_before, names_before = self._known.position, len(stored), len(names)
+        before: list[tuple[str, _Stream]] = []
         written: list[Recorded] = []
         try:
             for append, bodies in request.appends:
-                stream = append.stream
-                before = changed.get(stream) or known.streams.get(stream) or self._stream(stream)
-                opened, last, summary = before.opened, before.last, before.summary
+                name = append.stream
+                stream = streams.get(name) or self._stream(name)
                 stand, heads = chain.add(
-                    stream,
-                    before.stand,
-                    bodies,
-                    expected=append.expected,
-                    epoch=append.epoch,
-                    new_epoch=append.new_epoch,
+                    name, stream.stand, bodies, expected=append.expected, epoch=append.epoch, new_epoch=append.new_epoch
                 )
-                seq = append.expected
+                seq, opened, last, summary = append.expected, stream.opened, stream.last, stream.summary
                 for event, body, head in zip(append.events, bodies, heads, strict=True):
                     seq += 1
                     position += 1
                     opened = opened or position
                     stored.append((position, opened, seq, last, head, body))
                     last = position
-                    recorded = Recorded(stream=stream, seq=seq, at=at, event=event, head=head.hex())
+                    recorded = Recorded(stream=name, seq=seq, at=request.at, event=event, head=head.hex())
                     summary = summarise(summary, recorded)
+                    for identifier in ids_named(event):
+                        names.append((identifier, name))
                     written.append(recorded)
                 if opened:
-                    changed[stream] = _Stream(opened, stand, last, summary)
+                    before.append((name, stream))
+                    streams[name] = _Stream(opened, stand, last, summary)
         except Refused as refused:
-            del stored[admitted:]
+            del stored[rows_before:], names[names_before:]
+            for name, stream in reversed(before):
+                streams[name] = stream
             return refused
-        known.position = position
-        known.streams |= changed
-        self._changed |= changed
+        self._known.position = position
+        for name, _ in before:
+            self._moved.add(name)
         self._kept += request.kept
-        for recorded in written:
-            for name in ids_named(recorded.event):
-                self._names.append((name, recorded.stream))
         return tuple(written)
 
     def write(self) -> None:
         """Put everything into its tables."""
-        many, known = self._connection.executemany, self._known
-        many(RECORD, self._rows)
+        known = self._known
         new, moved, plans = [], [], []
-        for name, stream in self._changed.items():
+        for name in self._moved:
+            stream = known.streams[name]
             opened, stand = stream.opened, stream.stand
             if opened > self._began_at:
                 new.append((opened, name, stand.size, stream.last, stand.head, stand.epoch))
@@ -321,10 +317,16 @@ class _Batch:
                 moved.append((stand.size, stream.last, stand.head, stand.epoch, opened))
             if stream.summary is not None:
                 plans.append(plan_row(opened, stream.summary))
-        lists = ((OPEN, new), (_MOVE, moved), (SUMMARISE, plans), (NAME, self._names), (_KEEP, self._kept))
-        for statement, listed in lists:
+        for statement, listed in (
+            (RECORD, self._rows),
+            (OPEN, new),
+            (_MOVE, moved),
+            (SUMMARISE, plans),
+            (NAME, self._names),
+            (_KEEP, self._kept),
+        ):
             if listed:
-                many(statement, listed)
+                self._connection.executemany(statement, listed)
         if known.position // CHECKPOINT_EVERY > self._began_at // CHECKPOINT_EVERY:
             self._remember_checkpoints()
         if len(known.streams) > REMEMBERED_STREAMS:

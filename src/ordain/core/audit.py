@@ -202,7 +202,8 @@ class _Auditor:
         self.digests = bytearray(chain.ORIGIN.head)
         """The checkpoint's digest after each event, one after the other: an approval may name any of them."""
         self.workspace = WorkspaceState()
-        self.plans: set[PlanId] = set()
+        self.plans: dict[PlanId, str] = {}
+        """Every plan, and the lineage that had it first: it belongs to that one."""
         self.approvals: dict[str, _Given] = {}
         """By id, of all lineages: what was given for one plan is not given again for another."""
         self.started: dict[RunId, _Started] = {}
@@ -400,7 +401,7 @@ class _Lineage:
         if event.plan_id != self.plan_id:
             self.end_all("superseded")
         self.plan_id, self.plan = event.plan_id, None
-        self.auditor.plans.add(event.plan_id)
+        self.auditor.plans.setdefault(event.plan_id, self.name)
         body = bytes(event.plan)
         if f"plan:{digest(PLAN_TYPE, body)}" != event.plan_id:
             self.find(Kind.PLAN, seq, f"The plan in event {seq} does not have the digest {short_id(event.plan_id)}….")
@@ -437,15 +438,23 @@ class _Lineage:
             yield _Wrong(Kind.APPROVAL, f"{name} is given a second time.")
         if approval.plan_id != self.plan_id:
             yield _Wrong(Kind.APPROVAL, f"{name} is for another plan than the one that was proposed here.")
+        elif self.elsewhere():
+            yield _Wrong(Kind.APPROVAL, f"{name} is for a plan that belongs to another lineage.")
         elif self.plan is not None and approval.action_kinds != action_kinds(self.plan):
             yield _Wrong(Kind.ACTIONS, f"{name} names other kinds of action than its plan has.")
         if approval.uses != 1:
             yield _Wrong(Kind.APPROVAL, f"{name} is for {approval.uses} runs, and an approval is for one.")
+        if not approval.approver.person:
+            yield _Wrong(Kind.APPROVAL, f"{name} came through {approval.approver.channel}, where no person can be.")
         if approval.workspace.id != self.auditor.workspace.workspace_id:
             yield _Wrong(Kind.APPROVAL, f"{name} was given for another workspace.")
         if approval.ledger_head and not self.pinned(approval):
             sentence = f"{name} was given when the first {approval.ledger_size} events were others than they are now."
             yield _Wrong(Kind.CHECKPOINT, sentence)
+
+    def elsewhere(self) -> bool:
+        """Whether the newest plan is another lineage's: what was given there must not be good here a second time."""
+        return self.plan_id is not None and self.auditor.plans[self.plan_id] != self.name
 
     def pinned(self, approval: Approval) -> bool:
         """Whether what the approver saw of the ledger is still there; what came after the approval, nobody saw."""
@@ -456,6 +465,8 @@ class _Lineage:
         auditor, run_id = self.auditor, event.run_id
         if event.plan_id != self.plan_id:
             self.find(Kind.COMMITMENT, seq, f"{run_id} is of another plan than the one that was proposed here.")
+        elif self.elsewhere():
+            self.find(Kind.COMMITMENT, seq, f"{run_id} is of a plan that belongs to another lineage.")
         given = auditor.approvals.get(event.approval_id or "")
         plan = self.plan if event.plan_id == self.plan_id else None
         started = _Started(self.name, seq, event, plan, given)
