@@ -660,7 +660,7 @@ def test_an_approval_left_over_dies_with_the_plan_and_the_plan_can_be_had_again(
 
 
 def test_an_older_approval_that_is_good_is_used_where_a_newer_one_has_run_out():
-    """The newer one was given for a shorter time; nothing is recorded between the look and the start."""
+    """The newer one was given for a shorter time."""
     life = Scenario(step("a"))
     trust(life, '[approval]\nttl = "4h"\n')
     life.approve()

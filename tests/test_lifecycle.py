@@ -492,7 +492,7 @@ def test_putting_a_plan_away_does_not_undo_its_rejections(evasion):
 def test_expiry_announces_itself_once():
     life = Scenario(step("a"))
     notified(life)
-    life.prepare().clock.advance(7 * DAY - 1)
+    proposed(life).clock.advance(7 * DAY - 1)
     assert not life.app.has_overdue()
     life.clock.advance(1)
     assert life.app.plans()[0].status == "expired" and life.app.has_overdue()
@@ -558,6 +558,12 @@ def notified(life: Scenario, command: str = '["tell"]') -> None:
     do(life.app.trust(life.app.configuration()[1], KIM))
 
 
+def proposed(life: Scenario) -> Scenario:
+    """The scenario's plan, proposed by an agent."""
+    life.plan_id = do(life.app.prepare_plan(life.plan, ROBOT)).review.plan_id
+    return life
+
+
 def told(life: Scenario) -> list[dict[str, Any]]:
     return [json.loads(message) for _, message in life.notifier.told]
 
@@ -565,11 +571,11 @@ def told(life: Scenario) -> list[dict[str, Any]]:
 def test_people_are_told_what_waits_for_them_and_what_has_ended():
     life = Scenario(step("a", on_failure=Escalate()), title="Ask kim").script(a=1)
     notified(life)
-    life.prepare().approve().run().answer("a", "skip").resume()
+    proposed(life).approve().run().answer("a", "skip").resume()
     assert [one["kind"] for one in told(life)] == ["approval_wanted", "escalation", "finished"]
     assert {command for command, _ in life.notifier.told} == {("tell",)}
     wanted = told(life)[0]
-    assert wanted["by"] == {"name": "kim", "channel": "terminal"}
+    assert wanted["by"] == {"name": "robot", "channel": "robot"}
     assert (wanted["title"], wanted["workspace"]) == ("Ask kim", "/workspace")
     assert wanted["command"].startswith("ordain approve ")
     assert told(life)[1]["command"].startswith("ordain answer ")
@@ -582,17 +588,18 @@ def test_the_third_rejection_is_told():
     assert [one["kind"] for one in told(life)][-2:] == ["approval_wanted", "needs_review"]
 
 
-def test_nobody_is_told_of_what_needs_nobody():
+def test_nobody_is_told_of_what_needs_nobody_or_of_what_they_did_themselves():
     life = Scenario(step("look", tool="list_files"))
     notified(life)
-    life.prepare()
+    proposed(life)
+    do(life.app.prepare_plan(plan(step("a")), KIM))
     assert told(life) == []
 
 
 def test_an_agent_cannot_say_who_is_told():
     life = Scenario(step("a"))
     life.workspace.configuration_text = b'[notify]\ncommand = ["evil"]\n'
-    life.prepare()
+    proposed(life)
     assert life.notifier.told == []
 
 
@@ -600,7 +607,7 @@ def test_no_secret_is_told():
     life = Scenario(step("a"), title="Use hunter2-hunter2-hunter2")
     life.secrets.values["API_TOKEN"] = "hunter2-hunter2-hunter2"
     notified(life)
-    life.prepare()
+    proposed(life)
     assert "hunter2" not in told(life)[0]["title"]
     assert all(b"hunter2" not in message for _, message in life.notifier.told)
 

@@ -13,6 +13,7 @@ import copy
 import hashlib
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -180,6 +181,12 @@ def test_rows_from_another_ledger_are_found() -> None:
     assert {"approval", "commitment", "signature", "checkpoint"} <= both(rows).kinds
 
 
+def test_a_gap_in_the_order_of_arrival_is_found() -> None:
+    for gap in range(len(told())):
+        rows = [row._replace(position=row.position + (index >= gap)) for index, row in enumerate(told())]
+        assert both(rows).kinds == {"missing"}
+
+
 # --- A forger who writes the file ------------------------------------------------------------------------------------
 
 Event = dict[str, Any]
@@ -295,6 +302,35 @@ def test_a_run_that_nobody_signed_for_is_called_unsigned_and_does_not_count_wher
     assert len([one for one in with_key.ours if one[1] == stream]) == 2  # the honest one and the other
 
 
+@pytest.mark.parametrize(
+    ("stream", "event", "kinds"),
+    [
+        ("workspace", {"type": "moon_landed"}, {"unreadable"}),
+        ("workspace", {"type": "run_finished", "status": "completed"}, {"stray"}),
+        (
+            "elsewhere/WS",
+            {"type": "signature_refused", "name": "kim", "by": {"name": "kim", "channel": "robot"}},
+            {"stray"},
+        ),
+        (
+            "workspace/2",
+            {"type": "signature_refused", "name": "kim", "by": {"name": "kim", "channel": "robot"}},
+            {"stray"},
+        ),
+        ("run/RUN-X", {"type": "executor_started", "epoch": 1, "pid": 1, "boot_id": ""}, {"commitment"}),
+    ],
+)
+def test_what_does_not_belong_is_found(stream: str, event: Event, kinds: set[str]) -> None:
+    forger = Forger()
+    assert both(forger.insert(len(forger.events), stream, event).rows()).kinds == kinds
+
+
+def test_a_plan_that_was_changed_under_its_name_is_found() -> None:
+    forger = Forger()
+    forger.events[forger.first("plan_prepared")][2]["plan"]["steps"][0]["action"]["command"] = "do evil"
+    assert {"plan", "checkpoint"} <= both(forger.rows()).kinds
+
+
 def test_a_signed_approval_starts_one_run_wherever_it_is_copied() -> None:
     forger = Forger()
     lineage = forger.events[forger.first("approval_given", _signed)][0]
@@ -312,19 +348,23 @@ def test_a_signed_approval_starts_one_run_wherever_it_is_copied() -> None:
 
 
 BY = {"name": "eve", "channel": "terminal"}
-SEED = hashlib.sha256(b"eve").digest()
 
 
-def _eve(kind: str, said: Event) -> Event:
-    """Eve's signature with a key of her own."""
-    private = Ed25519PrivateKey.from_private_bytes(SEED)
+def _private(name: str) -> Ed25519PrivateKey:
+    """The key of this name, as the memory's keyring makes it."""
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(name.encode()).digest())
+
+
+def _eve(kind: str, said: Event, name: str = "eve") -> Event:
+    """Eve's signature with a key of her own, or of somebody whose key she has."""
+    private = _private(name)
     public = private.public_key().public_bytes_raw()
     value = private.sign(tool.statement(kind, said))
     return {"key": tool.fingerprint(public), "value": base64.b64encode(value).decode()}
 
 
 def _enrolment(workspace: str, seq: int, *, vouched: bool) -> Event:
-    public = Ed25519PrivateKey.from_private_bytes(SEED).public_key().public_bytes_raw()
+    public = _private("eve").public_key().public_bytes_raw()
     said = {"workspace": workspace, "name": "eve", "key": tool.fingerprint(public)}
     event = {
         "type": "approver_enrolled",
@@ -424,6 +464,29 @@ def test_an_approval_by_a_revoked_key_starts_nothing() -> None:
     assert found.kinds == {"signature"} and found.runs[-1] == "unsigned"
 
 
+def test_nobody_signs_in_the_name_of_another() -> None:
+    forger = Forger()
+    index = forger.first("approval_given", lambda event: not _signed(event))
+    size, head = chain.checkpoint(row.head for row in told()[:index])
+    approval = forger.events[index][2]["approval"]
+    approval |= {"approver": BY, "key": KIM_MARK, "ledger_size": size, "ledger_head": head.hex()}
+    forger.events[index][2]["signature"] = _eve("approval", approval, name="kim")
+    found = both(forger.rows())
+    assert (found.kinds, found.runs[2]) == ({"signature"}, "unsigned")
+    approval["approver"] = {"name": "kim", "channel": "terminal"}
+    forger.events[index][2]["signature"] = _eve("approval", approval, name="kim")
+    found = both(forger.rows())
+    assert (found.kinds, found.runs[2]) == (set(), f"signed by kim ({KIM_MARK})")
+
+
+@pytest.mark.parametrize(("ahead_ms", "kinds"), [(60_000, set()), (60_001, {"approval"})])
+def test_an_approval_is_given_before_it_is_used(ahead_ms: int, kinds: set[str]) -> None:
+    forger = Forger()
+    index = forger.first("approval_given", lambda event: not _signed(event))
+    forger.events[index][2]["approval"]["issued_at"] += ahead_ms
+    assert both(forger.rows()).kinds == kinds
+
+
 @pytest.mark.parametrize("channel", ["robot", "script", "library"])
 def test_an_approval_through_a_channel_that_is_no_persons_is_none(channel: str) -> None:
     forger = Forger()
@@ -438,6 +501,12 @@ def test_a_plan_belongs_to_one_lineage() -> None:
     _, at, event = forger.events[forger.first("plan_prepared")]
     forger.events.append(("lineage/PLAN-COPY", at, event))
     assert both(forger.rows()).ours == set()
+    given = copy.deepcopy(forger.events[forger.first("approval_given")][2])
+    approval = given["approval"] | {"approval_id": "APPROVAL-COPY", "key": None}
+    approved = copy.deepcopy(forger).insert(
+        len(forger.events), "lineage/PLAN-COPY", {**given, "approval": approval, "signature": None}, at
+    )
+    assert both(approved.rows()).kinds == {"approval"}
     started = copy.deepcopy(forger.events[forger.first("run_started")][2]) | {"run_id": "RUN-COPY", "approval_id": None}
     opened = copy.deepcopy(forger.events[forger.first("run_opened")][2])
     opened |= {"run_id": "RUN-COPY", "lineage": "lineage/PLAN-COPY"}
@@ -673,7 +742,7 @@ def test_a_ledger_of_every_format_is_verified_by_both() -> None:
 
 
 def test_keys_come_from_files_too(ledger_file: Path, tmp_path: Path) -> None:
-    public = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"kim").digest()).public_key().public_bytes_raw()
+    public = _private("kim").public_key().public_bytes_raw()
     (tmp_path / "keys").write_text(f"# ours\n\n{base64.b64encode(public).decode()}  kim\n{ANN_MARK}\n")
     assert tool.keys_in(str(tmp_path / "keys")) == [KIM_MARK, ANN_MARK]
     status, out = run(ledger_file, "--key", tmp_path / "keys")
@@ -682,6 +751,13 @@ def test_keys_come_from_files_too(ledger_file: Path, tmp_path: Path) -> None:
 
 def test_remembered_signatures_are_the_librarys() -> None:
     assert remembered.__wrapped__.__module__ == "ordain.adapters.keys"
+
+
+def test_the_page_about_audits_names_every_kind_and_who_finds_it() -> None:
+    page = (ROOT / "docs/audit.md").read_text()
+    found = dict(re.findall(r"^\| `(\w+)` \|.*\| (✓|streams|)\s*\|$", page, re.MULTILINE))
+    assert found.keys() == {kind.value for kind in Kind}
+    assert {name for name, both in found.items() if not both} == {kind.value for kind in NEEDS_RULES}
 
 
 def test_every_kind_is_found_by_somebody() -> None:

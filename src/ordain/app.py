@@ -309,6 +309,11 @@ class App:
             commit_command=f"ordain commit {short_id(approval.plan_id)}",
         )
 
+    async def check_approvable(self, ref: str, by: Principal, signer: str | None = None) -> None:
+        """Raise Refused where this person's yes could not count, so that nobody reads a plan in vain."""
+        stream, state = self._records.current(ref)
+        await self._gate.check_approvable(stream, state, by, signer)
+
     async def revoke(self, ref: str, by: Principal, reason: str = "") -> tuple[str, ...]:
         """End an approval, or every approval of a plan, that no run has used; which ones."""
         return await self._gate.revoke(ref, by, reason)

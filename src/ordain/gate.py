@@ -59,16 +59,9 @@ class Gate:
     ) -> Permission:
         """A person's permission, not recorded yet. `shown` is what the person saw: when that is no longer how things
         stand, there is none."""
-        here = self._here
-        command = f"ordain approve {short_id(state.plan_id)}"
-        persons_only("approve a plan", by, command)
-        plan, now = here.records.plan(stream), here.now()
-        self._refuse_elsewhere(stream, state)
-        await self._refuse_undecidable(stream, state)
-        settings, _, _ = here.settings()
-        if denied := here.rule(plan, settings).denied:
-            raise Refused(denied)
-        approver = self._approver(state, by, settings, credential, command)
+        here, now = self._here, self._here.now()
+        approver = await self.check_approvable(stream, state, by, credential.name if credential is not None else None)
+        plan, settings = here.records.plan(stream), here.settings()[0]
         situation = await here.situation(plan)
         seen = (state.plan_id, situation.base, situation.workspace.path)
         if shown is not None and (shown.plan_id, shown.base, shown.workspace) != seen:
@@ -99,13 +92,20 @@ class Gate:
             return Permission(approval=approval)
         return Permission(approval=approval, signature=await here.sign(credential, signed_bytes(approval), by))
 
-    def _approver(
-        self, state: PlanState, by: Principal, settings: Settings, credential: Credential | None, command: str
+    async def check_approvable(
+        self, stream: str, state: PlanState, by: Principal, signer: str | None
     ) -> Approver | None:
-        """Whose key signs, if one does; raises Refused where this person may not approve this plan."""
-        if barred := _barred(credential.name if credential is not None else by.name, state, settings, command):
+        """Whose key signs, if one does; raises Refused where this person's yes to this plan could not count."""
+        command = f"ordain approve {short_id(state.plan_id)}"
+        persons_only("approve a plan", by, command)
+        self._refuse_elsewhere(stream, state)
+        await self._refuse_undecidable(stream, state)
+        settings, _, _ = self._here.settings()
+        if denied := self._here.rule(self._here.records.plan(stream), settings).denied:
+            raise Refused(denied)
+        if barred := _barred(signer if signer is not None else by.name, state, settings):
             raise Refused([barred])
-        if credential is None:
+        if signer is None:
             if settings.require_signature:
                 raise refuse(
                     "E_APPROVAL_SIGNATURE",
@@ -113,13 +113,13 @@ class Gate:
                     command=f"{command} --sign",
                 )
             return None
-        return self._here.enrolled(credential.name)
+        return self._here.enrolled(signer)
 
     # --- Checking --------------------------------------------------------------------------------------------------
 
     async def usable(self, state: PlanState, stream: str, plan: Plan, *, required: bool) -> Approval | None:
-        """The approval that permits this run, or None when none is needed; raises Refused with the reason. Where none
-        does, those whose time is over are recorded as that."""
+        """The approval that permits this run, or None when none is needed; raises Refused with the reason. Approvals
+        whose time is over are recorded as that."""
         here = self._here
         now, command = here.now(), f"ordain approve {short_id(state.plan_id)}"
         self._refuse_elsewhere(stream, state)
@@ -132,12 +132,11 @@ class Gate:
         situation = await here.situation(plan)
         settings, workspace = here.settings()[0], here.workspace_state()
         problems: list[Problem] = []
-        late: list[Approval] = []
         for permission in reversed(state.permissions.values()):
             approval = permission.approval
             problem = (
                 _not_by_a_person(approval, command)
-                or _barred(approval.approver.name, state, settings, command)
+                or _barred(approval.approver.name, state, settings)
                 or self._unsigned(permission, settings, workspace, command)
                 or check(approval, plan, situation)
             )
@@ -146,9 +145,7 @@ class Gate:
             problems.append(problem)
             # One that is dated in the future is good again when the clock is right again.
             if problem.code == "E_APPROVAL_EXPIRED" and approval.issued_at <= now + CLOCK_SKEW_MS:
-                late.append(approval)
-        for approval in late:
-            await self._record_expiry(stream, approval)
+                await self._record_expiry(stream, approval)
         raise Refused(problems[:1])
 
     async def _refuse_undecidable(self, stream: str, state: PlanState) -> None:
@@ -286,17 +283,16 @@ def signed_bytes(approval: Approval) -> bytes:
     return statement("approval", msgspec.to_builtins(approval))
 
 
-def _barred(name: str, state: PlanState, settings: Settings, command: str) -> Problem | None:
+def _barred(name: str, state: PlanState, settings: Settings) -> Problem | None:
     """Why this person may not approve this plan, whatever their signature."""
     if settings.approvers and name not in settings.approvers:
         among = f"{name} is not among those who may approve here: {', '.join(settings.approvers)}."
-        return Problem(code="E_APPROVAL_APPROVER", detail=among, command=command)
+        return Problem(code="E_APPROVAL_APPROVER", detail=among, hints=("One of them approves it.",))
     if settings.separate and name in state.prepared_by.get(state.plan_id, ()):
         return Problem(
             code="E_APPROVAL_SELF",
             detail=f"{name} prepared this plan, and here whoever prepared a plan may not approve it.",
             hints=("Somebody else approves it.",),
-            command=command,
         )
     return None
 

@@ -143,10 +143,10 @@ class Proposals:
             review=review,
             lineage=lineage_id(stream),
             expires_at=expires_at,
-            approval_command=f"ordain approve {short}" if review.requires_approval else None,
-            commit_command=f"ordain commit {short}",
+            approval_command=f"ordain approve {short}" if review.requires_approval and not state.open_run else None,
+            commit_command=f"ordain commit {short}" if not state.open_run else "ordain status",
         )
-        if prepared.approval_command is not None and state.stage is Stage.PROPOSED:
+        if prepared.approval_command is not None and state.stage is Stage.PROPOSED and not by.person:
             here.notify(
                 "approval_wanted",
                 plan_id=identity,
@@ -176,7 +176,7 @@ class Proposals:
             pending = [
                 summary
                 for summary in self._here.ledger.plans(open_only=True)
-                if summary.state.stage is Stage.PROPOSED and summary.state.proposer == by
+                if summary.state.stage is Stage.PROPOSED and _same_agent(summary.state.proposer, by)
             ]
             if len(pending) >= settings.max_pending:
                 raise refuse(
@@ -247,8 +247,7 @@ class Proposals:
     def _refuse_stage(self, state: PlanState, what: str, word: str) -> None:
         """Raise Refused where the table of stages has no place for this."""
         if state.stage is Stage.EXECUTING:
-            command = f"ordain resume {state.open_run}"
-            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
+            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
         if state.stage not in TRANSITIONS[what]:
             possible = ", ".join(sorted(stage for stage in TRANSITIONS[what] if stage is not None))
             raise refuse(
@@ -348,3 +347,8 @@ async def expire(here: Surroundings, stream: str) -> PlanState | None:
     command = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
     here.notify("expired", plan_id=state.plan_id, title=state.title, command=command)
     return state
+
+
+def _same_agent(proposer: Principal | None, by: Principal) -> bool:
+    """Whether an agent proposed this by whatever channel it has."""
+    return proposer is not None and not proposer.person and proposer.name == by.name

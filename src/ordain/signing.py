@@ -74,9 +74,7 @@ def enrolled_approver(state: WorkspaceState, here: Surroundings, name: str) -> A
     """The approver of this name whose key is kept here; raises Refused where there is none."""
     approver = next((one for one in state.active if one.name == name), None)
     if approver is None:
-        raise refuse(
-            "E_APPROVAL_SIGNATURE", f"No key of {name} counts here.", command=f"ordain approver enroll {name}"
-        )
+        raise refuse("E_APPROVAL_SIGNATURE", f"No key of {name} counts here.", command=f"ordain approver enroll {name}")
     if here.keyring.public_key(name) != approver.key:
         raise refuse("E_APPROVAL_SIGNATURE", f"The key of {name} that counts here is not kept on this machine.")
     return approver

@@ -204,9 +204,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
         return self.ledger.seal(what.encode()) if what.startswith("sha256:") and self.has_ledger() else what
 
     async def situation(self, plan: Plan) -> Situation:
-        return Situation(
-            workspace=await self.identity(), base=self.base(plan), tier=TIER, now=self.clock.moment()
-        )
+        return Situation(workspace=await self.identity(), base=self.base(plan), tier=TIER, now=self.clock.moment())
 
     # --- Signing ---------------------------------------------------------------------------------------------------
 

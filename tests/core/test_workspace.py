@@ -153,6 +153,7 @@ REFUSED = SignatureRefused(name="kim", by=BY)
         ([0] * 20, 59_999, True),
         ([0] * 5, -59_999, True),
         ([50_000] * 4 + [-9_999], 50_000, True),
+        ([86_400_000] * 5, 0, False),
     ],
 )
 def test_five_wrong_passphrases_within_a_minute_are_too_many(wrong, now, locked):

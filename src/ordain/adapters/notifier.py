@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,14 +19,14 @@ class CommandNotifier:
         self._workspace = workspace
 
     def tell(self, command: Sequence[str], message: bytes) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
             # Through a file that has no name, so that even a command that never reads can be left behind.
             descriptor = os.memfd_create("ordain-notice") if hasattr(os, "memfd_create") else _unnamed()
             with os.fdopen(descriptor, "w+b") as file:
                 file.write(message + b"\n")
                 file.flush()
                 file.seek(0)
-                subprocess.Popen(
+                process = subprocess.Popen(
                     list(command),
                     cwd=self._workspace,
                     stdin=file,
@@ -33,6 +34,8 @@ class CommandNotifier:
                     stderr=subprocess.DEVNULL,
                     start_new_session=True,
                 )
+            # Somebody must collect it when it ends, and nobody waits for that.
+            threading.Thread(target=process.wait, name="ordain-notice", daemon=True).start()
 
 
 def _unnamed() -> int:

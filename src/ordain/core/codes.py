@@ -562,6 +562,27 @@ PAGES: dict[str, Page] = {
         "The plan says what must be so before it may begin, and it is not.",
         "See to it, and commit again: the approval was not used.",
     ),
+    "E_LEDGER_EXISTS": Page(
+        "Something is there already",
+        "A backup or a restored ledger never takes the place of a file, and least of all of a ledger.",
+        "Name another place. Look at a ledger that is there with `ordain audit verify`.",
+    ),
+    "E_LEDGER_MISSING": Page(
+        "Nothing was recorded yet",
+        "The workspace has no ledger, so there is nothing to copy or to make anew.",
+        "Is it the right workspace? `-C DIR` names another.",
+    ),
+    "F_AUDIT_FINDINGS": Page(
+        "The ledger does not fit",
+        (
+            "Something in the ledger is not as it was recorded, was not permitted, or is not signed as it must be. "
+            "Each finding names the stream and the event."
+        ),
+        (
+            "Read the findings. Where only tables differ, `ordain audit rebuild`; else restore a copy, and find out who "
+            "could write the file."
+        ),
+    ),
     "W_WORKSPACE_MOVED": Page(
         "Directory was moved",
         (

@@ -154,9 +154,7 @@ class PlanState(msgspec.Struct):
 
     def status(self, now: Instant) -> str:
         """The plan's status in one word: the stage as it is at this time."""
-        if self.stage is Stage.APPROVED and not any(
-            now < one.approval.expires_at for one in self.permissions.values()
-        ):
+        if self.stage is Stage.APPROVED and not any(now < one.approval.expires_at for one in self.permissions.values()):
             return Stage.EXPIRED if now >= self.expires_at else Stage.PROPOSED
         if self.stage is Stage.PROPOSED and now >= self.expires_at:
             return Stage.EXPIRED

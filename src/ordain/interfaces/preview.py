@@ -317,4 +317,4 @@ def _bound_lines(review: Review, style: Style) -> Iterator[str]:
     yield f"  {style.bold('Bound to:')} this directory, {', '.join(parts)}"
     if review.signature_required:
         yield f"  {style.bold('Signature:')} an enrolled key must sign"
-    yield f"  {style.bold('Ledger:')} {review.ledger_size} events, {review.ledger_head[:16]}…"
+    yield f"  {style.bold('Ledger:')} {review.ledger_size}:{review.ledger_head}"

@@ -192,7 +192,10 @@ def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Ite
         yield f"{short}  {line.status:<10} {visible(line.title)}{ended}"
         if line.run is not None:
             yield from (f"  {text}" for text in run_lines(line.run, style))
-        elif (command := next_command(line)) is not None:
+            continue
+        if line.feedback is not None and line.status in ("rejected", "needs_review"):
+            yield f"    said: {visible(line.feedback)}"
+        if (command := next_command(line)) is not None:
             yield f"    → {command}"
 
 
@@ -232,5 +235,10 @@ def inbox_lines(items: Iterable[InboxItem], style: Style, *, everywhere: bool) -
 
 def next_command(line: PlanLine) -> str | None:
     """What can be done next with a plan that is not running."""
-    verbs = {"proposed": "approve" if line.requires_approval else "commit", "approved": "commit"}
+    verbs = {
+        "proposed": "approve" if line.requires_approval else "commit",
+        "approved": "commit",
+        "rejected": "revise",
+        "needs_review": "revise",
+    }
     return f"ordain {verbs[line.status]} {short_id(line.plan_id)}" if line.status in verbs else None

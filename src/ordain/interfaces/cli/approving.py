@@ -18,7 +18,7 @@ from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command
 from ordain.interfaces.preview import review_lines
 from ordain.ports import Credential
 
-__all__ = ["approve", "approver", "ask_approval", "revoke", "signing", "trust"]
+__all__ = ["approve", "approver", "ask_approval", "check_approvable", "credential", "revoke", "trust"]
 
 
 @command()
@@ -32,18 +32,22 @@ def approve(session: Session, plan: str, start: bool, sign: bool, name: str | No
     Example: ordain approve 4f2a9c01b7de --start
     """
     session.needs_person("approve a plan", f"ordain approve {plan}")
+    plan = session.plan_named(plan)
     review = session.app.review(plan)
     if session.json:
         session.run(session.app.approve(plan, session.by))  # refused: the robots' channel can only ask
         return WAITING
+    signer = check_approvable(session, review, name, sign=sign)
+    if start:
+        session.app.startable(review.plan_id)
     shown = ask_approval(session, review)
     if shown is None:
         session.say(["Not approved; nothing was recorded."])
         return REFUSED
-    credential = signing(session, name) if sign or name or review.signature_required else None
+    signing = credential(session, signer) if signer is not None else None
     if start:
-        return approve_and_start(session, shown, credential)
-    approved = session.run(session.app.approve(review.plan_id, session.by, shown, credential))
+        return approve_and_start(session, shown, signing)
+    approved = session.run(session.app.approve(review.plan_id, session.by, shown, signing))
     signed = f", signed by {approved.signed_by}" if approved.signed_by is not None else ", unsigned"
     until = render.instant(approved.expires_at)
     session.say([f"Approved as {approved.approval_id}{signed}, to be started by {until}. Next:"])
@@ -51,9 +55,17 @@ def approve(session: Session, plan: str, start: bool, sign: bool, name: str | No
     return FINE
 
 
+def check_approvable(session: Session, review: Review, name: str | None, *, sign: bool) -> str | None:
+    """Whose key will sign, if one must or should; raises Refused where a yes could not count, before anybody reads."""
+    signer = signer_named(session, name) if sign or name is not None or review.signature_required else None
+    session.run(session.app.check_approvable(review.plan_id, session.by, signer))
+    return signer
+
+
 def ask_approval(session: Session, review: Review) -> Review | None:
     """Show the whole plan, then ask: a plain yes for a small one, else the short digest typed by hand. The review with
     the digest of what was shown, or None where nobody said yes."""
+    review = msgspec.structs.replace(review, run=None)  # how an earlier run went is not what this one will do
     lines = [*review_lines(review, render.Style(False)), ""]
     if not session.page([*review_lines(review, session.style), ""]):
         return None
@@ -67,8 +79,8 @@ def ask_approval(session: Session, review: Review) -> Review | None:
     return msgspec.structs.replace(review, shown_sha256=hashlib.sha256("\n".join(lines).encode()).hexdigest())
 
 
-def signing(session: Session, name: str | None) -> Credential:
-    """Whose key signs, and the passphrase that its owner types."""
+def signer_named(session: Session, name: str | None) -> str:
+    """Whose key signs: the one named, else the caller's own, else the only one that is enrolled and kept here."""
     kept = [one.name for one in session.app.workspace_state().active if session.app.keeps_key(one.name)]
     if name is None:
         if not kept:
@@ -77,10 +89,11 @@ def signing(session: Session, name: str | None) -> Credential:
         name = session.by.name if session.by.name in kept else kept[0] if len(kept) == 1 else None
     if name is None:
         raise refuse("E_APPROVAL_SIGNATURE", f"Whose key? {', '.join(kept)} are enrolled.", "Say so with --as NAME.")
-    return _credential(session, name)
+    return name
 
 
-def _credential(session: Session, name: str, *, new: bool = False) -> Credential:
+def credential(session: Session, name: str, *, new: bool = False) -> Credential:
+    """The name of a key and the passphrase that its owner types."""
     typed = session.ask_secret(f"{'New passphrase' if new else 'Passphrase'} for {name}'s key")
     if typed is None:
         raise refuse("E_APPROVAL_SIGNATURE", "No passphrase was given; nothing was recorded.")
@@ -97,7 +110,7 @@ def revoke(session: Session, what: str, reason: str) -> int:
 
     Example: ordain revoke 4f2a9c01b7de
     """
-    ended = session.run(session.app.revoke(what, session.by, reason))
+    ended = session.run(session.app.revoke(session.plan_named(what), session.by, reason))
     if session.json:
         session.answer({"revoked": list(ended)}, next_=["ordain status"])
     else:
@@ -114,7 +127,7 @@ def trust(session: Session, name: str | None) -> int:
     """
     session.needs_person("trust a configuration", "ordain trust")
     data, digest = session.app.configuration()
-    credential = None
+    signing = None
     if not session.json:
         text = data.decode("utf-8", "replace")
         shown = [f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""]
@@ -123,8 +136,8 @@ def trust(session: Session, name: str | None) -> int:
             session.say(["Not trusted; the defaults apply."])
             return REFUSED
         if session.app.workspace_state().approvers:
-            credential = signing(session, name)
-    session.run(session.app.trust(digest, session.by, credential))  # refused in JSON: robots can only ask
+            signing = credential(session, signer_named(session, name))
+    session.run(session.app.trust(digest, session.by, signing))  # refused in JSON: robots can only ask
     session.say([f"Trusted as {digest}. Any change to the file needs trusting again."])
     return FINE
 
@@ -149,13 +162,14 @@ def enroll(session: Session, name: str | None, vouching: str | None) -> int:
     session.needs_person("enroll an approver", "ordain approver enroll")
     name = name or session.by.name
     if session.json:
-        credential = Credential(name=name, passphrase="")  # refused: the robots' channel can only ask
-        session.run(session.app.enroll(credential, session.by))
+        nothing = Credential(name=name, passphrase="")  # refused: the robots' channel can only ask
+        session.run(session.app.enroll(nothing, session.by))
         return WAITING
-    credential = _credential(session, name, new=not session.app.keeps_key(name))
     others = session.app.workspace_state().active
-    vouched = signing(session, vouching) if others else None
-    mark, key = session.run(session.app.enroll(credential, session.by, vouched))
+    by = signer_named(session, vouching) if others else None
+    typed = credential(session, name, new=not session.app.keeps_key(name))
+    vouched = credential(session, by) if by is not None else None
+    mark, key = session.run(session.app.enroll(typed, session.by, vouched))
     session.say(
         [
             f"Enrolled {name}.",
@@ -199,8 +213,8 @@ def revoke_approver(session: Session, name: str, reason: str, signer: str | None
     Example: ordain approver revoke kim -m "The laptop was lost."
     """
     session.needs_person("revoke an approver", f"ordain approver revoke {name}")
-    credential = None if session.json else signing(session, signer)
-    session.run(session.app.revoke_approver(name, session.by, reason, credential))
+    signing = None if session.json else credential(session, signer_named(session, signer))
+    session.run(session.app.revoke_approver(name, session.by, reason, signing))
     session.say([f"Revoked the key of {name}."])
     return FINE
 

@@ -76,7 +76,7 @@ def revise(session: Session, plan: str, document: str | None, params: list[tuple
     What was approved before does not cover the revision. Example: ordain revise 4f2a9c01b7de fix.plan.md
     """
     data, name = read_to_store(session, document) if document is not None else (None, None)
-    prepared = session.run(session.app.revise(plan, session.by, data, name, params))
+    prepared = session.run(session.app.revise(session.plan_named(plan), session.by, data, name, params))
     return say_prepared(session, prepared)
 
 
@@ -97,7 +97,7 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
         if not equals or not text.strip():
             raise click.UsageError(f"--comment wants STEP=TEXT, not {comment!r}.")
         about[StepId(step)] = text.strip()
-    line = session.run(session.app.reject(plan, session.by, feedback, about))
+    line = session.run(session.app.reject(session.plan_named(plan), session.by, feedback, about))
     left = "" if line.status == Stage.REJECTED else " The next revision must be a person's."
     return _said(session, line, f"Rejected {short_id(line.plan_id)}.{left}", f"ordain revise {short_id(line.plan_id)}")
 
@@ -110,7 +110,7 @@ def cancel(session: Session, plan: str, reason: str) -> int:
 
     Example: ordain cancel 4f2a9c01b7de -m "No longer needed."
     """
-    line = session.run(session.app.cancel(plan, session.by, reason))
+    line = session.run(session.app.cancel(session.plan_named(plan), session.by, reason))
     return _said(session, line, f"Cancelled {short_id(line.plan_id)}.", f"ordain archive {short_id(line.plan_id)}")
 
 
@@ -121,7 +121,7 @@ def archive(session: Session, plan: str) -> int:
 
     Example: ordain archive 4f2a9c01b7de
     """
-    line = session.run(session.app.archive(plan, session.by))
+    line = session.run(session.app.archive(session.plan_named(plan), session.by))
     return _said(session, line, f"Archived {short_id(line.plan_id)}.", None)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Problem
 from ordain.interfaces import render
-from ordain.interfaces.cli.approving import ask_approval, signing
+from ordain.interfaces.cli.approving import ask_approval, check_approvable, credential
 from ordain.interfaces.cli.carrying import approve_and_start, carry_out, watcher
 from ordain.interfaces.cli.planning import prepared_value
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
@@ -16,14 +16,29 @@ from ordain.interfaces.preview import review_lines
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
 
+_LOGGED = (
+    "approval_id",
+    "plan_id",
+    "run_id",
+    "step",
+    "attempt",
+    "to",
+    "status",
+    "choice",
+    "name",
+    "feedback",
+    "reason",
+)
+"""The fields of an event that a line of the log shows."""
 _ENDED_SHOWN = 5
 """How many of the newest plans `status` shows although they have ended."""
 
 
 @command()
 @click.argument("document")
+@click.option("--as", "whose", metavar="NAME", help="Whose key signs the approval.")
 @with_params
-def run(session: Session, document: str, params: list[tuple[str, str]]) -> int:
+def run(session: Session, document: str, params: list[tuple[str, str]], whose: str | None) -> int:
     """Check a document, show what it will do, ask for approval if policy wants it, carry it out and report.
 
     Example: ordain run fix.plan.md
@@ -40,11 +55,12 @@ def run(session: Session, document: str, params: list[tuple[str, str]]) -> int:
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:
         return _ask_elsewhere(session, prepared_value(prepared), prepared.approval_command or "")
+    signer = check_approvable(session, review, whose, sign=False)
     shown = ask_approval(session, review)
     if shown is None:
         session.say(["Not approved; nothing was run."])
         return REFUSED
-    return approve_and_start(session, shown, signing(session, None) if review.signature_required else None)
+    return approve_and_start(session, shown, credential(session, signer) if signer is not None else None)
 
 
 def _ask_elsewhere(session: Session, value: dict[str, object], command_line: str) -> int:
@@ -65,6 +81,7 @@ def commit(session: Session, plan: str) -> int:
 
     Example: ordain commit 4f2a9c01b7de
     """
+    plan = session.plan_named(plan)
     notices = session.app.review(plan).notices
     session.notices(notices)
     return carry_out(session, session.app.commit(plan, session.by, watcher(session)), notices)
@@ -131,7 +148,7 @@ def log(session: Session, what: str | None) -> int:
 
     Example: ordain log RUN-Q5ZK…
     """
-    events = session.app.log(what)
+    events = session.app.log(session.plan_named(what) if what is not None else None)
     if session.json:
         session.answer({"events": [to_wire(recorded) for recorded in events]})
     else:
@@ -141,10 +158,11 @@ def log(session: Session, what: str | None) -> int:
 
 def _log_line(recorded: Recorded) -> str:
     wire = to_wire(recorded)
-    by = wire.get("by") or wire.get("approval", {}).get("approver")
+    approval = wire.get("approval", {})
+    by = wire.get("by") or approval.get("approver")
     shown = {"by": f"{by['name']} ({by['channel']})"} if by else {}
-    names = ("plan_id", "run_id", "step", "attempt", "to", "status", "choice", "name", "feedback", "reason")
-    shown |= {key: wire[key] for key in names if key in wire}
+    facts = wire | approval
+    shown |= {key: facts[key] for key in _LOGGED if key in facts}
     words = "  ".join(f"{key}={render.visible(str(value))}" for key, value in shown.items())
     place = f"{recorded.stream.partition('/')[0]} {recorded.seq}"
     line = f"{render.instant(recorded.at)}  {recorded.head[:12]}  {place:<12} {wire['type']:<21}  {words}"

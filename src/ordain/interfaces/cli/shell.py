@@ -49,6 +49,9 @@ FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 70,
 _GOES_ON = "↪ "
 _WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLAN_APPROVAL_MISSING")
 
+_STORED = re.compile(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+")
+"""What names a stored plan, whatever files there are."""
+
 T = TypeVar("T")
 
 
@@ -184,6 +187,10 @@ class Session:
             return None
         return typed or None
 
+    def plan_named(self, what: str) -> str:
+        """How a plan is known here that a person named: a document by its path from the workspace's root."""
+        return document_name(self, what) if _STORED.fullmatch(what) is None and Path(what).exists() else what
+
     def expire_overdue(self, app: App | None = None) -> None:
         """Record which proposals ran out of time, if there are any: looking is when somebody notices."""
         app = app or self.app
@@ -290,8 +297,7 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
 def is_document(what: str, params: Sequence[tuple[str, str]] = ()) -> bool:
     """Whether a person means a file, and not a plan that is stored; values for parameters are for files only."""
     # A file must not be able to stand in for a stored plan by bearing its name: `./NAME` says that the file is meant.
-    stored = re.fullmatch(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+", what)
-    if stored is None and (what == "-" or Path(what).exists()):
+    if _STORED.fullmatch(what) is None and (what == "-" or Path(what).exists()):
         return True
     if what.endswith((".md", ".markdown", ".yaml", ".yml", ".json")):
         raise refuse("E_DOC_NOT_FOUND", f"There is no document {what}.")
@@ -356,10 +362,14 @@ def read_document(session: Session, path: str) -> tuple[bytes, str]:
         raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be read: {reason}.") from error
     if any("\ud800" <= character <= "\udfff" for character in path):
         raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be named in the ledger: its name is not UTF-8.", "Rename it.")
+    return data, "standard input" if path == "-" else document_name(session, path)
+
+
+def document_name(session: Session, path: str) -> str:
+    """The name a document is known by: relative to the workspace where it lies in it."""
     real = os.path.realpath(path)
     root = session.app.workspace_path
-    name = os.path.relpath(real, root) if real.startswith(root.rstrip("/") + "/") else real
-    return data, "standard input" if path == "-" else name
+    return os.path.relpath(real, root) if real.startswith(root.rstrip("/") + "/") else real
 
 
 def read_to_store(session: Session, path: str) -> tuple[bytes, str | None]:

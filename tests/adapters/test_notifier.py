@@ -1,0 +1,82 @@
+"""Telling people through a real command: it gets the message, and nothing that becomes of it reaches us."""
+
+import gc
+import os
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from ordain.adapters.notifier import CommandNotifier
+
+MESSAGE = b'{"kind":"finished","title":"T\\u00e4glich"}'
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    """A pipe that a command writes what it saw into; reading it waits for that."""
+    os.mkfifo(tmp_path / "told")
+    return tmp_path / "told"
+
+
+def collected() -> bool:
+    """Whether every command has ended and left nothing behind, soon."""
+    for thread in threading.enumerate():
+        if thread.name == "ordain-notice":
+            thread.join(5)
+    return not any(thread.name == "ordain-notice" for thread in threading.enumerate())
+
+
+def test_the_command_gets_the_message_on_its_standard_input_in_the_workspace(tmp_path, told):
+    CommandNotifier(tmp_path).tell(["sh", "-c", "(cat; pwd) > told"], MESSAGE)
+    assert told.read_bytes() == MESSAGE + b"\n" + str(tmp_path).encode() + b"\n"
+
+
+def test_words_of_the_command_are_words_and_no_shell(tmp_path, told):
+    program = "import sys; open('told', 'w').write(sys.argv[1])"
+    CommandNotifier(tmp_path).tell([sys.executable, "-c", program, "$(x) ; > y"], MESSAGE)
+    assert told.read_bytes() == b"$(x) ; > y"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["/no/such/program"], ["no-such-program"], ["a\0b"], ["\udcff"], ["false"], ["/"], ["sh", "-c", "kill $$"]],
+)
+def test_a_command_that_is_missing_or_fails_changes_nothing(tmp_path, command):
+    CommandNotifier(tmp_path).tell(command, MESSAGE)
+    assert collected()
+
+
+def test_a_workspace_that_is_gone_changes_nothing(tmp_path):
+    CommandNotifier(tmp_path / "gone").tell(["true"], MESSAGE)
+
+
+def test_a_message_longer_than_any_pipe_to_a_command_that_never_reads_holds_nobody_up(tmp_path, told):
+    began = time.monotonic()
+    CommandNotifier(tmp_path).tell(["sh", "-c", "echo $$ > told; exec sleep 60"], b"x" * 4_000_000)
+    assert time.monotonic() - began < 5
+    os.kill(int(told.read_bytes()), 9)
+    assert collected()
+
+
+def test_it_is_out_of_reach_of_the_terminal_and_collected_when_it_ends(tmp_path, told):
+    """In a session of its own, so that an interrupt of ours is not its; and no dead child is left behind."""
+    program = "import os; open('told', 'w').write(f'{os.getpid()} {os.getsid(0)}')"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CommandNotifier(tmp_path).tell([sys.executable, "-c", program], MESSAGE)
+        gc.collect()
+    pid, session = told.read_bytes().split()
+    assert pid == session
+    assert collected()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+
+
+def test_what_it_prints_reaches_nobody(tmp_path, told, capfd):
+    CommandNotifier(tmp_path).tell(["sh", "-c", "echo noise; echo noise >&2; echo done > told"], MESSAGE)
+    assert told.read_bytes() == b"done\n"
+    assert capfd.readouterr() == ("", "")
