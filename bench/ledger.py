@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from functools import partial
 
 from bench.measure import Floor, Line, Size, compare, race
 from ordain.adapters.sqlite_ledger import SqliteLedger
@@ -30,7 +31,13 @@ async def measure(size: Size) -> list[Line]:
     await writers.alone(Floor.WARM_COMMITS)
     pairs = await race(rounds, lambda: writers.alone(count), lambda: floor.commits(count))
     lines = [compare("ledger", "append, one by one", "bare durable commit", pairs, per=count, target=ALONE_TARGET)]
-    for where, work in (("one stream", writers.one_stream), ("a stream each", writers.a_stream_each)):
+    shared, each = ["run/RUN-SHARED"] * TOGETHER, [f"run/RUN-{number}" for number in range(TOGETHER)]
+    for where, work in (
+        ("one stream", partial(writers.together, shared)),
+        ("a stream each", partial(writers.together, each)),
+        ("one stream, lasting tasks", partial(writers.under_way, shared)),
+        ("a stream each, lasting tasks", partial(writers.under_way, each)),
+    ):
         await work(5)
         before = ledger.commits
         pairs = await race(rounds, lambda work=work: work(groups), lambda: floor.commits(groups, TOGETHER))
@@ -63,14 +70,15 @@ class _Writers:
         await self._work(count, "run/RUN-ALONE")
         return time.perf_counter() - start
 
-    async def one_stream(self, count: int) -> float:
-        return await self._together(count, ["run/RUN-SHARED"] * TOGETHER)
+    async def together(self, streams: list[str], count: int) -> float:
+        """A new task for each append, so that making and ending the tasks is measured too."""
+        start = time.perf_counter()
+        for _ in range(count):
+            await asyncio.gather(*(self._work(1, stream) for stream in streams))
+        return time.perf_counter() - start
 
-    async def a_stream_each(self, count: int) -> float:
-        return await self._together(count, [f"run/RUN-{number}" for number in range(TOGETHER)])
-
-    async def _together(self, count: int, streams: list[str]) -> float:
-        """Tasks that are under way anyway, as runs are: each appends, and goes on when that is durable."""
+    async def under_way(self, streams: list[str], count: int) -> float:
+        """Tasks that are there anyway, as those of runs are: each appends, and goes on when that is durable."""
         start = time.perf_counter()
         await asyncio.gather(*(self._work(count, stream) for stream in streams))
         return time.perf_counter() - start

@@ -20,7 +20,7 @@ from ordain.adapters.memory import MemoryKeyring, MemoryWorkspace, MemoryWriterL
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.app import App
 from ordain.core.action import SendText
-from ordain.core.approval import Approval, Channel, Principal, Situation
+from ordain.core.approval import Approval, Channel, Principal, Situation, signed_bytes
 from ordain.core.audit import audit
 from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.event import (
@@ -32,18 +32,19 @@ from ordain.core.event import (
     Event,
     PlanExpired,
     PlanPrepared,
+    RunOpened,
+    RunStarted,
     SignatureRefused,
 )
 from ordain.core.failure import Escalate
 from ordain.core.lineage import Permission, PlanState
 from ordain.core.model import Plan
 from ordain.core.problem import Refused
+from ordain.core.settings import Settings, limits
 from ordain.core.signature import Signature, fingerprint
-from ordain.core.state import IllegalTransition
 from ordain.core.tool import EffectClass
 from ordain.core.value import Instant, PlanId
 from ordain.core.workspace import proof_of, revocation
-from ordain.gate import signed_bytes
 from ordain.ports import Append, Credential, Ledger
 from ordain.records import WORKSPACE_STREAM, Records
 from ordain.surroundings import Surroundings
@@ -849,7 +850,7 @@ def test_a_signed_approval_fits_no_second_time():
     again = next(one.event for one in life.ledger.read(lineage(life)) if isinstance(one.event, ApprovalGiven))
     do(commit(life))
     forge(life, lineage(life), again)
-    with pytest.raises((Refused, IllegalTransition)):
+    with pytest.raises(Refused):
         do(commit(life))
     assert (runs(life), life.world.effects) == (1, ["a"])
 
@@ -1124,3 +1125,58 @@ def test_no_decision_is_lost_when_all_are_made_at_once(tmp_path, threads):
     assert summary.state == Records(ledger).lineage(summary.stream)
     assert audit(ledger.everything(), verify=MemoryKeyring().verify).good
     asyncio.run(ledger.close())
+
+
+# --- Runs that nobody started --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("approval_id", [None, "APPROVAL-NONE", "unsigned"])
+def test_a_forged_beginning_is_not_gone_on_with_and_the_audit_tells_of_it(approval_id):
+    life = demanding(Scenario(step("a"))).prepare()
+    stream = lineage(life)
+    if approval_id == "unsigned":
+        forged = replace(signed_approval(life), key=None)
+        forge(life, stream, ApprovalGiven(approval=forged))
+        approval_id = forged.approval_id
+    identity = PlanId(str(life.plan_id))
+    started = RunStarted(run_id="RUN-FORGED", plan_id=identity, approval_id=approval_id, by=KIM)
+    opened = RunOpened(
+        run_id="RUN-FORGED",
+        plan_id=identity,
+        lineage=stream,
+        workspace=do(life.app._here.identity()),
+        limits=limits(Settings()),
+    )
+    forge(life, stream, started)
+    forge(life, "run/RUN-FORGED", opened)
+    code = "E_LEDGER_BROKEN" if approval_id == "APPROVAL-NONE" else "E_APPROVAL_SIGNATURE"
+    assert refused(life, life.app.resume("RUN-FORGED")) == [code]
+    found = life.app.auditing.verify(frozenset({fingerprint(life.keyring.public_key("kim"))}))
+    assert any("RUN-FORGED" in finding.sentence for finding in found.findings)
+
+
+def signed_approval(life: Scenario) -> Approval:
+    """What kim signed for this plan, as it stands."""
+    permitted = life.app._gate.permit(lineage(life), state(life), KIM, None, KIMS)
+    return do(permitted).approval
+
+
+def test_an_honest_signed_run_goes_on_also_when_its_key_was_revoked_since():
+    life = Scenario(step("a", on_failure=Escalate())).script(a=1)
+    do(life.app.enroll(KIMS, KIM))
+    do(life.app.enroll(PATS, PAT, KIMS))
+    trust(life, "[approval]\nrequire_signature = true\n", KIMS)
+    life.prepare()
+    do(life.app.approve(str(life.plan_id), PAT, credential=PATS))
+    assert do(commit(life)).status == "waiting"
+    do(life.app.revoke_approver("pat", KIM, credential=KIMS))
+    run_id = next(iter(state(life).runs))
+    do(life.app.answer(f"{run_id}/a", "skip", KIM))
+    assert do(life.app.resume(run_id)).status == "completed"
+
+
+def test_a_run_that_policy_lets_start_unasked_is_no_finding():
+    life = Scenario(step("a", tool="list_files", args={"path": "."}))
+    life.prepare()
+    do(commit(life))
+    assert life.app.auditing.verify().good

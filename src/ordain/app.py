@@ -79,8 +79,11 @@ class App:
         return Auditing(self._here, self.write_copies)
 
     def redactor(self) -> Redactor:
-        """What keeps secrets out of everything shown."""
-        return self._here.redactor()
+        """What keeps secrets out of everything shown; by the defaults where the record cannot be believed."""
+        try:
+            return self._here.redactor()
+        except Refused:
+            return self._here.redactor(defaults=True)
 
     async def close(self) -> None:
         if self._here.opened is not None:
@@ -275,9 +278,9 @@ class App:
         """Record, and tell, which proposals nobody decided in time; how many."""
         return await self._proposals.expire_overdue() if self._here.has_ledger() else 0
 
-    def write_copies(self) -> int:
-        """Write our copies of all proposals that came without a file anew; how many there are."""
-        without = [one for one in self._here.ledger.plans() if one.state.document is None]
+    def write_copies(self, *, open_only: bool = False) -> int:
+        """Write our copies of the proposals that came without a file anew; how many there are."""
+        without = [one for one in self._here.ledger.plans(open_only=open_only) if one.state.document is None]
         for summary in without:
             self._proposals.write_copy(summary.stream, summary.state)
         return len(without)
@@ -316,7 +319,9 @@ class App:
 
     async def revoke(self, ref: str, by: Principal, reason: str = "") -> tuple[str, ...]:
         """End an approval, or every approval of a plan, that no run has used; which ones."""
-        return await self._gate.revoke(ref, by, reason)
+        ended = await self._gate.revoke(ref, by, reason)
+        self.write_copies(open_only=True)
+        return ended
 
     def configuration(self) -> tuple[bytes, str]:
         """The content of `ordain.toml` and its digest, for a person to read before trusting it; raises Refused when
@@ -384,6 +389,7 @@ class App:
                         raise
                     if shown is not None:
                         raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
+            self._proposals.write_copy(stream, self._records.lineage(stream))
             return await self._carry_out(run_id, observers)
 
     async def _start(
@@ -439,6 +445,7 @@ class App:
                     f"{run_id} was begun in another directory than the one that is here now.",
                     f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
                 )
+            self._gate.refuse_unsigned_run(state.plan, *self._records.start_of(run_id))
             return await self._carry_out(run_id, observers)
 
     async def answer(self, item: str, word: str, by: Principal) -> RunReport:

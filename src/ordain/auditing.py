@@ -16,10 +16,13 @@ from ordain.core.approval import Principal
 from ordain.core.audit import Audit, Finding, Kind, audit
 from ordain.core.chain import Tip
 from ordain.core.decision import persons_only
-from ordain.core.event import ApprovalRevoked, ids_named
+from ordain.core.event import ApprovalRevoked, ConfigTrusted, ids_named
 from ordain.core.lineage import PlanState
+from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
+from ordain.core.settings import Settings
 from ordain.core.summary import PlanSummary, summarise
+from ordain.documents.configuration import read_settings
 from ordain.ports import Ledger
 from ordain.surroundings import Surroundings
 
@@ -45,10 +48,21 @@ class Auditing:
         here = self._here
         if not here.has_ledger():
             return audit((), verify=here.keyring.verify, keys=keys, checkpoint=checkpoint)
-        found = audit(here.ledger.everything(), verify=here.keyring.verify, keys=keys, checkpoint=checkpoint)
+        found = audit(
+            here.ledger.everything(),
+            verify=here.keyring.verify,
+            keys=keys,
+            checkpoint=checkpoint,
+            unasked=self._unasked,
+        )
         if any(finding.kind in _UNWHOLE for finding in found.findings):
             return found
         return msgspec.structs.replace(found, findings=found.findings + _stale(here.ledger))
+
+    def _unasked(self, plan: Plan, trusted: ConfigTrusted | None) -> bool:
+        """Whether a plan could run without an approval under this configuration, by the tools as they are now."""
+        settings = read_settings(trusted.text.encode())[0] if trusted is not None else Settings()
+        return not self._here.rule(plan, settings).requires_approval
 
     def export(self) -> Iterator[bytes]:
         """The events as lines of JSON, for others to verify."""

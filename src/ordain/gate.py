@@ -5,10 +5,8 @@ Everything is checked first; the approval is spent by the caller, in the transac
 
 from __future__ import annotations
 
-import msgspec
-
-from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, check
-from ordain.core.canonical import short_id
+from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, check, signed_bytes
+from ordain.core.canonical import plan_id, short_id
 from ordain.core.decision import persons_only
 from ordain.core.event import ApprovalExpired, ApprovalGiven, ApprovalRevoked, ConfigTrusted
 from ordain.core.lineage import Permission, PlanState, Stage
@@ -17,7 +15,7 @@ from ordain.core.policy import unknown_names
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.report import Review
 from ordain.core.settings import Settings
-from ordain.core.signature import fingerprint, statement
+from ordain.core.signature import fingerprint
 from ordain.core.value import Instant, PlanId
 from ordain.core.workspace import Approver, WorkspaceState, trusting
 from ordain.documents.configuration import read_settings
@@ -26,7 +24,7 @@ from ordain.proposals import expire
 from ordain.records import WORKSPACE_STREAM, lineage_id
 from ordain.surroundings import Surroundings, sha256
 
-__all__ = ["Gate", "given", "meanwhile", "signed_bytes"]
+__all__ = ["Gate", "given", "meanwhile"]
 
 
 class Gate:
@@ -147,6 +145,29 @@ class Gate:
             if problem.code == "E_APPROVAL_EXPIRED" and approval.issued_at <= now + CLOCK_SKEW_MS:
                 await self._record_expiry(stream, approval)
         raise Refused(problems[:1])
+
+    def refuse_unsigned_run(self, plan: Plan, approval_id: str | None, given: Permission | None) -> None:
+        """Raise Refused where a run that was begun may not go on: signatures are a must here, and nothing that was
+        signed permitted it. Whoever can write the ledger could have written its beginning."""
+        settings, workspace = self._here.settings()[0], self._here.workspace_state()
+        if not settings.require_signature:
+            return
+        if approval_id is None and not self._here.rule(plan, settings).requires_approval:
+            return
+        signer = None
+        if given is not None:
+            known = workspace.approvers.get(given.approval.key or "")
+            # A key that was revoked since was good when the run began.
+            if known is not None and given.signature is not None and given.signature.key == given.approval.key:
+                good = self._here.keyring.verify(known.key, given.signature, signed_bytes(given.approval))
+                signer = known if good and given.approval.plan_id == plan_id(plan) else None
+        if signer is None:
+            raise refuse(
+                "E_APPROVAL_SIGNATURE",
+                "This run was begun without a signature of an enrolled key, and here none goes on without.",
+                "Look who began it, and at the whole record, before anything else.",
+                command="ordain audit verify",
+            )
 
     async def _refuse_undecidable(self, stream: str, state: PlanState) -> None:
         """Raise Refused where a plan can be neither approved nor started, with the reason. A proposal whose time is
@@ -276,11 +297,6 @@ class Gate:
 def given(permission: Permission) -> ApprovalGiven:
     """The event of a permission."""
     return ApprovalGiven(approval=permission.approval, signature=permission.signature)
-
-
-def signed_bytes(approval: Approval) -> bytes:
-    """What the signature of an approval is over: all of it."""
-    return statement("approval", msgspec.to_builtins(approval))
 
 
 def _barred(name: str, state: PlanState, settings: Settings) -> Problem | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from ordain.core.canonical import action_digest, plan_from_bytes, plan_id, short_id
 from ordain.core.event import (
+    ApprovalGiven,
     AttemptEnded,
     LineageEvent,
     PlanPrepared,
@@ -19,11 +20,11 @@ from ordain.core.event import (
     WorkspaceEvent,
     WorkspaceOpened,
 )
-from ordain.core.lineage import PlanState, apply_lineage
+from ordain.core.lineage import Permission, PlanState, apply_lineage
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
 from ordain.core.signature import Verifier
-from ordain.core.state import RunState, apply
+from ordain.core.state import IllegalTransition, RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import WorkspaceState, apply_workspace
 from ordain.ports import Append, Ledger
@@ -136,7 +137,15 @@ class Records:
         state = PlanState()
         for recorded in self._ledger.read(stream):
             assert isinstance(recorded.event, LineageEvent)
-            apply_lineage(state, recorded.event, recorded.at)
+            try:
+                apply_lineage(state, recorded.event, recorded.at)
+            except IllegalTransition as error:
+                raise refuse(
+                    "E_LEDGER_BROKEN",
+                    f"Event {recorded.seq} of `{stream}` cannot have happened: {error}.",
+                    "Its chain is whole, so somebody wrote it who could write the file.",
+                    command="ordain audit verify",
+                ) from error
         return state
 
     def plan(self, stream: str, identity: PlanId | None = None) -> Plan:
@@ -158,6 +167,22 @@ class Records:
             assert isinstance(recorded.event, RunEvent)
             apply(state, recorded.event, recorded.at)
         return state, opened.plan_id, events[-1].head
+
+    def start_of(self, run_id: RunId) -> tuple[str | None, Permission | None]:
+        """The id of the approval that a run was started on, if it needed one, and that approval as it was given."""
+        (opened,) = (one.event for one in self.run_events(run_id)[:1])
+        assert isinstance(opened, RunOpened)
+        self.lineage(opened.lineage)  # refused where something in it cannot have happened
+        events = [recorded.event for recorded in self._ledger.read(opened.lineage)]
+        started = next((one for one in events if isinstance(one, RunStarted) and one.run_id == run_id), None)
+        if started is None:
+            raise refuse("E_LEDGER_BROKEN", f"{run_id} was never started: its plan's record does not know it.")
+        given = {
+            one.approval.approval_id: Permission(approval=one.approval, signature=one.signature)
+            for one in events
+            if isinstance(one, ApprovalGiven)
+        }
+        return started.approval_id, given.get(started.approval_id or "")
 
     def run_events(self, run_id: RunId) -> tuple[Recorded, ...]:
         """The events of a run, in order."""
@@ -208,10 +233,11 @@ class Records:
         between it is asked again. Returns the state after it."""
         while True:
             state = self.lineage(stream)
-            event = decision(state)
+            expected, event = state.size, decision(state)
+            after = apply_lineage(state, event, at)  # first, so that what cannot happen is never recorded
             try:
-                await self._ledger.append(at, Append(stream=stream, expected=state.size, events=(event,)))
-                return apply_lineage(state, event, at)
+                await self._ledger.append(at, Append(stream=stream, expected=expected, events=(event,)))
+                return after
             except Refused as refused:
                 if refused.problems[0].code != "E_LEDGER_CONFLICT":
                     raise

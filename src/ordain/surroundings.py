@@ -165,10 +165,10 @@ class Surroundings(msgspec.Struct, kw_only=True):
         )
         return msgspec.structs.replace(settings, allow=allowed), f"{digest}, narrowed", (notice, *notices)
 
-    def redactor(self) -> Redactor:
+    def redactor(self, *, defaults: bool = False) -> Redactor:
         """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
         for looking must stay quick."""
-        settings = self.settings()[0] if self.opened is not None else Settings()
+        settings = self.settings()[0] if self.opened is not None and not defaults else Settings()
         wanted = (settings.secret_env, settings.secret_files)
         if self.redacting is None or self.redacting[0] != wanted:
             self.redacting = (wanted, Redactor(self.secrets.known(*wanted)[0]))

@@ -16,6 +16,7 @@ from ordain.core.canonical import plan_id, short_id
 from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.operands import changed
 from ordain.core.problem import Problem
+from ordain.core.signature import statement
 from ordain.core.tool import action_kind, tool_name
 from ordain.core.value import Instant, PlanId
 
@@ -32,6 +33,7 @@ __all__ = [
     "check",
     "drift",
     "pane_names",
+    "signed_bytes",
 ]
 
 CLOCK_SKEW_MS = 60_000
@@ -68,7 +70,7 @@ class WorkspaceIdentity(msgspec.Struct, frozen=True, kw_only=True):
     inode: int
 
 
-class Base(msgspec.Struct, frozen=True, kw_only=True):
+class Base(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of the world an approval was given in."""
 
     tools: str
@@ -92,8 +94,11 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """Since that boot, asleep or awake."""
 
 
-class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """One permission for one run of one plan."""
+class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One permission for one run of one plan.
+
+    What has its default is not written: a field that a later version adds changes no bytes that were signed before.
+    """
 
     approval_id: str
     plan_id: PlanId
@@ -132,6 +137,11 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """The identities of the panes that are there."""
     unmet: tuple[str, ...] = ()
     """The plan's preconditions that do not hold, in words."""
+
+
+def signed_bytes(approval: Approval) -> bytes:
+    """What the signature of an approval is over: all of it."""
+    return statement("approval", msgspec.to_builtins(approval))
 
 
 def action_kinds(plan: Plan) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ordain.core import chain
-from ordain.core.approval import CLOCK_SKEW_MS, Approval, action_kinds
+from ordain.core.approval import CLOCK_SKEW_MS, Approval, action_kinds, signed_bytes
 from ordain.core.canonical import PLAN_TYPE, canonical_bytes, digest, plan_from_bytes, short_id
 from ordain.core.chain import Entry, Tip
 from ordain.core.event import (
@@ -39,7 +39,7 @@ from ordain.core.event import (
 )
 from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.model import Plan
-from ordain.core.signature import Signature, Verifier, fingerprint, statement
+from ordain.core.signature import Signature, Verifier, fingerprint
 from ordain.core.state import IllegalTransition, RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import Approver, WorkspaceState, apply_workspace
@@ -137,15 +137,21 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def audit(
-    rows: Iterable[Entry], *, verify: Verifier, keys: frozenset[str] = frozenset(), checkpoint: Tip | None = None
+    rows: Iterable[Entry],
+    *,
+    verify: Verifier,
+    keys: frozenset[str] = frozenset(),
+    checkpoint: Tip | None = None,
+    unasked: Callable[[Plan, ConfigTrusted | None], bool] | None = None,
 ) -> Audit:
     """Look at all events in order of arrival.
 
     `keys` are the fingerprints of keys that the auditor knows from elsewhere: where there are any, no other key's
     signature counts and no approval counts without one, whatever the ledger says. `checkpoint` is one that somebody
-    kept: the ledger may have grown since, and nothing else.
+    kept: the ledger may have grown since, and nothing else. `unasked` says whether a plan could run without anybody's
+    approval under a configuration; where it is not given, that is not judged.
     """
-    auditor = _Auditor(verify, keys, checkpoint)
+    auditor = _Auditor(verify, keys, checkpoint, unasked)
     auditor.look(rows)
     return auditor.result()
 
@@ -194,8 +200,14 @@ _WORKSPACE = "workspace"
 class _Auditor:
     """What is known after the events looked at so far."""
 
-    def __init__(self, verify: Verifier, keys: frozenset[str], kept: Tip | None) -> None:
-        self.verify, self.keys, self.kept = verify, keys, kept
+    def __init__(
+        self,
+        verify: Verifier,
+        keys: frozenset[str],
+        kept: Tip | None,
+        unasked: Callable[[Plan, ConfigTrusted | None], bool] | None,
+    ) -> None:
+        self.verify, self.keys, self.kept, self.unasked = verify, keys, kept, unasked
         self.findings: list[Finding] = []
         self.streams: dict[str, _Stream] = {}
         self.size = 0
@@ -284,8 +296,7 @@ class _Auditor:
         """Who signed an approval; None where it does not claim that anybody did, or why the signature is not good."""
         if signature is None and approval.key is None:
             return None
-        said = statement("approval", msgspec.to_builtins(approval))
-        signer = self.workspace.signed(signature, said, self.verify)
+        signer = self.workspace.signed(signature, signed_bytes(approval), self.verify)
         if signer is None or fingerprint(signer.key) != approval.key:
             return "is not signed by a key that was enrolled and not revoked"
         if signer.name != approval.approver.name:
@@ -478,6 +489,9 @@ class _Lineage:
                 self.find(Kind.SIGNATURE, seq, f"{run_id} was started on nothing that one of the keys signed.")
             if given is not None:
                 self.end(given, f"used by {run_id}")
+        elif plan is not None and auditor.unasked is not None and not auditor.unasked(plan, auditor.workspace.trusted):
+            sentence = f"{run_id} was started without an approval, and the policy in force asked for one."
+            self.find(Kind.APPROVAL, seq, sentence)
         if run_id in auditor.started:
             self.find(Kind.COMMITMENT, seq, f"{run_id} is started a second time.")
         else:
