@@ -434,13 +434,10 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 def ids_named(event: Event) -> tuple[str, ...]:
     """The ids by which people look this event's stream up; the ledger keeps an index of them."""
-    match event:
-        case PlanPrepared(plan_id=plan_id):
-            return (plan_id,)
-        case RunOpened(run_id=run_id):
-            return (run_id,)
-        case _:
-            return ()
+    # Asked of every event that is recorded; comparing types is quicker than matching.
+    if type(event) is PlanPrepared:
+        return (event.plan_id,)
+    return (event.run_id,) if type(event) is RunOpened else ()
 
 
 def to_wire(recorded: Recorded) -> dict[str, Any]:

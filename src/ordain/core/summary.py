@@ -6,6 +6,8 @@ What decides (may this start?) reads the chain itself.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
 from ordain.core.event import LineageEvent, Recorded
@@ -32,6 +34,8 @@ class PlanSummary(msgspec.Struct, frozen=True, kw_only=True):
         return self.state.document
 
 
+_LINEAGE = frozenset(get_args(LineageEvent))
+"""Asked of every event that is recorded, so it must be quick."""
 _state_encoder = msgspec.json.Encoder()
 _state_decoder = msgspec.json.Decoder(PlanState)
 
@@ -42,8 +46,9 @@ def summarise(before: PlanSummary | None, recorded: Recorded) -> PlanSummary | N
     `before` is left as it was. An event that could not have happened, or a plan that is none, is passed over here: the
     verifier tells of it, and a list must not fail because of it.
     """
-    if not isinstance(recorded.event, LineageEvent):
+    if type(recorded.event) not in _LINEAGE:
         return before
+    assert isinstance(recorded.event, LineageEvent)
     state = _state_decoder.decode(_state_encoder.encode(before.state)) if before is not None else PlanState()
     try:
         return PlanSummary(stream=recorded.stream, state=apply_lineage(state, recorded.event, recorded.at))
