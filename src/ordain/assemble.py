@@ -18,7 +18,13 @@ from ordain.adapters.known_secrets import KnownSecrets
 from ordain.adapters.ledger_archive import FileArchive
 from ordain.adapters.notifier import CommandNotifier
 from ordain.adapters.read_only import ReadOnlyProbe
-from ordain.adapters.state_directory import shelf_path, state_directory, state_path, workspace_directory
+from ordain.adapters.state_directory import (
+    check_state_directory,
+    shelf_path,
+    state_directory,
+    state_path,
+    workspace_directory,
+)
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.app import App
 from ordain.core.approval import WorkspaceIdentity
@@ -104,6 +110,7 @@ def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
     """Every ledger of this user that can be read, and the directory it is about."""
     for state in _state_paths():
         for path in sorted((state / "workspaces").glob(f"*/{LEDGER}")):
+            check_state_directory(state)
             from ordain.adapters.sqlite_ledger import SqliteLedger
 
             with suppress(Refused):
@@ -118,6 +125,7 @@ def _governed(nearest: Path) -> Path:
     for above in reversed(nearest.parents):
         path = _ledger_of(above)
         if path is not None:
+            check_state_directory(state_path(os.environ))
             from ordain.adapters.sqlite_ledger import SqliteLedger
 
             # Whether it was signed as it should be is looked at when it is used.

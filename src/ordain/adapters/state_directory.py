@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from ordain.core.problem import Refused, refuse
 
-__all__ = ["shelf_path", "state_directory", "state_path", "workspace_directory"]
+__all__ = ["check_state_directory", "shelf_path", "state_directory", "state_path", "workspace_directory"]
 
 
 def state_directory(env: Mapping[str, str], workspace: Path) -> Path:
@@ -23,17 +24,34 @@ def state_directory(env: Mapping[str, str], workspace: Path) -> Path:
     if real == root or root in real.parents:
         raise _refused(chosen, "lies inside the workspace, where an agent could write")
     try:
-        chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = chosen.lstat()
+        _make(chosen, parents=True)
     except OSError as error:
         raise _refused(chosen, f"cannot be made: {os.strerror(error.errno or 0).lower()}") from error
-    if not stat.S_ISDIR(found.st_mode):
-        raise _refused(chosen, "is not a directory, or is a link")
-    if found.st_uid != os.geteuid():
-        raise _refused(chosen, "belongs to another user")
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        raise _refused(chosen, "can be read or written by others", command=f"chmod 700 {chosen}")
+    check_state_directory(chosen)
     return chosen
+
+
+def check_state_directory(path: Path) -> None:
+    """Raise Refused where nothing in this directory can be believed: it is a link, or others can write in it."""
+    try:
+        found = path.lstat()
+    except OSError as error:
+        raise _refused(path, f"cannot be looked at: {os.strerror(error.errno or 0).lower()}") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise _refused(path, "is not a directory, or is a link")
+    if found.st_uid != os.geteuid():
+        raise _refused(path, "belongs to another user")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise _refused(path, "can be read or written by others", command=f"chmod 700 {shlex.quote(str(path))}")
+
+
+def _make(path: Path, *, parents: bool = False) -> None:
+    """Make a directory that is ours alone, whatever the umask takes away; one that is there is left as it is."""
+    try:
+        path.mkdir(mode=0o700, parents=parents)
+        path.chmod(0o700)
+    except FileExistsError:
+        pass
 
 
 def workspace_directory(state: Path, workspace: Path) -> Path:
@@ -41,7 +59,7 @@ def workspace_directory(state: Path, workspace: Path) -> Path:
     directory = shelf_path(state, workspace)
     try:
         for made in (directory.parent, directory):
-            made.mkdir(mode=0o700, exist_ok=True)
+            _make(made)
     except OSError as error:
         raise _refused(directory, f"cannot be made: {os.strerror(error.errno or 0).lower()}") from error
     return directory

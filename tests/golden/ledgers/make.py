@@ -16,11 +16,11 @@ import apsw
 import msgspec
 
 from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core.event import ConfigTrusted, Recorded
+from ordain.core.event import Recorded
 from ordain.core.failure import Escalate, Retry
 from ordain.core.model import Step
-from ordain.core.value import Instant
-from ordain.ports import Append, Command, Finished, Ledger
+from ordain.core.value import Instant, StepId
+from ordain.ports import Append, Command, Credential, Finished, Ledger
 from ordain.records import Records
 from tests.build import step
 from tests.scenario import KIM, Scenario, World
@@ -45,7 +45,8 @@ class CrashingFile:
 
 
 def live(ledger: SqliteLedger) -> None:
-    """Four plans: one with everything that can go wrong, one that went well, one that waits, one only prepared."""
+    """Six plans: one with everything that can go wrong, one that went well, one that waits, one only prepared,
+    one that was signed, one that nobody wanted."""
     troubled = _scenario(
         ledger,
         step("flaky", on_failure=Retry(max_attempts=2, then=Escalate())),
@@ -80,11 +81,31 @@ def live(ledger: SqliteLedger) -> None:
 
     well.shell.script["look"] = look
     well.approve().run()
-    trusted = Append(stream="workspace", expected=ledger.size("workspace"), events=(_trusted(),))
-    asyncio.run(ledger.append(Instant(1_800_000_100_000), trusted))
+    troubled.workspace.configuration_text = "[policy]\n# ünicode\n".encode()
+    asyncio.run(troubled.app.trust(troubled.app.configuration()[1], KIM))
     waits = _scenario(ledger, step("ask", on_failure=Escalate()), step("then"), title="Waits", after=troubled)
     waits.script(ask=3).approve().run()
     _scenario(ledger, step("later"), title="Only prepared", after=troubled).prepare()
+    _signed(ledger, troubled)
+
+
+def _signed(ledger: SqliteLedger, after: Scenario) -> None:
+    """An approver who signs, one who is vouched for and revoked, and a plan that nobody wanted."""
+    ann, kim = (Credential(name=name, passphrase=f"the secret of {name}") for name in ("ann", "kim"))
+    signed = _scenario(ledger, step("signed"), title="Signed", after=after).prepare()
+    app, plan = signed.app, str(signed.plan_id)
+    asyncio.run(app.enroll(kim, KIM))
+    asyncio.run(app.enroll(ann, KIM, kim))
+    asyncio.run(app.trust(app.configuration()[1], KIM, kim))
+    asyncio.run(app.approve(plan, KIM, credential=ann))
+    asyncio.run(app.revoke(plan, KIM, "by mistake"))
+    asyncio.run(app.revoke_approver("ann", KIM, "left us", kim))
+    asyncio.run(app.approve(plan, KIM, credential=kim))
+    asyncio.run(app.commit(plan, KIM))
+    unwanted = _scenario(ledger, step("unwanted"), title="Unwanted", after=after).prepare()
+    asyncio.run(unwanted.app.reject(str(unwanted.plan_id), KIM, "Not this one.", {StepId("unwanted"): "Nor this."}))
+    asyncio.run(unwanted.app.cancel(str(unwanted.plan_id), KIM, "really"))
+    asyncio.run(unwanted.app.archive(str(unwanted.plan_id), KIM))
 
 
 def folded(ledger: Ledger) -> dict[str, Any]:
@@ -114,13 +135,9 @@ def _scenario(ledger: SqliteLedger, *steps: Step, title: str, after: Scenario | 
     scenario = Scenario(*steps, title=title)
     scenario.ledger = CrashingFile(ledger, scenario.world)  # type: ignore[assignment]
     if after is not None:
-        scenario.ids, scenario.workspace = after.ids, after.workspace
+        scenario.ids, scenario.workspace, scenario.keyring = after.ids, after.workspace, after.keyring
     scenario.app = scenario._app()
     return scenario
-
-
-def _trusted() -> ConfigTrusted:
-    return ConfigTrusted(digest="sha256:" + "0" * 64, text="[policy]\n# ünicode\n", by=KIM)
 
 
 def main(target: Path) -> None:
