@@ -528,7 +528,7 @@ def test_state_directories_that_are_not_safe(workspace: Workspace, tmp_path: Pat
         (tmp_path / "door" / "state", "inside the workspace"),
         (open_to_all, "read or written by others"),
         (tmp_path / "link", "is a link"),
-        (tmp_path / "file", "cannot be made"),
+        (tmp_path / "file", "is not a directory"),
         (Path("state"), "not an absolute path"),
     ]:
         done = workspace.ordain("run", "look.plan.md", env={"ORDAIN_HOME": str(place)})
