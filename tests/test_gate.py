@@ -1180,3 +1180,44 @@ def test_a_run_that_policy_lets_start_unasked_is_no_finding():
     life.prepare()
     do(commit(life))
     assert life.app.auditing.verify().good
+
+
+def test_a_signed_approval_of_another_place_or_time_does_not_carry_a_forged_beginning():
+    life = demanding(Scenario(step("a"))).prepare()
+    do(life.app.approve(str(life.plan_id), KIM, credential=KIMS))
+    approval = permission(life).approval
+    begun = life.clock.now()
+    life.clock.advance(90 * DAY)  # long past; the forger dates the start back
+    started = RunStarted(run_id="RUN-FORGED", plan_id=approval.plan_id, approval_id=approval.approval_id, by=KIM)
+    opened = RunOpened(
+        run_id="RUN-FORGED",
+        plan_id=approval.plan_id,
+        lineage=lineage(life),
+        workspace=approval.workspace,
+        limits=limits(Settings()),
+    )
+    stream = lineage(life)
+    appends = (
+        Append(stream=stream, expected=life.ledger.size(stream), events=(started,)),
+        Append(stream="run/RUN-FORGED", expected=0, events=(opened,)),
+    )
+    do(life.ledger.append(begun, *appends))
+    assert refused(life, life.app.resume("RUN-FORGED")) == ["E_APPROVAL_EXPIRED"]
+    life.workspace.place = ("/elsewhere", 1, 1)
+    assert refused(life, life.app.resume("RUN-FORGED"))[0] == "E_PLAN_WORKSPACE"
+
+
+def test_a_run_that_may_not_go_on_can_be_ended_and_the_plan_goes_on():
+    life = Scenario(step("a", on_failure=Escalate()), step("b")).script(a=1).approve().run()
+    assert life.status() == "waiting"
+    do(life.app.enroll(KIMS, KIM))
+    trust(life, "[approval]\nrequire_signature = true\n", KIMS)
+    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_SIGNATURE"]
+    report = do(life.app.cancel_run(str(life.run_id()), ROBOT, "begun before signatures"))
+    assert (report.status, [one.state.value for one in report.steps]) == ("cancelled", ["cancelled", "cancelled"])
+    assert state(life).stage == "cancelled"
+    assert refused(life, life.app.cancel_run(str(life.run_id()), ROBOT)) == ["E_RUN_ENDED"]
+    life.prepare()
+    do(life.app.approve(str(life.plan_id), KIM, credential=KIMS))
+    assert permission(life).signature is not None
+    assert life.app.auditing.verify().good

@@ -605,11 +605,34 @@ def test_an_agent_cannot_say_who_is_told():
 
 def test_no_secret_is_told():
     life = Scenario(step("a"), title="Use hunter2-hunter2-hunter2")
-    life.secrets.values["API_TOKEN"] = "hunter2-hunter2-hunter2"
     notified(life)
     proposed(life)
-    assert "hunter2" not in told(life)[0]["title"]
-    assert all(b"hunter2" not in message for _, message in life.notifier.told)
+    life.secrets.values = {"API_TOKEN": "hunter2-hunter2-hunter2"}  # known as one only since
+    life.app._here.redacting = None
+    life.approve().run()
+    assert "hunter2" not in told(life)[-1]["title"]
+    assert told(life)[-1]["kind"] == "finished"
+
+
+@pytest.mark.parametrize(
+    "form", ["hunter2-hunter2-hunter2", "aHVudGVyMi1odW50ZXIyLWh1bnRlcjI=", "://a:b;touch${IFS}x;@c"]
+)
+def test_a_plan_of_which_something_would_be_hidden_is_never_stored(form):
+    life = Scenario(step("a"), step("b", run=f"echo {form} || true"))
+    life.secrets.values = {"API_TOKEN": "hunter2-hunter2-hunter2"}
+    with pytest.raises(Refused) as refused:
+        life.prepare()
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.where and problem.where.step) == ("E_PLAN_SECRET", "b")
+    assert life.ledger.streams("lineage/") == ()
+
+
+def test_a_configuration_that_holds_a_secret_is_not_trusted():
+    life = Scenario(step("a"))
+    life.workspace.configuration_text = b'[notify]\ncommand = ["curl", "-H", "X: ghp_' + b"a" * 36 + b'"]\n'
+    with pytest.raises(Refused) as refused:
+        life.app.configuration()
+    assert [(one.code, "line 2" in one.detail) for one in refused.value.problems] == [("E_CONFIG", True)]
 
 
 # --- Our copies ----------------------------------------------------------------------------------------------------

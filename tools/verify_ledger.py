@@ -33,6 +33,7 @@ import json
 import re
 import sqlite3
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -292,7 +293,8 @@ BELONGS = {
     "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
     "approval_expired run_started run_ended",
     "run": "run_opened executor_started attempt_started contract_seen attempt_ended contract_held contract_broken "
-    "contract_inconclusive doubt_found doubt_settled doubt_referred decision_given run_finished",
+    "contract_inconclusive doubt_found doubt_settled doubt_referred decision_given run_finished "
+    "run_cancelled",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""
@@ -313,6 +315,8 @@ class Given:
     lineage: str
     approval: Event
     signer: str | None
+    arrived: int
+    """How many events the ledger had with it."""
     ended: str | None = None
 
 
@@ -377,6 +381,10 @@ class Verifier:
         """How many events, from the first on, a good signature vouches for."""
         self.stream, self.seq, self.at = "", 0, 0
         """The event that is looked at."""
+        self.times: list[int] = []
+        """When each event says that it was recorded, in order of arrival."""
+        self.demands_signatures = False
+        """Whether the configuration that is trusted so far wants every approval signed."""
 
     def find(self, kind: str, sentence: str) -> None:
         self.findings.append(Finding(kind, self.stream, self.seq, sentence))
@@ -404,6 +412,7 @@ class Verifier:
         try:
             said = parse(body)
             event, self.at = said["event"], number(said["at"])
+            self.times.append(self.at)
             if wrong is None and (said["stream"], said["seq"]) != (stream, seq):
                 wrong = f"Event {seq} says that it is event {said['seq']} of `{said['stream']}`."
             self.last[stream] = event
@@ -438,7 +447,10 @@ class Verifier:
             if event["digest"] != f"sha256:{hashlib.sha256(event['text'].encode()).hexdigest()}":
                 self.find("signature", f"Event {self.seq} trusts a configuration that does not have its digest.")
             else:
-                self.vouched(signature, statement("trust", {**here, "digest": event["digest"]}))
+                vouched = self.vouched(signature, statement("trust", {**here, "digest": event["digest"]}))
+                if vouched:
+                    approval = tomllib.loads(event["text"]).get("approval", {})
+                    self.demands_signatures = approval.get("require_signature") is True
         elif kind == "approver_enrolled":
             self.enrolled(event, signature, here)
         elif kind == "approver_revoked" and event["key"] in self.approvers:
@@ -543,7 +555,7 @@ class Verifier:
                 self.signed_events = max(self.signed_events, size)
         if name not in self.approvals:
             proved = key if signer is not None and len(self.findings) == known else None
-            lineage.open[name] = self.approvals[name] = Given(self.stream, approval, proved)
+            lineage.open[name] = self.approvals[name] = Given(self.stream, approval, proved, len(self.times))
 
     def run_started(self, lineage: Lineage, event: Event) -> None:
         run_id, name = event["run_id"], event["approval_id"]
@@ -561,6 +573,8 @@ class Verifier:
                 lineage.end(given, f"used by {run_id}")
             if signer is None and self.keys:
                 self.find("signature", f"{run_id} was started on nothing that one of the keys signed.")
+            elif signer is None and self.demands_signatures:
+                self.find("signature", f"{run_id} was started unsigned, and the configuration wants signatures.")
         if run_id in self.runs:
             self.find("commitment", f"{run_id} is started a second time.")
         else:
@@ -576,6 +590,8 @@ class Verifier:
             self.find("approval", f"{started}, which is for another plan.")
         if given.approval["issued_at"] > self.at + CLOCK_SKEW_MS:
             self.find("approval", f"{started} before that was given.")
+        if max(self.times[given.arrived :], default=0) >= given.approval["expires_at"]:
+            self.find("approval", f"{started} after its time: something recorded before that is dated later.")
         if given.signer is not None and self.approvers[given.signer].revoked:
             self.find("signature", f"{started} after the key that signed it was revoked.")
         return len(self.findings) == known
@@ -609,7 +625,8 @@ class Verifier:
             self.find("commitment", f"{name} was started, and there is nothing of it.")
             return
         (size, head), last = self.tips[stream], self.last[stream]
-        finished = last["status"] if last.get("type") == "run_finished" else None
+        how = {"run_finished": last.get("status"), "run_cancelled": "cancelled"}
+        finished = how.get(last.get("type", ""))
         if run.ended is not None:
             self.seq, ended = run.ended
             if (ended["head"], ended["status"]) != (head.hex(), finished):
@@ -644,7 +661,7 @@ class Verifier:
         """Whose word a run was started on."""
         if run.signer is not None:
             return f"signed by {self.approvers[run.signer].name} ({run.signer})"
-        return "not needed" if run.started["approval_id"] is None else "unsigned"
+        return "claims no approval" if run.started["approval_id"] is None else "unsigned"
 
 
 def number(value: Any) -> int:

@@ -10,10 +10,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ordain.core import chain
 from ordain.core.approval import Approval, Principal
 from ordain.core.canonical import plan_hash, plan_id, short_id
 from ordain.core.decision import decided, persons_only, questions
-from ordain.core.event import ApprovalGiven, Recorded, RunOpened, RunStarted
+from ordain.core.event import ApprovalGiven, Recorded, RunCancelled, RunEnded, RunOpened, RunStarted
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
 from ordain.core.policy import planned_effects
@@ -38,7 +39,7 @@ from ordain.core.workspace import Approver, WorkspaceState
 from ordain.gate import Gate, given, meanwhile
 from ordain.ports import Append, Credential, Observer, Probe, Shell
 from ordain.proposals import Proposals
-from ordain.records import WORKSPACE_STREAM, Records, lineage_id
+from ordain.records import WORKSPACE_STREAM, Records, lineage_id, names_run
 from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.surroundings import TIER, Surroundings
 
@@ -224,7 +225,7 @@ class App:
         """The ledger's own events about a run, or about a plan and all its runs, or about the workspace itself."""
         if ref is None:
             return tuple(self._here.ledger.read(WORKSPACE_STREAM)) if self._here.has_ledger() else ()
-        if ref.upper().startswith("RUN-"):
+        if names_run(ref):
             return self._records.run_events(self._records.find_run(ref))
         return self._records.lineage_events(self._records.find_plan(ref))
 
@@ -265,6 +266,29 @@ class App:
     async def cancel(self, ref: str, by: Principal, reason: str = "") -> PlanLine:
         """Take a proposal back."""
         return self._line_of(await self._proposals.cancel(ref, by, reason))
+
+    async def cancel_run(self, ref: str, by: Principal, reason: str = "") -> RunReport:
+        """End a run as it stands, carrying nothing out: whatever an executor left running is ended, and of steps that
+        were under way nobody says what they did. Anybody may: it permits nothing."""
+        run_id = self._records.find_run(ref)
+        text = self._here.redactor(defaults=True).text(reason)
+        with self._here.lock.hold(f"cancelling {run_id}"):
+            state, _, head = self._records.run(run_id)
+            if state.finished:
+                raise refuse("E_RUN_ENDED", f"{run_id} has ended ({state.status}).", command=f"ordain show {run_id}")
+            self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/")
+            stream, now = f"run/{run_id}", self._here.now()
+            event = RunCancelled(by=by, reason=text)
+            last = chain.extend(bytes.fromhex(head), chain.encode(stream, state.size + 1, now, event))
+            ended = RunEnded(run_id=run_id, status="cancelled", head=last.hex())
+            await self._here.ledger.append(
+                now,
+                Append(stream=stream, expected=state.size, events=(event,)),
+                Append(stream=state.lineage, expected=self._here.ledger.size(state.lineage), events=(ended,)),
+            )
+        report = self._report(run_id)
+        self._tell(report, state.lineage)
+        return report
 
     async def archive(self, ref: str, by: Principal) -> PlanLine:
         """Put away a plan that has come to its end."""
@@ -444,8 +468,9 @@ class App:
                     "E_PLAN_WORKSPACE",
                     f"{run_id} was begun in another directory than the one that is here now.",
                     f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
+                    command=f"ordain cancel {run_id}",
                 )
-            self._gate.refuse_unsigned_run(state.plan, *self._records.start_of(run_id))
+            await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id))
             return await self._carry_out(run_id, observers)
 
     async def answer(self, item: str, word: str, by: Principal) -> RunReport:
@@ -522,7 +547,7 @@ class App:
                 text=question.text,
                 command=f"ordain answer {question.item} …",
             )
-        if report.status in ("completed", "failed"):
+        if report.status in ("completed", "failed", "cancelled"):
             self._here.notify("finished", run_id=report.run_id, title=report.title, status=report.status)
 
     def _report(self, run_id: RunId) -> RunReport:

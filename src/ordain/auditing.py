@@ -13,7 +13,7 @@ import msgspec
 
 from ordain.core import chain
 from ordain.core.approval import Principal
-from ordain.core.audit import Audit, Finding, Kind, audit
+from ordain.core.audit import Audit, Finding, Kind, Rules, audit
 from ordain.core.chain import Tip
 from ordain.core.decision import persons_only
 from ordain.core.event import ApprovalRevoked, ConfigTrusted, ids_named
@@ -53,16 +53,11 @@ class Auditing:
             verify=here.keyring.verify,
             keys=keys,
             checkpoint=checkpoint,
-            unasked=self._unasked,
+            rules=_RulesHere(here),
         )
         if any(finding.kind in _UNWHOLE for finding in found.findings):
             return found
         return msgspec.structs.replace(found, findings=found.findings + _stale(here.ledger))
-
-    def _unasked(self, plan: Plan, trusted: ConfigTrusted | None) -> bool:
-        """Whether a plan could run without an approval under this configuration, by the tools as they are now."""
-        settings = read_settings(trusted.text.encode())[0] if trusted is not None else Settings()
-        return not self._here.rule(plan, settings).requires_approval
 
     def export(self) -> Iterator[bytes]:
         """The events as lines of JSON, for others to verify."""
@@ -106,6 +101,23 @@ class Auditing:
         if not self._here.has_ledger():
             raise refuse("E_LEDGER_MISSING", "Nothing was recorded in this workspace yet.", command="ordain status")
         return self._here.ledger
+
+
+class _RulesHere(Rules):
+    """What a configuration means to this version, by the tools as they are now."""
+
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+
+    def unasked(self, plan: Plan, trusted: ConfigTrusted | None) -> bool:
+        return not self._here.rule(plan, _settings(trusted)).requires_approval
+
+    def signatures(self, trusted: ConfigTrusted | None) -> bool:
+        return _settings(trusted).require_signature
+
+
+def _settings(trusted: ConfigTrusted | None) -> Settings:
+    return read_settings(trusted.text.encode())[0] if trusted is not None else Settings()
 
 
 def _stale(ledger: Ledger) -> tuple[Finding, ...]:

@@ -5,17 +5,21 @@ Everything is checked first; the approval is spent by the caller, in the transac
 
 from __future__ import annotations
 
+import msgspec
+
 from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, check, signed_bytes
-from ordain.core.canonical import plan_id, short_id
+from ordain.core.canonical import short_id
 from ordain.core.decision import persons_only
 from ordain.core.event import ApprovalExpired, ApprovalGiven, ApprovalRevoked, ConfigTrusted
 from ordain.core.lineage import Permission, PlanState, Stage
 from ordain.core.model import Plan
 from ordain.core.policy import unknown_names
 from ordain.core.problem import Problem, Refused, refuse
+from ordain.core.redaction import Redactor
 from ordain.core.report import Review
 from ordain.core.settings import Settings
 from ordain.core.signature import fingerprint
+from ordain.core.state import RunState
 from ordain.core.value import Instant, PlanId
 from ordain.core.workspace import Approver, WorkspaceState, trusting
 from ordain.documents.configuration import read_settings
@@ -146,28 +150,42 @@ class Gate:
                 await self._record_expiry(stream, approval)
         raise Refused(problems[:1])
 
-    def refuse_unsigned_run(self, plan: Plan, approval_id: str | None, given: Permission | None) -> None:
+    async def refuse_unsigned_run(self, run: RunState, approval_id: str | None, given: Permission | None) -> None:
         """Raise Refused where a run that was begun may not go on: signatures are a must here, and nothing that was
-        signed permitted it. Whoever can write the ledger could have written its beginning."""
-        settings, workspace = self._here.settings()[0], self._here.workspace_state()
+        signed permitted it. Whoever can write the ledger could have written its beginning.
+
+        A run of which nothing was attempted yet must still be permitted as if it began now.
+        """
+        here = self._here
+        settings, workspace = here.settings()[0], here.workspace_state()
         if not settings.require_signature:
             return
-        if approval_id is None and not self._here.rule(plan, settings).requires_approval:
+        if approval_id is None and not here.rule(run.plan, settings).requires_approval:
             return
-        signer = None
-        if given is not None:
-            known = workspace.approvers.get(given.approval.key or "")
+        problem: Problem | None = Problem(
+            code="E_APPROVAL_SIGNATURE",
+            detail="This run was begun without a signature of an enrolled key, and here none goes on without.",
+            hints=("Look who began it, and at the whole record: ordain audit verify.",),
+        )
+        approval = given.approval if given is not None else None
+        if given is not None and approval is not None and given.signature is not None:
+            known = workspace.approvers.get(approval.key or "")
             # A key that was revoked since was good when the run began.
-            if known is not None and given.signature is not None and given.signature.key == given.approval.key:
-                good = self._here.keyring.verify(known.key, given.signature, signed_bytes(given.approval))
-                signer = known if good and given.approval.plan_id == plan_id(plan) else None
-        if signer is None:
-            raise refuse(
-                "E_APPROVAL_SIGNATURE",
-                "This run was begun without a signature of an enrolled key, and here none goes on without.",
-                "Look who began it, and at the whole record, before anything else.",
-                command="ordain audit verify",
+            good = (
+                known is not None
+                and given.signature.key == approval.key
+                and here.keyring.verify(known.key, given.signature, signed_bytes(approval))
             )
+            if good:
+                begun = any(record.attempts for record in run.steps.values())
+                situation = await here.situation(run.plan)
+                problem = check(approval, run.plan, situation)
+                bound = ("E_PLAN_HASH_MISMATCH", "E_PLAN_WORKSPACE")
+                if begun and problem is not None and problem.code not in bound:
+                    problem = None  # what it began under may have changed since
+        if problem is not None:
+            command = f"ordain cancel {run.run_id}"
+            raise Refused([msgspec.structs.replace(problem, command=command)])
 
     async def _refuse_undecidable(self, stream: str, state: PlanState) -> None:
         """Raise Refused where a plan can be neither approved nor started, with the reason. A proposal whose time is
@@ -179,8 +197,7 @@ class Gate:
             stage = Stage.EXPIRED  # another run of it must be proposed anew
         match stage:
             case Stage.EXECUTING:
-                command = f"ordain resume {state.open_run}"
-                raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
+                raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
             case Stage.EXPIRED:
                 await expire(here, stream)
                 raise refuse("E_PLAN_EXPIRED", "The plan was prepared too long ago.", command=again)
@@ -271,6 +288,17 @@ class Gate:
         if settings.require_signature and not self._here.workspace_state().active:
             detail = "approval.require_signature is true, and nobody is enrolled who could sign."
             problems += (Problem(code="E_CONFIG", detail=detail, command="ordain approver enroll"),)
+        redactor = Redactor(self._here.secrets.known(settings.secret_env, settings.secret_files)[0])
+        lines = data.decode("utf-8", "replace").split("\n")
+        problems += tuple(
+            Problem(
+                code="E_CONFIG",
+                detail=f"ordain.toml holds a secret, or what looks like one, in line {number}.",
+                hints=("It would be stored and shown; name a variable or a file instead.",),
+            )
+            for number, line in enumerate(lines, 1)
+            if redactor.text(line) != line
+        )
         if problems:
             raise Refused(problems)
         return data, sha256(data)

@@ -17,7 +17,7 @@ from ordain.core.event import LineageEvent, PlanArchived, PlanCancelled, PlanExp
 from ordain.core.lineage import TRANSITIONS, PlanState, Stage
 from ordain.core.lint.later import not_yet_refused
 from ordain.core.model import Plan
-from ordain.core.problem import Problem, Refused, closest, refuse
+from ordain.core.problem import Place, Problem, Refused, closest, refuse
 from ordain.core.report import Prepared
 from ordain.core.settings import Settings
 from ordain.core.summary import PlanSummary
@@ -116,6 +116,7 @@ class Proposals:
         ruling = here.rule(plan, settings)
         if ruling.denied:
             raise Refused(ruling.denied)
+        self._refuse_secrets(plan)
         await here.identity()
         await self.expire_overdue()
         identity, now = plan_id(plan), here.now()
@@ -157,6 +158,25 @@ class Proposals:
                 command=prepared.approval_command,
             )
         return prepared
+
+    def _refuse_secrets(self, plan: Plan) -> None:
+        """Raise Refused where something of a plan would have to be hidden: whoever approves it must see all of it."""
+        redactor = self._here.redactor()
+        if redactor.data(canonical_bytes(plan)) == canonical_bytes(plan):
+            return
+        parts = [(f"Step {number}", Place(step=step.id), step) for number, step in enumerate(plan.steps, 1)]
+        around = msgspec.structs.replace(plan, steps=())
+        found = [
+            Problem(
+                code="E_PLAN_SECRET",
+                detail=f"{who} holds a secret that is known here, or what looks like one.",
+                where=where,
+                hints=("Let the program read it from where secrets are kept, such as a file that only you can read.",),
+            )
+            for who, where, part in (*parts, ("The plan", None, around))
+            if redactor.data(canonical_bytes(part)) != canonical_bytes(part)
+        ]
+        raise Refused(found or [Problem(code="E_PLAN_SECRET", detail="The plan holds a secret that is known here.")])
 
     def _refuse_proposal(self, state: PlanState, identity: PlanId, by: Principal, settings: Settings) -> None:
         """Raise Refused where this may not be proposed, or not by an agent."""

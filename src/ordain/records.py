@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 
 import msgspec
@@ -29,7 +30,15 @@ from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import WorkspaceState, apply_workspace
 from ordain.ports import Append, Ledger
 
-__all__ = ["WORKSPACE_STREAM", "Records", "decoded_plan", "first_lineage", "lineage_id", "refuse_superseded"]
+__all__ = [
+    "WORKSPACE_STREAM",
+    "Records",
+    "decoded_plan",
+    "first_lineage",
+    "lineage_id",
+    "names_run",
+    "refuse_superseded",
+]
 
 WORKSPACE_STREAM = "workspace"
 _RUNS_REMEMBERED = 50
@@ -67,7 +76,7 @@ class Records:
     def find(self, ref: str) -> tuple[str, PlanId | None]:
         """The lineage a person means, and the very plan where they named one and not the lineage."""
         found: list[tuple[str, PlanId | None]]
-        if ref.upper().startswith("PLAN-"):
+        if names_lineage(ref):
             found = [(stream, None) for stream in self._ledger.streams("lineage/" + ref.upper())]
         else:
             digits = ref.removeprefix("plan:").removeprefix("sha256:").lower()
@@ -110,7 +119,7 @@ class Records:
 
     def find_run(self, ref: str) -> RunId:
         """The run a person means, by any unambiguous beginning of its id."""
-        found = self._ledger.lookup(ref.upper()) if ref.upper().startswith("RUN-") else ()
+        found = self._ledger.lookup(ref.upper()) if names_run(ref) else ()
         if not found:
             raise refuse("E_RUN_NOT_FOUND", f"No run `{ref}` is known here.", command="ordain status")
         if len(found) > 1:
@@ -160,8 +169,9 @@ class Records:
     def run(self, run_id: RunId) -> tuple[RunState, PlanId, str]:
         """A run's state, its plan's id, and the head of its chain."""
         events = self._ledger.read(f"run/{run_id}")
-        opened = events[0].event
-        assert isinstance(opened, RunOpened)
+        opened = events[0].event if events else None
+        if not isinstance(opened, RunOpened):
+            raise refuse("E_LEDGER_BROKEN", f"{run_id} was started, and nothing of it is recorded.")
         state = RunState(self.plan(opened.lineage, opened.plan_id))
         for recorded in events:
             assert isinstance(recorded.event, RunEvent)
@@ -170,7 +180,7 @@ class Records:
 
     def start_of(self, run_id: RunId) -> tuple[str | None, Permission | None]:
         """The id of the approval that a run was started on, if it needed one, and that approval as it was given."""
-        (opened,) = (one.event for one in self.run_events(run_id)[:1])
+        opened = self._ledger.read(f"run/{run_id}")[0].event
         assert isinstance(opened, RunOpened)
         self.lineage(opened.lineage)  # refused where something in it cannot have happened
         events = [recorded.event for recorded in self._ledger.read(opened.lineage)]
@@ -256,6 +266,16 @@ def decoded_plan(event: PlanPrepared) -> Plan:
     if plan_id(plan) != event.plan_id:
         raise refuse("E_PLAN_HASH_MISMATCH", "The stored plan does not have the digest it was stored under.")
     return plan
+
+
+def names_lineage(ref: str) -> bool:
+    """Whether this is the name of a lineage, and not of a document that begins like one."""
+    return re.fullmatch(r"PLAN-[A-Z0-9]*", ref.upper()) is not None
+
+
+def names_run(ref: str) -> bool:
+    """The same for runs."""
+    return re.fullmatch(r"RUN-[A-Z0-9]*", ref.upper()) is not None
 
 
 def refuse_superseded(identity: PlanId, state: PlanState) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
+import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,9 @@ from hypothesis import strategies as st
 
 from ordain.adapters import keys
 from ordain.core import chain
-from ordain.core.audit import Audit, Kind, Signed, audit
+from ordain.core.audit import Audit, Kind, Rules, Signed, audit
 from ordain.core.chain import Entry, Tip
+from ordain.core.event import ConfigTrusted
 from ordain.core.signature import PublicKey, Signature, fingerprint
 from ordain.ports import Credential
 from tests.build import step
@@ -80,8 +82,16 @@ def told(skip: int = 0) -> tuple[Entry, ...]:
     return tuple(story(skip=skip))
 
 
+class Signatures(Rules):
+    """What of a configuration the independent verifier knows, too."""
+
+    def signatures(self, trusted: ConfigTrusted | None) -> bool:
+        said = tomllib.loads(trusted.text).get("approval", {}) if trusted is not None else {}
+        return said.get("require_signature") is True
+
+
 def look(rows: Any, **how: Any) -> Audit:
-    return audit(rows, verify=remembered, **how)
+    return audit(rows, verify=remembered, rules=Signatures(), **how)
 
 
 def forged(events: list[tuple[str, bytes]]) -> list[Entry]:

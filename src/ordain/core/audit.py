@@ -30,6 +30,7 @@ from ordain.core.event import (
     PlanCancelled,
     PlanPrepared,
     PlanRejected,
+    RunCancelled,
     RunEnded,
     RunEvent,
     RunFinished,
@@ -44,7 +45,7 @@ from ordain.core.state import IllegalTransition, RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import Approver, WorkspaceState, apply_workspace
 
-__all__ = ["NEEDS_RULES", "Audit", "AuditedRun", "Finding", "Kind", "Signed", "audit"]
+__all__ = ["NEEDS_RULES", "Audit", "AuditedRun", "Finding", "Kind", "Rules", "Signed", "audit"]
 
 
 class Kind(StrEnum):
@@ -98,7 +99,7 @@ class Signed(StrEnum):
     """A person's, who signed it with a key that counts."""
     UNSIGNED = "unsigned"
     """Somebody's at a terminal: nothing proves it."""
-    NOT_NEEDED = "not needed"
+    NOT_NEEDED = "claims no approval"
     """Nobody's: the run says that policy asked for no approval."""
 
 
@@ -136,22 +137,34 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
         return not self.findings
 
 
+class Rules:
+    """What a trusted configuration means; as it stands it forbids nothing."""
+
+    def unasked(self, plan: Plan, trusted: ConfigTrusted | None) -> bool:
+        """Whether a plan could run without anybody's approval."""
+        return True
+
+    def signatures(self, trusted: ConfigTrusted | None) -> bool:
+        """Whether every approval had to be signed."""
+        return False
+
+
 def audit(
     rows: Iterable[Entry],
     *,
     verify: Verifier,
     keys: frozenset[str] = frozenset(),
     checkpoint: Tip | None = None,
-    unasked: Callable[[Plan, ConfigTrusted | None], bool] | None = None,
+    rules: Rules | None = None,
 ) -> Audit:
     """Look at all events in order of arrival.
 
     `keys` are the fingerprints of keys that the auditor knows from elsewhere: where there are any, no other key's
     signature counts and no approval counts without one, whatever the ledger says. `checkpoint` is one that somebody
-    kept: the ledger may have grown since, and nothing else. `unasked` says whether a plan could run without anybody's
-    approval under a configuration; where it is not given, that is not judged.
+    kept: the ledger may have grown since, and nothing else. `rules` say what a configuration means; where they are not
+    given, that is not judged.
     """
-    auditor = _Auditor(verify, keys, checkpoint, unasked)
+    auditor = _Auditor(verify, keys, checkpoint, rules or Rules())
     auditor.look(rows)
     return auditor.result()
 
@@ -171,8 +184,8 @@ class _Stream:
 class _Given:
     """An approval that was given, what its signature is worth, and what became of it."""
 
-    def __init__(self, lineage: str, approval: Approval, signer: Approver | None) -> None:
-        self.lineage, self.approval = lineage, approval
+    def __init__(self, lineage: str, approval: Approval, signer: Approver | None, arrived: int) -> None:
+        self.lineage, self.approval, self.arrived = lineage, approval, arrived
         self.signer = signer
         """None where nothing proves whose word it is."""
         self.ended: str | None = None
@@ -205,9 +218,9 @@ class _Auditor:
         verify: Verifier,
         keys: frozenset[str],
         kept: Tip | None,
-        unasked: Callable[[Plan, ConfigTrusted | None], bool] | None,
+        rules: Rules,
     ) -> None:
-        self.verify, self.keys, self.kept, self.unasked = verify, keys, kept, unasked
+        self.verify, self.keys, self.kept, self.rules = verify, keys, kept, rules
         self.findings: list[Finding] = []
         self.streams: dict[str, _Stream] = {}
         self.size = 0
@@ -220,6 +233,8 @@ class _Auditor:
         """By id, of all lineages: what was given for one plan is not given again for another."""
         self.started: dict[RunId, _Started] = {}
         self.signed_events = 0
+        self.times: list[int] = []
+        """When each event says that it was recorded, in order of arrival."""
 
     # --- Chains ----------------------------------------------------------------------------------------------------
 
@@ -258,6 +273,7 @@ class _Auditor:
                 wrong = f"Event {seq} says that it is event {recorded.seq} of `{recorded.stream}`."
             if wrong is not None:
                 self.find(Kind.CHAIN, name, seq, wrong)
+            self.times.append(recorded.at)
             event = stream.last = recorded.event
             if type(event) in stream.events:
                 stream.look(event, recorded.at, seq)
@@ -336,14 +352,16 @@ class _Auditor:
             sentence = f"{run_id} was started, and there is nothing of it."
             self.find(Kind.COMMITMENT, started.lineage, started.seq, sentence)
             return
-        finished = run.last if isinstance(run.last, RunFinished) else None
+        finished = run.last.status if isinstance(run.last, RunFinished) else None
+        if isinstance(run.last, RunCancelled):
+            finished = "cancelled"
         if started.ended is None:
             if finished is not None:
                 sentence = f"{run_id} has finished, and its plan does not say so."
                 self.find(Kind.COMMITMENT, f"run/{run_id}", run.size, sentence)
             return
         seq, ended = started.ended
-        if ended.head != run.head.hex() or finished is None or finished.status != ended.status:
+        if ended.head != run.head.hex() or finished != ended.status:
             sentence = f"Event {seq} says how {run_id} ended, and the run is another one now."
             self.find(Kind.COMMITMENT, started.lineage, seq, sentence)
 
@@ -440,7 +458,7 @@ class _Lineage:
             self.find(wrong.kind, seq, wrong.sentence)
         if name not in auditor.approvals:
             proved = signer if isinstance(signer, Approver) and not wrongs else None
-            self.open[name] = auditor.approvals[name] = _Given(self.name, approval, proved)
+            self.open[name] = auditor.approvals[name] = _Given(self.name, approval, proved, len(auditor.times))
 
     def faults(self, approval: Approval) -> Iterable[_Wrong]:
         """What is wrong with an approval, whoever signed it."""
@@ -487,9 +505,12 @@ class _Lineage:
                 started.signer = None
             if started.signer is None and auditor.keys:
                 self.find(Kind.SIGNATURE, seq, f"{run_id} was started on nothing that one of the keys signed.")
+            elif started.signer is None and auditor.rules.signatures(auditor.workspace.trusted):
+                sentence = f"{run_id} was started unsigned, and the configuration wants signatures."
+                self.find(Kind.SIGNATURE, seq, sentence)
             if given is not None:
                 self.end(given, f"used by {run_id}")
-        elif plan is not None and auditor.unasked is not None and not auditor.unasked(plan, auditor.workspace.trusted):
+        elif plan is not None and not auditor.rules.unasked(plan, auditor.workspace.trusted):
             sentence = f"{run_id} was started without an approval, and the policy in force asked for one."
             self.find(Kind.APPROVAL, seq, sentence)
         if run_id in auditor.started:
@@ -511,6 +532,8 @@ class _Lineage:
             yield _Wrong(Kind.APPROVAL, f"{started}, which is for another plan.")
         if given.approval.issued_at > at + CLOCK_SKEW_MS:
             yield _Wrong(Kind.APPROVAL, f"{started} before that was given.")
+        if max(self.auditor.times[given.arrived :], default=0) >= given.approval.expires_at:
+            yield _Wrong(Kind.APPROVAL, f"{started} after its time: something recorded before that is dated later.")
         signer = given.signer
         if signer is not None and self.auditor.workspace.approvers[fingerprint(signer.key)].revoked_at is not None:
             yield _Wrong(Kind.SIGNATURE, f"{started} after the key of {signer.name} was revoked.")

@@ -49,6 +49,7 @@ __all__ = [
     "PlanPrepared",
     "PlanRejected",
     "Recorded",
+    "RunCancelled",
     "RunEnded",
     "RunEvent",
     "RunFinished",
@@ -393,6 +394,13 @@ class RunFinished(_Fact, frozen=True, tag="run_finished"):
     reason: str = ""
 
 
+class RunCancelled(_Fact, frozen=True, tag="run_cancelled"):
+    """Somebody ended the run as it stood. Steps still open become cancelled, whatever was under way."""
+
+    by: Principal
+    reason: str = ""
+
+
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused
 LineageEvent = (
     PlanPrepared
@@ -418,7 +426,7 @@ StepEvent = (
     | DoubtReferred
     | DecisionGiven
 )
-RunEvent = RunOpened | ExecutorStarted | StepEvent | RunFinished
+RunEvent = RunOpened | ExecutorStarted | StepEvent | RunFinished | RunCancelled
 Event = WorkspaceEvent | LineageEvent | RunEvent
 
 

@@ -137,7 +137,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     plan_hash: str
     title: str
     status: str
-    """completed, failed, executing, waiting (for a person) or stopped (nobody is carrying it out)."""
+    """completed, failed, cancelled, executing, waiting (for a person) or stopped (nobody is carrying it out)."""
     steps: tuple[StepReport, ...]
     questions: tuple[Question, ...]
     reason: str = ""
@@ -262,6 +262,8 @@ def _evidence(record: StepRecord) -> str:
                 return f"contract {evidence.verdict.value}: {evidence.detail}"
             return outcome.detail if outcome is not None else ""
         case StepState.IN_DOUBT:
+            return record.how
+        case StepState.CANCELLED if record.how:
             return record.how
         case StepState.CANCELLED if outcome is not None:
             return outcome.detail

@@ -30,6 +30,7 @@ from ordain.core.event import (
     ExecutorStarted,
     Limits,
     Outcome,
+    RunCancelled,
     RunEvent,
     RunFinished,
     RunOpened,
@@ -62,7 +63,8 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (ESCALATED, DecisionGiven): frozenset({PENDING, SKIPPED, PASSED, FAILED}),
 }
 """From state and event to the states it may lead to. Every move of every step is one of these; besides them,
-`run_finished` takes the steps that are still open (pending, or escalated when the run aborts) to cancelled."""
+`run_finished` takes the steps that are still open (pending, or escalated when the run aborts) to cancelled, and
+`run_cancelled` all that are."""
 
 SETTLED = frozenset({PASSED, FAILED, SKIPPED, CANCELLED})
 """States a step never leaves."""
@@ -119,7 +121,7 @@ class RunState:
         self.limits: Limits | None = None
         self.epoch = 0
         self.status: str | None = None
-        """Set once the run has finished: completed or failed."""
+        """Set once the run has finished: completed, failed or cancelled."""
         self.reason = ""
         """Why it ended so, where there is more to say than the steps do."""
         self.aborted_by: StepId | None = None
@@ -212,6 +214,11 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
             state.epoch = event.epoch
         case RunFinished():
             _finish(state, event, at)
+        case RunCancelled():
+            if state.finished:
+                raise IllegalTransition("a run that has ended cannot be cancelled")
+            _cancel(state, at)
+            state.status, state.reason = "cancelled", event.reason
         case _:
             _apply_to_step(state, event, at)
     state.size += 1
@@ -300,8 +307,18 @@ def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
     complete = all(record.state in SATISFIES for record in state.steps.values())
     if (event.status == "completed") is not complete:
         raise IllegalTransition(f"the run is called {event.status}, but its steps say otherwise")
+    _cancel(state, at)
+    state.status, state.reason = event.status, event.reason
+
+
+def _cancel(state: RunState, at: Instant) -> None:
+    """End every step that is still open; of one that was under way nobody knows what it did."""
     for step_id, record in state.steps.items():
         if record.state not in SETTLED:
+            record.how = ""
+            if record.state in (RUNNING, IN_DOUBT):
+                record.how = "was under way when the run was cancelled; nobody looked whether it happened"
+            elif record.state is VERIFYING:
+                record.how = "was done and not verified when the run was cancelled"
             state.move(step_id, CANCELLED)
             record.ended_at = at
-    state.status, state.reason = event.status, event.reason

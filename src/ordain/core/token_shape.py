@@ -100,4 +100,4 @@ CREDENTIALS = (
         head=rb"://[^\s/?#:@\"'<>\\]{0,200}:(?!" + _REFERENCE + rb"@)([^\s/?#\"'<>\\]{1,200})@",
     ),
 )
-"""What is secret for where it stands. Lint does not look for these: a plan may hold `https://user:…@localhost`."""
+"""What is secret for where it stands."""

@@ -11,7 +11,7 @@ import msgspec
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey, written
 from ordain.core.problem import Place, Problem
-from ordain.core.token_shape import SHAPES, compiled
+from ordain.core.token_shape import CREDENTIALS, SHAPES, compiled
 
 __all__ = ["no_secrets"]
 
@@ -53,6 +53,9 @@ def _found(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:
             if not _WORD.match(data[at - 1 : at]) or data[at - 2 : at] in _ESCAPES:
                 yield f"what looks like {shape.what}: `{found.group()[:4].decode()}…`"
                 break
+    for shape in CREDENTIALS:
+        if compiled(shape.head).search(data):
+            yield f"what looks like {shape.what}"
 
 
 def _shown(value: Any) -> bytes:

@@ -133,7 +133,7 @@ def trust(session: Session, name: str | None) -> int:
         shown = [f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""]
         seen = session.page(shown)
         if not seen or (session.ask("Let this configuration count? Type yes") or "").lower() != "yes":
-            session.say(["Not trusted; the defaults apply."])
+            session.say(["Not trusted; what counted before still does."])
             return REFUSED
         if session.app.workspace_state().approvers:
             signing = credential(session, signer_named(session, name))

@@ -111,7 +111,7 @@ def _lines(found: Audit, session: Session, keys: frozenset[str]) -> list[str]:
         lines.append(f"  Key of {render.visible(one.name)}: {fingerprint(one.key)} ({counts}{given})")
     for run in found.runs:
         by = f" by {render.visible(run.by or '')} ({run.key})" if run.key is not None else ""
-        approval = f"approval {run.approval.value}" if run.approval == "not needed" else f"{run.approval.value}{by}"
+        approval = f"{run.approval.value}{by}"
         lines.append(f"  {render.visible(run.run_id)}: {approval}, {render.visible(run.status or 'open')}")
     signed = f"Signatures vouch for the first {found.signed_events} of {found.events} events."
     lines += [signed, "Checkpoint, to be kept where no agent can write:", f"  {found.events}:{found.head}"]

@@ -47,7 +47,7 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
     if session.json:
         session.answer(comparison_value(found))
     else:
-        session.say(difference_lines(found, session.style))
+        session.say(difference_lines(found, session.style), exactly=True)
     return FINE
 
 

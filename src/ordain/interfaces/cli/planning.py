@@ -27,6 +27,7 @@ from ordain.interfaces.cli.writing import write_whole
 from ordain.interfaces.mermaid import mermaid_text
 from ordain.interfaces.picture import picture_lines, picture_value
 from ordain.interfaces.preview import review_lines
+from ordain.records import names_run
 
 __all__ = ["lint", "prepare", "prepared_value", "say_prepared", "show"]
 
@@ -87,7 +88,7 @@ def show(
         raise click.UsageError("-o writes a picture; it goes with --graph.")
     if graph:
         return _show_graph(session, what, params, output)
-    if what.upper().startswith("RUN-"):
+    if names_run(what):
         report = session.app.run(what)
         if session.json:
             session.answer(msgspec.to_builtins(report))
@@ -98,14 +99,14 @@ def show(
     if session.json:
         session.answer(review_value(review), problems=review.notices)
     else:
-        session.say(review_lines(review, session.style, detail=detail))
+        session.say(review_lines(review, session.style, detail=detail), exactly=True)
     return FINE
 
 
 def _show_graph(session: Session, what: str, params: list[tuple[str, str]], output: str | None) -> int:
     """Draw a plan, or write its picture to a file."""
     notices: Sequence[Problem] = ()
-    if what.upper().startswith("RUN-"):
+    if names_run(what):
         run: RunReport | None = session.app.run(what)
         assert run is not None
         plan = session.app.stored(run.plan_id).plan
@@ -161,7 +162,7 @@ def say_prepared(session: Session, prepared: Prepared) -> int:
             next_=[prepared.approval_command or prepared.commit_command],
         )
     else:
-        session.say(review_lines(prepared.review, session.style))
+        session.say(review_lines(prepared.review, session.style), exactly=True)
         session.say(["", f"Stored as {prepared.lineage}, good until {render.instant(prepared.expires_at)}. Next:"])
         session.say([f"  → {session.style.bold(prepared.approval_command or prepared.commit_command)}"])
     return FINE

@@ -14,6 +14,7 @@ from ordain.core.value import StepId
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import say_prepared
 from ordain.interfaces.cli.shell import FINE, Session, command, read_to_store, with_params
+from ordain.records import names_run
 
 __all__ = ["archive", "cancel", "inbox", "list_", "reject", "revise"]
 
@@ -103,14 +104,22 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
 
 
 @command()
-@click.argument("plan")
+@click.argument("what", metavar="PLAN|RUN")
 @click.option("-m", "--message", "reason", default="", help="Why.")
-def cancel(session: Session, plan: str, reason: str) -> int:
-    """Take a proposal back. Approvals of it that were not used end.
+def cancel(session: Session, what: str, reason: str) -> int:
+    """Take a proposal back, or end a run as it stands. A run's open steps are not carried out; nobody looks whether
+    what was under way happened.
 
     Example: ordain cancel 4f2a9c01b7de -m "No longer needed."
     """
-    line = session.run(session.app.cancel(session.plan_named(plan), session.by, reason))
+    if names_run(what):
+        report = session.run(session.app.cancel_run(what, session.by, reason))
+        if session.json:
+            session.answer(msgspec.to_builtins(report), next_=[f"ordain show {report.run_id}"])
+        else:
+            session.say(render.run_lines(report, session.style))
+        return FINE
+    line = session.run(session.app.cancel(session.plan_named(what), session.by, reason))
     return _said(session, line, f"Cancelled {short_id(line.plan_id)}.", f"ordain archive {short_id(line.plan_id)}")
 
 

@@ -50,7 +50,7 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
     if not review.requires_approval:
         session.notices(review.notices)
         if not session.json:
-            session.say(review_lines(review, session.style, detail="quiet"))
+            session.say(review_lines(review, session.style, detail="quiet"), exactly=True)
         work = session.app.commit(review.plan_id, session.by, watcher(session, events=True))
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:

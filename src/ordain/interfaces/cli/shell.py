@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import getpass
+import json
 import os
 import re
 import shutil
@@ -136,26 +137,26 @@ class Session:
         except Refused:  # no workspace, or a record that cannot be believed: the refusal itself is shown
             return Redactor({})
 
-    def say(self, lines: Iterable[str]) -> None:
-        if not sys.stdout.isatty():
-            for line in lines:
-                click.echo(self.clean(line))
-            return
-        columns = shutil.get_terminal_size().columns
+    def say(self, lines: Iterable[str], *, exactly: bool = False) -> None:
+        """Show lines, without secrets; `exactly` for a plan, of which nothing may be hidden from whoever judges it. One
+        that holds a secret is refused before it is stored."""
+        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         for line in lines:
-            for row in _rows(self.clean(line), columns):
+            shown = line if exactly else self.clean(line)
+            for row in _rows(shown, columns) if columns is not None else (shown,):
                 click.echo(row)
 
     def page(self, lines: Sequence[str]) -> bool:
-        """Show everything to its end before anything is asked, a screen at a time; whether the end was reached.
+        """Show everything, exactly, to its end before anything is asked, a screen at a time; whether the end was
+        reached.
 
         Our own pager, because with another one nobody knows how far the reader got.
         """
         if not self.terminal:
-            self.say(lines)
+            self.say(lines, exactly=True)
             return True
         screen = shutil.get_terminal_size()
-        rows = [row for line in lines for row in _rows(self.clean(line), screen.columns)]
+        rows = [row for line in lines for row in _rows(line, screen.columns)]
         room = max(screen.lines - 1, 5)
         for start in range(0, len(rows), room):
             for row in rows[start : start + room]:
@@ -236,8 +237,11 @@ class Session:
 
     def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
         elapsed = round((time.monotonic() - self._started) * 1000)
-        document = robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed)
-        click.echo(self.clean(document.decode()))
+        document = robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed).decode()
+        if self.clean(document) != document:
+            # Text by text: something hidden across the borders of two could take what stands between along.
+            document = robot.to_json(self._redactor.value(json.loads(document))).decode()
+        click.echo(document)
 
     @property
     def error_style(self) -> render.Style:
