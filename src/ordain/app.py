@@ -10,11 +10,10 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ordain.core import chain
 from ordain.core.approval import Approval, Principal
 from ordain.core.canonical import plan_hash, plan_id, short_id
 from ordain.core.decision import decided, persons_only, questions
-from ordain.core.event import ApprovalGiven, Recorded, RunCancelled, RunEnded, RunOpened, RunStarted
+from ordain.core.event import ApprovalGiven, Recorded, RunCancelled, RunOpened, RunStarted
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
 from ordain.core.policy import planned_effects
@@ -277,15 +276,8 @@ class App:
             if state.finished:
                 raise refuse("E_RUN_ENDED", f"{run_id} has ended ({state.status}).", command=f"ordain show {run_id}")
             self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/")
-            stream, now = f"run/{run_id}", self._here.now()
-            event = RunCancelled(by=by, reason=text)
-            last = chain.extend(bytes.fromhex(head), chain.encode(stream, state.size + 1, now, event))
-            ended = RunEnded(run_id=run_id, status="cancelled", head=last.hex())
-            await self._here.ledger.append(
-                now,
-                Append(stream=stream, expected=state.size, events=(event,)),
-                Append(stream=state.lineage, expected=self._here.ledger.size(state.lineage), events=(ended,)),
-            )
+            now, event = self._here.now(), RunCancelled(by=by, reason=text)
+            await self._here.ledger.append(now, *self._records.cancelling(state, head, event, now))
         report = self._report(run_id)
         self._tell(report, state.lineage)
         return report

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from ordain.adapters.bash import BashShell
@@ -76,7 +77,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         copies=WorkspaceCopies(workspace),
         secrets=KnownSecrets(),
         archive=FileArchive(lambda: shelf() / LEDGER),
-        former_ledger=lambda: _former_ledger(workspace),
+        former_ledger=cache(lambda: _former_ledger(workspace)),
     )
     return App(
         here,
@@ -114,7 +115,9 @@ def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
             from ordain.adapters.sqlite_ledger import SqliteLedger
 
             with suppress(Refused):
-                first = next(iter(SqliteLedger.open(path).read(WORKSPACE_STREAM)), None)
+                ledger = SqliteLedger.open_to_look(path)
+                first = next(iter(ledger.read(WORKSPACE_STREAM)), None)
+                ledger.let_go()
                 if first is not None and isinstance(first.event, WorkspaceOpened):
                     yield path, first.event.workspace
 
@@ -129,7 +132,10 @@ def _governed(nearest: Path) -> Path:
             from ordain.adapters.sqlite_ledger import SqliteLedger
 
             # Whether it was signed as it should be is looked at when it is used.
-            if Records(SqliteLedger.open(path)).workspace(lambda *said: True).trusted is not None:
+            ledger = SqliteLedger.open_to_look(path)
+            trusted = Records(ledger).workspace(lambda *said: True).trusted
+            ledger.let_go()
+            if trusted is not None:
                 return above
     return nearest
 

@@ -16,20 +16,22 @@ from ordain.core.approval import Principal
 from ordain.core.audit import Audit, Finding, Kind, Rules, audit
 from ordain.core.chain import Tip
 from ordain.core.decision import persons_only
-from ordain.core.event import ApprovalRevoked, ConfigTrusted, ids_named
+from ordain.core.event import ApprovalRevoked, ConfigTrusted, RunCancelled, ids_named
 from ordain.core.lineage import PlanState
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
 from ordain.core.settings import Settings
 from ordain.core.summary import PlanSummary, summarise
+from ordain.core.value import Instant
 from ordain.documents.configuration import read_settings
 from ordain.ports import Ledger
+from ordain.records import Records
 from ordain.surroundings import Surroundings
 
 __all__ = ["Auditing"]
 
 LOOKS_MAX = 5
-_RESTORED = "The ledger was restored from a copy, which cannot know what this approval was used for since."
+_RESTORED = "The ledger was restored from a copy, which cannot know what became of this since."
 _UNWHOLE = frozenset({Kind.MISSING, Kind.CHAIN, Kind.UNREADABLE, Kind.STRAY})
 """What leaves no sense in comparing tables with the events."""
 
@@ -73,23 +75,22 @@ class Auditing:
         return self._ledger().rebuild(), self._write_copies()
 
     async def restore(self, source: Path, by: Principal) -> tuple[Tip, tuple[str, ...]]:
-        """Make the ledger of a workspace that has none from a copy, and end every approval in it that is not used.
+        """Make the ledger of a workspace that has none from a copy, in which every approval that is not used and every
+        run that is open have ended: the copy cannot know what became of them since.
 
-        What the copy added up to, and the approvals that ended. Whoever chooses the copy chooses who may approve and
-        which settings hold, so only a person may.
+        What the copy added up to, and what ended. Whoever chooses the copy chooses who may approve and which settings
+        hold, so only a person may.
         """
         here = self._here
         persons_only("restore a ledger", by, f"ordain audit restore {source}")
         self.refuse_restoring()
-        tip = here.archive.restore(source)
-        unused = [(plan.stream, name) for plan in here.ledger.plans() for name in plan.state.permissions]
-        for stream, name in unused:
-
-            def revoked(state: PlanState, name: str = name) -> ApprovalRevoked:
-                return ApprovalRevoked(approval_id=name, by=by, reason=_RESTORED)
-
-            await here.records.decide(stream, revoked, here.now())
-        return tip, tuple(name for _, name in unused)
+        tip, draft = here.archive.draft(source)
+        try:
+            ended = await _end_what_is_open(draft, by, here.now())
+        finally:
+            await draft.close()
+        here.archive.place()
+        return tip, ended
 
     def refuse_restoring(self) -> None:
         """Raise Refused where there is a ledger: it is the authority, and nothing takes its place."""
@@ -101,6 +102,25 @@ class Auditing:
         if not self._here.has_ledger():
             raise refuse("E_LEDGER_MISSING", "Nothing was recorded in this workspace yet.", command="ordain status")
         return self._here.ledger
+
+
+async def _end_what_is_open(ledger: Ledger, by: Principal, at: Instant) -> tuple[str, ...]:
+    """End the open runs and the unused approvals of a copy that is nobody's ledger yet; which they were."""
+    records, ended = Records(ledger), []
+    for plan in ledger.plans():
+        if plan.state.open_run is not None:
+            state, _, head = records.run(plan.state.open_run)
+            event = RunCancelled(by=by, reason=_RESTORED)
+            await ledger.append(at, *records.cancelling(state, head, event, at))
+            ended.append(str(state.run_id))
+        for name in records.lineage(plan.stream).permissions:
+
+            def revoked(state: PlanState, name: str = name) -> ApprovalRevoked:
+                return ApprovalRevoked(approval_id=name, by=by, reason=_RESTORED)
+
+            await records.decide(plan.stream, revoked, at)
+            ended.append(name)
+    return tuple(ended)
 
 
 class _RulesHere(Rules):

@@ -139,8 +139,13 @@ class Archive(Protocol):
         """Copy the ledger to a new file, verified before it has its name; what the copy adds up to."""
         ...
 
-    def restore(self, source: Path) -> Tip:
-        """Make the ledger from a copy, verified first; raises Refused where there is one already."""
+    def draft(self, source: Path) -> tuple[Tip, Ledger]:
+        """A ledger made from a copy, verified first, that is nobody's yet, and what the copy added up to; raises
+        Refused where there is a ledger already."""
+        ...
+
+    def place(self) -> None:
+        """Let the draft, once it is closed, be the ledger."""
         ...
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from ordain.core import chain
 from ordain.core.canonical import action_digest, plan_from_bytes, plan_id, short_id
 from ordain.core.event import (
     ApprovalGiven,
@@ -15,6 +16,8 @@ from ordain.core.event import (
     LineageEvent,
     PlanPrepared,
     Recorded,
+    RunCancelled,
+    RunEnded,
     RunEvent,
     RunOpened,
     RunStarted,
@@ -235,6 +238,16 @@ class Records:
                 elif isinstance(event, AttemptEnded) and event.outcome.error is None:
                     found.setdefault(actions[event.step], []).append(event.outcome.duration_ms)
         return found
+
+    def cancelling(self, state: RunState, head: str, event: RunCancelled, at: Instant) -> tuple[Append, Append]:
+        """What ends a run as it stands: in its own stream, and in its plan's, which commits to the run's last head."""
+        stream = f"run/{state.run_id}"
+        last = chain.extend(bytes.fromhex(head), chain.encode(stream, state.size + 1, at, event))
+        ended = RunEnded(run_id=state.run_id, status="cancelled", head=last.hex())
+        return (
+            Append(stream=stream, expected=state.size, events=(event,)),
+            Append(stream=state.lineage, expected=self._ledger.size(state.lineage), events=(ended,)),
+        )
 
     # --- Writing ---------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from ordain.assemble import open_workspace
 from ordain.interfaces.cli.main import _GROUPS, main
 from ordain.interfaces.cli.shell import FAILED, FINE, REFUSED, WAITING
 from tests.interfaces.test_robot import answered, refused
-from tests.interfaces.workspace import Workspace
+from tests.interfaces.workspace import KIM, Workspace
 
+ROOT = Path(__file__).parent.parent.parent
 FITS = "All of it fits."
 CHECKPOINT = re.compile(r"^  ([0-9]+:[0-9a-f]{64})$", re.MULTILINE)
 SUBCOMMANDS = ("verify", "export", "backup", "restore", "rebuild")
@@ -170,6 +174,49 @@ def test_a_copy_is_restored_by_a_person_and_permits_nothing(workspace: Workspace
     assert workspace.ordain("audit", "verify", "--checkpoint", kept).status == FINE
     done = workspace.ordain("commit", approved)
     assert (done.status, "E_APPROVAL_REVOKED" in done.err) == (REFUSED, True)
+
+
+def test_a_run_that_is_open_in_a_copy_has_ended_in_what_is_restored(workspace: Workspace) -> None:
+    run, _ = workspace.started("asks.plan.md")
+    copy = str(workspace.path / "copy")
+    assert workspace.ordain("audit", "backup", copy).status == FINE
+    lose_ledger()
+    done = workspace.at_terminal("audit", "restore", copy, answers=[("Type yes", "yes")])
+    assert (done.status, run in done.out) == (FINE, True)
+    done = workspace.ordain("resume", run)
+    assert (done.status, "E_RUN_ENDED" in done.err) == (REFUSED, True)
+    assert workspace.ordain("audit", "verify").status == FINE
+
+
+def test_a_restore_that_died_half_way_left_no_ledger(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    approved = workspace.approved("small.plan.md")
+    copy = workspace.path / "copy"
+    assert workspace.ordain("audit", "backup", str(copy)).status == FINE
+    lose_ledger()
+
+    async def dies(*seen: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ordain.auditing._end_what_is_open", dies)
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(open_workspace(workspace.path).auditing.restore(copy, KIM))
+    assert ledgers() == []
+    done = workspace.at_terminal("audit", "restore", str(copy), answers=[("Type yes", "yes")])
+    assert done.status == FINE
+    assert "E_APPROVAL_REVOKED" in workspace.ordain("commit", approved).err
+
+
+def test_looking_at_other_workspaces_changes_none_of_their_ledgers(workspace: Workspace, tmp_path: Path) -> None:
+    old = Path(os.environ["ORDAIN_HOME"]) / "workspaces" / ("a" * 32)
+    old.mkdir(parents=True, mode=0o700)
+    old.parent.parent.chmod(0o700)
+    shutil.copy(ROOT / "tests/golden/ledgers/v1.db", old / "ledger.db")
+    (old / "ledger.db").chmod(0o600)
+    before = (old / "ledger.db").read_bytes()
+    for arguments in (["show", "small.plan.md"], ["inbox", "--all"], ["status"]):
+        assert workspace.ordain(*arguments).status == FINE
+    assert (old / "ledger.db").read_bytes() == before
 
 
 def test_an_export_goes_to_standard_output(workspace: Workspace) -> None:

@@ -79,6 +79,15 @@ class SqliteLedger:
                 connection, writer = open_to_look(path, busy_timeout_ms), error
             return cls(path, connection, writer)
 
+    @classmethod
+    def open_to_look(cls, path: Path) -> SqliteLedger:
+        """Open the ledger in this file as it is, of whatever format: nothing is made, changed or brought up to date."""
+        path = real_place(path)
+        with errors(path):
+            inspect(path)
+            connection = open_to_look(path)
+            return cls(path, connection, OSError("it was opened to be looked at"))
+
     @property
     def path(self) -> Path:
         """The file, with the links above it followed."""
@@ -191,6 +200,11 @@ class SqliteLedger:
             raise refusal(self._path, self._writer)
         with self._reader, errors(self._path):
             return rebuild(self._connection)
+
+    def let_go(self) -> None:
+        """Close one that was only looked at, where nobody can wait."""
+        with self._reader:
+            self._connection.close()
 
     async def close(self) -> None:
         """Write what still waits, then let go of the file."""

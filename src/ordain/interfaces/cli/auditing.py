@@ -179,7 +179,7 @@ def restore(session: Session, file: str) -> int:
     tip, ended = session.run(session.app.auditing.restore(Path(file), session.by))
     session.say([f"{tip.size} events restored. Checkpoint of the copy:", f"  {tip.size}:{tip.head.hex()}"])
     if ended:
-        session.say([f"Ended, because the copy cannot know whether they were used: {', '.join(ended)}."])
+        session.say([f"Ended, because the copy cannot know what became of them: {', '.join(ended)}."])
     return FINE
 
 
