@@ -85,7 +85,8 @@ def both(rows: Iterable[Entry], keys: Iterable[str] = (), checkpoint: Tip | None
 def test_both_say_that_it_is_good() -> None:
     found = both(told())
     assert (found.ours, found.theirs) == (set(), set())
-    assert found.runs == [f"signed by kim ({KIM_MARK})", f"signed by kim ({KIM_MARK})", "unsigned", "claims no approval"]
+    signed = f"signed by kim ({KIM_MARK})"
+    assert found.runs == [signed, signed, "unsigned", "claims no approval"]
     assert both(told(), checkpoint=KEEPS).ours == set()
     assert both(told(), checkpoint=Tip(0, bytes(32))).ours == set()
 

@@ -190,6 +190,8 @@ class App:
     def _line(self, summary: PlanSummary, settings: Settings) -> PlanLine:
         state = summary.state
         status = state.status(self._here.now())
+        if status == Stage.APPROVED and self._all_revoked(state):
+            status = Stage.PROPOSED
         run = self._report(state.open_run) if state.open_run is not None else None
         requires_approval, destructive = True, 0
         if status == Stage.PROPOSED:
@@ -210,10 +212,17 @@ class App:
             revisions=len(state.revisions),
             requires_approval=requires_approval,
             destructive=destructive,
-            feedback=state.rejections[-1].feedback if state.rejections else None,
+            feedback=state.rejections[-1].words() if state.rejections else None,
+            unused=len(state.permissions),
             last_run=next(reversed(state.runs), None),
             run=run,
         )
+
+    def _all_revoked(self, state: PlanState) -> bool:
+        """Whether every approval of a plan was signed by a key that was revoked since."""
+        keys = {one.approval.key or "" for one in state.permissions.values()}
+        approvers = self._here.workspace_state().approvers
+        return all(key in approvers and approvers[key].revoked_at is not None for key in keys)
 
     def inbox(self) -> tuple[InboxItem, ...]:
         """Everything that waits for a person here, the most dangerous first."""
@@ -364,6 +373,16 @@ class App:
 
         return await revoke_approver(self._here, name, by, reason, credential)
 
+    def check_signer(self, name: str) -> None:
+        """Raise Refused where no key of this name could sign, before anybody is asked for a passphrase."""
+        self._here.enrolled(name)
+
+    def check_enrolling(self, name: str) -> None:
+        """Raise Refused where this person cannot be enrolled, before anybody is asked for a passphrase."""
+        from ordain.signing import check_enrolling
+
+        check_enrolling(self._here, name)
+
     def keeps_key(self, name: str) -> bool:
         """Whether a key of this name is kept on this machine."""
         return self._here.keyring.public_key(name) is not None
@@ -490,6 +509,11 @@ class App:
             )
             return self._report(run_id)
 
+    @property
+    def carries_out(self) -> bool:
+        """Whether a run is under way in this process."""
+        return self._stop is not None
+
     def stop(self) -> bool:
         """Ask the run under way to begin nothing more and return when what is under way has ended; whether there is
         such a run."""
@@ -566,7 +590,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
                 kind=question.kind,
                 title=line.title,
                 plan_id=line.plan_id,
-                command=f"ordain answer {question.item}",
+                command=f"ordain answer {question.item} {'|'.join(choice.word for choice in question.choices)}",
                 since=line.changed_at,
                 detail=question.text,
                 workspace=workspace,

@@ -33,7 +33,7 @@ from ordain.core.event import WorkspaceOpened
 from ordain.core.problem import Refused, refuse
 from ordain.ports import Ledger
 from ordain.records import WORKSPACE_STREAM, Records
-from ordain.surroundings import TIER, Surroundings
+from ordain.surroundings import TIER, Former, Surroundings
 
 __all__ = ["every_workspace", "open_workspace"]
 
@@ -97,14 +97,27 @@ def every_workspace() -> list[App]:
     return found
 
 
-def _former_ledger(workspace: Path) -> str | None:
+def _former_ledger(workspace: Path) -> Former | None:
     """The ledger of a directory that is gone and was, by its inode, this one."""
     here = workspace.stat()
     for path, opened in _ledgers():
         same = (opened.device, opened.inode) == (here.st_dev, here.st_ino)
         if same and opened.path != str(workspace) and not Path(opened.path).exists():
-            return str(path)
+            return Former(str(path), _governing(path))
     return None
+
+
+def _governing(path: Path) -> bool:
+    """Whether somebody trusted a configuration or enrolled a key in this ledger."""
+    from ordain.adapters.sqlite_ledger import SqliteLedger
+
+    ledger = SqliteLedger.open_to_look(path)
+    try:
+        # Whether it was signed as it should be is looked at when it is used.
+        state = Records(ledger).workspace(lambda *said: True)
+        return state.trusted is not None or bool(state.approvers)
+    finally:
+        ledger.let_go()
 
 
 def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
@@ -129,13 +142,7 @@ def _governed(nearest: Path) -> Path:
         path = _ledger_of(above)
         if path is not None:
             check_state_directory(state_path(os.environ))
-            from ordain.adapters.sqlite_ledger import SqliteLedger
-
-            # Whether it was signed as it should be is looked at when it is used.
-            ledger = SqliteLedger.open_to_look(path)
-            trusted = Records(ledger).workspace(lambda *said: True).trusted
-            ledger.let_go()
-            if trusted is not None:
+            if _governing(path):
                 return above
     return nearest
 
@@ -143,9 +150,15 @@ def _governed(nearest: Path) -> Path:
 def _ledger_of(workspace: Path) -> Path | None:
     """The ledger of a directory, if it has one; looking makes nothing."""
     for state in _state_paths():
+        if not state.is_absolute():
+            raise refuse("E_STATE_DIR", f"The state directory {state} is not an absolute path.")
         path = shelf_path(state, workspace) / LEDGER
-        if path.exists():
-            return path
+        try:
+            if path.exists():
+                return path
+        except OSError as error:
+            reason = os.strerror(error.errno or 0).lower()
+            raise refuse("E_STATE_DIR", f"The state directory {state} cannot be looked at: {reason}.") from error
     return None
 
 

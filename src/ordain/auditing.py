@@ -96,7 +96,8 @@ class Auditing:
         """Raise Refused where there is a ledger: it is the authority, and nothing takes its place."""
         if self._here.has_ledger():
             detail = "This workspace has a ledger, and a copy never takes the place of one."
-            raise refuse("E_LEDGER_EXISTS", detail, "Look at it with `ordain audit verify` first.")
+            hint = "Look at it with `ordain audit verify`; to have the copy instead, move the ledger's file away first."
+            raise refuse("E_LEDGER_EXISTS", detail, hint)
 
     def _ledger(self) -> Ledger:
         if not self._here.has_ledger():

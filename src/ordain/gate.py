@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, check, signed_bytes
+from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, check, drift, signed_bytes
 from ordain.core.canonical import short_id
 from ordain.core.decision import persons_only
 from ordain.core.event import ApprovalExpired, ApprovalGiven, ApprovalRevoked, ConfigTrusted
@@ -67,7 +67,7 @@ class Gate:
         situation = await here.situation(plan)
         seen = (state.plan_id, situation.base, situation.workspace.path)
         if shown is not None and (shown.plan_id, shown.base, shown.workspace) != seen:
-            raise meanwhile(state.plan_id)
+            raise meanwhile(state.plan_id, *drift(shown.base, situation.base))
         size, head = here.ledger.checkpoint()
         assert state.proposer is not None
         approval = Approval(
@@ -202,7 +202,7 @@ class Gate:
                 await expire(here, stream)
                 raise refuse("E_PLAN_EXPIRED", "The plan was prepared too long ago.", command=again)
             case Stage.REJECTED | Stage.NEEDS_REVIEW:
-                said = state.rejections[-1].feedback if state.rejections else ""
+                said = state.rejections[-1].words() if state.rejections else ""
                 hints = (f"It was said: {said}",) if said else ()
                 command = f"ordain revise {short_id(state.plan_id)} DOCUMENT"
                 raise refuse("E_PLAN_REJECTED", "The plan was rejected.", *hints, command=command)
@@ -364,7 +364,8 @@ def _why_none(state: PlanState, command: str) -> Problem:
             return Problem(code="E_APPROVAL_SPENT", detail=f"The approval was used by {run_id}.", command=command)
 
 
-def meanwhile(identity: PlanId) -> Refused:
+def meanwhile(identity: PlanId, *differences: str) -> Refused:
     """The refusal of a yes to what is no longer so."""
     command = f"ordain approve {short_id(identity)}"
-    return refuse("E_PLAN_STALE_BASE", "Things changed while the plan was being read.", command=command)
+    hints = tuple(f"Since it was shown: {difference}." for difference in differences)
+    return refuse("E_PLAN_STALE_BASE", "Things changed while the plan was being read.", *hints, command=command)

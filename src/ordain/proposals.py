@@ -36,6 +36,8 @@ _REVISED = (Stage.PROPOSED, Stage.APPROVED, Stage.REJECTED, Stage.NEEDS_REVIEW, 
 _PUT_AWAY = (Stage.CANCELLED, Stage.ARCHIVED)
 """Where it makes one as well if the plan was rejected: putting it away does not undo what was said."""
 ARCHIVE = ".ordain/archive"
+FEEDBACK_MAX = 4_000
+"""How much can be said about a plan that is rejected; it is shown whole wherever the plan is."""
 
 
 class Proposals:
@@ -112,7 +114,9 @@ class Proposals:
         here = self._here
         if later := not_yet_refused(plan):
             raise Refused(later)
-        settings, _, _ = here.settings()
+        settings, _, before = here.settings()
+        # Said now or never: with its first plan a moved directory gets a record of its own.
+        notices += tuple(problem for problem in before if problem.code == "W_WORKSPACE_MOVED")
         ruling = here.rule(plan, settings)
         if ruling.denied:
             raise Refused(ruling.denied)
@@ -126,11 +130,13 @@ class Proposals:
 
         def proposed(state: PlanState) -> PlanPrepared:
             self._refuse_proposal(state, identity, by, settings)
+            # The same plan without a file takes nothing away from the one that has it.
+            kept = state if file is None and identity == state.plan_id else None
             return PlanPrepared(
                 plan_id=identity,
                 plan=msgspec.Raw(canonical_bytes(plan)),
-                document=file,
-                document_sha256=digest,
+                document=file if kept is None else kept.document,
+                document_sha256=digest if kept is None else kept.document_sha256,
                 by=by,
                 expires_at=expires_at,
                 revises=state.plan_id if state.plan_id not in ("", identity) else None,
@@ -184,7 +190,7 @@ class Proposals:
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
         if by.person:
             return
-        said = f"It was said: {state.rejections[-1].feedback}" if state.rejections else ""
+        said = f"It was said: {state.rejections[-1].words()}" if state.rejections else ""
         hints = (said,) if said else ()
         if state.stage is Stage.NEEDS_REVIEW or len(state.rejections) >= settings.max_rejections:
             detail = f"This plan was rejected {len(state.rejections)} times; the next revision must be a person's."
@@ -217,6 +223,8 @@ class Proposals:
         for step in comments:
             if step not in steps:
                 raise refuse("E_STEP_UNKNOWN", f"The plan has no step `{step}`.", *closest(step, sorted(steps)))
+        if len(feedback) + sum(map(len, comments.values())) > FEEDBACK_MAX:
+            raise refuse("E_FEEDBACK", f"That is more than {FEEDBACK_MAX:,} characters.", "Say it shorter.")
         if not feedback.strip() and not comments:
             raise refuse("E_FEEDBACK", "A rejection says what should change.", command=f'ordain reject {ref} -m "…"')
 
@@ -239,9 +247,10 @@ class Proposals:
 
     async def cancel(self, ref: str, by: Principal, reason: str) -> PlanState:
         """Take a proposal back."""
-        stream, text = self._here.records.find_plan(ref), self._here.redactor().text(reason)
+        (stream, seen), text = self._here.records.current(ref), self._here.redactor().text(reason)
 
         def cancelled(state: PlanState) -> PlanCancelled:
+            refuse_superseded(seen.plan_id, state)
             self._refuse_stage(state, "cancelled", "cancelled")
             return PlanCancelled(by=by, reason=text)
 
@@ -249,9 +258,10 @@ class Proposals:
 
     async def archive(self, ref: str, by: Principal) -> PlanState:
         """Put away a plan that has come to its end. Nothing is deleted: the ledger keeps it."""
-        stream = self._here.records.find_plan(ref)
+        stream, seen = self._here.records.current(ref)
 
         def archived(state: PlanState) -> PlanArchived:
+            refuse_superseded(seen.plan_id, state)
             self._refuse_stage(state, "archived", "archived")
             return PlanArchived(by=by)
 

@@ -122,7 +122,8 @@ class Reviewing:
             document=state.document,
             notices=(*notices, *self._here.drift(state), *self._here.settings()[2]),
             run=run,
-            rejections=state.rejections,
+            rejections=state.rejections or ((state.last_rejection,) if state.last_rejection is not None else ()),
+            unused=len(state.permissions),
         )
 
     def _review(
@@ -135,6 +136,7 @@ class Reviewing:
         lineage: str | None = None,
         run: RunReport | None = None,
         rejections: tuple[Rejection, ...] = (),
+        unused: int = 0,
     ) -> Review:
         here = self._here
         settings, _, _ = here.settings()
@@ -158,6 +160,7 @@ class Reviewing:
             notices=(*notices, *ruling.denied),
             run=run,
             rejections=rejections,
+            unused=unused,
             ledger_size=size,
             ledger_head=head.hex(),
             signature_required=settings.require_signature,

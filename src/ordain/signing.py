@@ -12,7 +12,7 @@ from ordain.ports import Append, Credential
 from ordain.records import WORKSPACE_STREAM
 from ordain.surroundings import Surroundings
 
-__all__ = ["enroll", "revoke_approver", "sign"]
+__all__ = ["check_enrolling", "enroll", "revoke_approver", "sign"]
 
 
 async def enroll(
@@ -24,17 +24,13 @@ async def enroll(
     """
     persons_only("enroll an approver", by, "ordain approver enroll")
     identity, state = await here.identity(), here.workspace_state()
-    if any(approver.name == credential.name for approver in state.active):
-        raise refuse("E_APPROVER", f"{credential.name} is enrolled already.", command="ordain approver list")
+    check_enrolling(here, credential.name)
     if state.approvers and vouching is None:
         detail = "Somebody is enrolled here already, so an enrolled approver must sign for the next."
         raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"ordain approver enroll {credential.name} --by NAME")
     if vouching is not None:
         enrolled_approver(state, here, vouching.name)
     key = here.keyring.public_key(credential.name) or here.keyring.create(credential)
-    if fingerprint(key) in state.approvers:
-        detail = f"The key of {credential.name} that is kept here was revoked, and a revoked key never counts again."
-        raise refuse("E_APPROVER", detail, "Enroll a key under another name.", command="ordain approver list")
     proof = await sign(here, credential, proof_of(identity.id, credential.name, key), by)
     signature = None
     if vouching is not None:
@@ -70,11 +66,21 @@ async def revoke_approver(
     return found
 
 
+def check_enrolling(here: Surroundings, name: str) -> None:
+    """Raise Refused where a key of this name cannot be enrolled, whoever asks."""
+    state, key = here.workspace_state(), here.keyring.public_key(name)
+    if any(approver.name == name for approver in state.active):
+        raise refuse("E_APPROVER", f"{name} is enrolled already.", command="ordain approver list")
+    if key is not None and fingerprint(key) in state.approvers:
+        detail = f"The key of {name} that is kept here was revoked, and a revoked key never counts again."
+        raise refuse("E_APPROVER", detail, "Enroll a key under another name.", command="ordain approver list")
+
+
 def enrolled_approver(state: WorkspaceState, here: Surroundings, name: str) -> Approver:
     """The approver of this name whose key is kept here; raises Refused where there is none."""
     approver = next((one for one in state.active if one.name == name), None)
     if approver is None:
-        raise refuse("E_APPROVAL_SIGNATURE", f"No key of {name} counts here.", command=f"ordain approver enroll {name}")
+        raise refuse("E_APPROVAL_SIGNATURE", f"No key of {name} counts here.", command="ordain approver list")
     if here.keyring.public_key(name) != approver.key:
         raise refuse("E_APPROVAL_SIGNATURE", f"The key of {name} that counts here is not kept on this machine.")
     return approver

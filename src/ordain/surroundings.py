@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,6 +52,14 @@ TIER = 0
 """The trust tier this version can give: cooperative. Tier 1 comes with the sandbox."""
 
 
+class Former(NamedTuple):
+    """The ledger that a directory had under a path that is gone."""
+
+    path: str
+    governed: bool
+    """Whether somebody trusted a configuration or enrolled a key in it."""
+
+
 class Surroundings(msgspec.Struct, kw_only=True):
     """The ports, and the questions that several verbs ask of them. The ledger is opened by the first that needs it."""
 
@@ -66,7 +75,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     copies: Copies
     secrets: Secrets
     archive: Archive
-    former_ledger: Callable[[], str | None] = lambda: None
+    former_ledger: Callable[[], Former | None] = lambda: None
     """The ledger of a directory that was this one, by what the file system says, under a path that is gone."""
     opened: Ledger | None = None
     redacting: tuple[object, Redactor] | None = None
@@ -75,6 +84,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     @property
     def ledger(self) -> Ledger:
         if self.opened is None:
+            if not self.ledger_exists():
+                self._refuse_moved()
             self.opened = self.open_ledger()
         return self.opened
 
@@ -112,6 +123,17 @@ class Surroundings(msgspec.Struct, kw_only=True):
             known = self.records.workspace_id()
             assert known is not None
         return WorkspaceIdentity(id=known, path=path, device=device, inode=inode)
+
+    def _refuse_moved(self) -> None:
+        """Raise Refused where a new record would leave behind what somebody trusted or enrolled for this directory."""
+        former = self.former_ledger()
+        if former is not None and former.governed:
+            raise refuse(
+                "E_WORKSPACE_MOVED",
+                "This directory looks like one that was moved here, and people had trusted settings or enrolled keys.",
+                f"If it is another directory, move {former.path} away.",
+                command=f"ordain audit restore {shlex.quote(former.path)}",
+            )
 
     # --- Settings --------------------------------------------------------------------------------------------------
 
@@ -151,7 +173,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
                 code="W_WORKSPACE_MOVED",
                 detail="This directory looks like one that was moved here: nothing of its record counts any more.",
                 hints=("Its plans, approvals and trusted configuration can be taken along:",),
-                command=f"ordain audit restore {shlex.quote(former)}",
+                command=f"ordain audit restore {shlex.quote(former.path)}",
             )
             notices += (moved,)
         if not differs:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+from pathlib import Path
 from typing import Any
+
+import apsw
 
 from tests.interfaces.terminal import Ended
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import SMALL, Workspace
 
 FINE, FAILED, REFUSED, WAITING = 0, 1, 2, 3
+STEP = "echo-one-effects"
 EDITED = SMALL.replace("# Make two lines", "# Make two other lines")
 
 
@@ -41,8 +47,11 @@ def test_json_inbox(workspace: Workspace):
     run, _ = workspace.started("asks.plan.md")
     items = answered(workspace.ordain("inbox", "--json"))["items"]
     assert sorted(item["kind"] for item in items) == ["approval", "escalation"]
-    assert f"ordain answer {run}/fetch" in [item["command"] for item in items]
-    assert answered(workspace.ordain("inbox", "--json", "--all"))["items"] == items
+    assert f"ordain answer {run}/fetch retry|skip|pass|abort" in [item["command"] for item in items]
+    everywhere = answered(workspace.ordain("inbox", "--json", "--all"))["items"]
+    assert [item["command"].replace(f" -C {workspace.path}", "") for item in everywhere] == [
+        item["command"] for item in items
+    ]
 
 
 def test_json_revise(workspace: Workspace):
@@ -175,3 +184,77 @@ def test_a_file_the_plan_names_that_changed_is_named(workspace: Workspace):
     workspace.write("a.txt", "old")
     assert workspace.ordain("commit", short).status == FINE
     assert (workspace.path / "a.txt").read_text() == "new"
+
+
+def test_an_old_id_means_the_plan_that_was_seen(workspace: Workspace):
+    first = workspace.prepared("small.plan.md")
+    workspace.write("small.plan.md", EDITED)
+    second = workspace.prepared("small.plan.md")
+    for verb in (["cancel"], ["reject", "-m", "no"], ["archive"]):
+        done = workspace.ordain(verb[0], first, *verb[1:])
+        assert (done.status, "E_PLAN_SUPERSEDED" in done.err) == (REFUSED, True), done
+    assert statuses(workspace) == [("Make two other lines", "proposed")]
+    assert workspace.ordain("cancel", second).status == FINE
+
+
+def test_approvals_that_are_left_are_told_of(workspace: Workspace):
+    short = workspace.approved("small.plan.md")
+    workspace.approved("small.plan.md")
+    assert "Approved already: 2 approvals that no run has used" in workspace.ordain("show", short).out
+    assert workspace.ordain("commit", short).status == FINE
+    status = workspace.ordain("status").out
+    assert "completed" in status and f"1 approval that a run could use → ordain revoke {short}" in status
+    assert workspace.ordain("revoke", short).status == FINE
+    assert "a run could use" not in workspace.ordain("status").out
+
+
+def test_all_that_was_said_about_a_step_is_kept_and_shown_to_whoever_approves_the_next(workspace: Workspace):
+    short = workspace.prepared("small.plan.md")
+    said = ("--comment", "one=First.", "--comment", "one=Second.", "-m", "Two\nlines.")
+    done = workspace.ordain("reject", short, *(word.replace("one=", f"{STEP}=") for word in said))
+    assert done.status == FINE, done
+    done = workspace.ordain("commit", short)
+    assert all(word in done.err for word in ("Two lines.", "First. Second."))
+    workspace.write("small.plan.md", EDITED)
+    shown = workspace.at_terminal("revise", short, env={"NO_COLOR": "1"}).out
+    assert "    Two\n    lines.\n" in shown and f"about {STEP}: First. Second." in shown
+    done = workspace.ordain("reject", "small.plan.md", "-m", "x" * 5000)
+    assert (done.status, "E_FEEDBACK" in done.err) == (REFUSED, True)
+
+
+def test_one_broken_ledger_hides_no_other(workspace: Workspace, tmp_path: Path):
+    other = tmp_path / "other"
+    other.mkdir()
+    beside = Workspace(other)
+    beside.prepared("small.plan.md")
+    (broken,) = (Path(os.environ["ORDAIN_HOME"]) / "workspaces").glob("*/ledger.db")
+    workspace.prepared("small.plan.md")
+    connection = apsw.Connection(str(broken))
+    connection.execute("UPDATE events SET body = CAST(replace(CAST(body AS TEXT), 'Make', 'Fake') AS BLOB)")
+    connection.close()
+    done = workspace.ordain("inbox", "--all")
+    assert (done.status, f"in {workspace.path}" in done.out) == (FINE, True)
+    assert "E_LEDGER_BROKEN" in done.err and str(other) in done.err
+
+
+def test_a_moved_directory_leaves_no_policy_behind(workspace: Workspace, tmp_path: Path):
+    workspace.write("ordain.toml", '[policy]\ndeny = ["shell"]\n')
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    moved = tmp_path / "moved"
+    workspace.path.rename(moved)
+    there = Workspace(moved)
+    done = there.ordain("prepare", "small.plan.md")
+    assert (done.status, "E_WORKSPACE_MOVED" in done.err) == (REFUSED, True)
+    command = re.search(r"→ ordain (audit restore \S+)", done.err)
+    assert command is not None
+    restored = there.at_terminal(*command.group(1).split(), answers=[("Type yes", "yes")])
+    assert restored.status == FINE, restored
+    assert "E_POLICY_DENIED" in there.ordain("prepare", "small.plan.md").err
+
+
+def test_trusting_again_shows_what_changed(workspace: Workspace):
+    workspace.write("ordain.toml", "[run]\nconcurrency = 2\n")
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    workspace.write("ordain.toml", "[run]\nconcurrency = 9\n")
+    shown = workspace.at_terminal("trust", answers=[("Type yes", "no")], env={"NO_COLOR": "1"}).out
+    assert "Changed since one was trusted last:\n  -concurrency = 2\n  +concurrency = 9\n" in shown

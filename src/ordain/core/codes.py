@@ -583,6 +583,18 @@ PAGES: dict[str, Page] = {
             "could write the file."
         ),
     ),
+    "E_WORKSPACE_MOVED": Page(
+        "Directory was moved, and its settings stayed behind",
+        (
+            "The record of a workspace is found by the directory's path. By its inode this directory looks like one "
+            "whose path is gone and in whose record people trusted a configuration or enrolled keys. A new record would "
+            "know nothing of them."
+        ),
+        (
+            "Take the record along with the command that is shown; approvals are bound to the old path and must be "
+            "given again. If it is another directory, move the old ledger's file away."
+        ),
+    ),
     "W_WORKSPACE_MOVED": Page(
         "Directory was moved",
         (

@@ -96,6 +96,11 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     feedback: str
     comments: Mapping[StepId, str] = {}
 
+    def words(self) -> str:
+        """Everything that was said, on one line."""
+        said = [self.feedback, *(f"{step}: {text}" for step, text in self.comments.items())]
+        return " · ".join(" ".join(part.split()) for part in said if part.strip())
+
 
 class Permission(msgspec.Struct, frozen=True, kw_only=True):
     """An approval that no run has used, with its signature if it has one."""
@@ -136,6 +141,8 @@ class PlanState(msgspec.Struct):
     """Every other approval."""
     approved_at: dict[PlanId, Instant] = {}
     """When each plan was approved last."""
+    last_rejection: Rejection | None = None
+    """What was said last, until the plan is carried out."""
     rejections: tuple[Rejection, ...] = ()
     """Since a person last proposed a revision."""
     runs: dict[RunId, str | None] = {}
@@ -180,6 +187,7 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
                 plan_id=event.plan_id, by=event.by, at=at, feedback=event.feedback, comments=event.comments
             )
             state.rejections += (said,)
+            state.last_rejection = said
             _end_all(state, "revoked")
             _move(state, "rejected too often" if event.needs_review else "rejected")
         case PlanCancelled():
@@ -209,6 +217,7 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
                 del state.permissions[event.approval_id]
                 state.ended[event.approval_id] = Ended(plan_id=event.plan_id, how=event.run_id)
             state.runs[event.run_id] = None
+            state.last_rejection = None
             _move(state, "run started")
         case RunEnded():
             if event.run_id != state.open_run:

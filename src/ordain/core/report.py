@@ -84,6 +84,8 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     ledger_head: str = ""
     """How many events the ledger has, and the digest over all of them; an approval is bound to both."""
     signature_required: bool = False
+    unused: int = 0
+    """Approvals of it that were given already and that no run has used."""
     shown_sha256: str = ""
     """Digest of the text that the approver was shown of all this."""
 
@@ -162,6 +164,8 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
     """How many of its effects cannot be undone; looked at only while it waits for a decision."""
     feedback: str | None = None
     """What was said when it was rejected last."""
+    unused: int = 0
+    """Approvals that a run could still use, whatever the status."""
     last_run: RunId | None = None
     run: RunReport | None = None
     """The newest run, while it has not ended."""

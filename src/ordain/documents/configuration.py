@@ -24,6 +24,7 @@ __all__ = ["CONFIGURATION_FILE", "TEMPLATE", "key_names", "keys_set", "read_sett
 
 CONFIGURATION_FILE = "ordain.toml"
 COUNT_MAX = 10_000
+DURATION_MAX_MS = 3_653 * 86_400_000
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64."
@@ -42,8 +43,8 @@ class _Wrong(Exception):
 
 def _duration(value: Any) -> int:
     milliseconds = read_duration(value) if isinstance(value, str) else None
-    if not milliseconds:
-        raise _Wrong('must be a duration such as "30s", "10m" or "4h"')
+    if not milliseconds or milliseconds > DURATION_MAX_MS:
+        raise _Wrong('must be a duration such as "30s", "10m" or "4h", and at most ten years')
     return milliseconds
 
 

@@ -66,10 +66,16 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
         yield f"  Lineage: {review.lineage} ({review.status})"
     if review.document is not None:
         yield f"  From:    {visible(review.document)}"
+    if review.unused:
+        count = f"{review.unused} approval{'s' * (review.unused != 1)}"
+        yield f"  {style.warn('Approved already:')} {count} that no run has used"
+        yield f"    → ordain revoke {short_id(review.plan_id)}"
     for one in review.rejections:
         said = f"{visible(one.by.name)} rejected {short_id(one.plan_id)} ({instant(one.at)})"
-        yield f"  {style.warn(said)}: {visible(one.feedback)}"
-        yield from (f"    about {visible(step)}: {visible(text)}" for step, text in one.comments.items())
+        yield f"  {style.warn(said)}:"
+        yield from (f"    {visible(line)}" for line in one.feedback.splitlines())
+        for about, text in one.comments.items():
+            yield f"    about {visible(about)}: {visible(' '.join(text.split()))}"
     if review.since is not None:
         yield ""
         yield from _since_lines(review.since, review.plan_id, style)

@@ -195,15 +195,15 @@ def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Ite
             continue
         if line.feedback is not None and line.status in ("rejected", "needs_review"):
             yield f"    said: {visible(line.feedback)}"
+        if line.unused and line.status != "approved":
+            count = f"{line.unused} approval{'s' * (line.unused != 1)} that a run could use"
+            yield f"    {style.warn(count)} → ordain revoke {short}"
         if (command := next_command(line)) is not None:
             yield f"    → {command}"
 
 
 def list_lines(plans: Iterable[PlanLine], style: Style) -> Iterator[str]:
     """One line for each plan, and what was said when it was rejected."""
-    plans = list(plans)
-    if not plans:
-        yield "No plans here yet. Start with: ordain run DOCUMENT"
     for line in plans:
         revision = f", revision {line.revisions}" if line.revisions > 1 else ""
         origin = visible(line.document) if line.document is not None else "no file"

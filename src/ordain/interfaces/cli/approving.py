@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 
 import click
@@ -84,11 +85,13 @@ def signer_named(session: Session, name: str | None) -> str:
     kept = [one.name for one in session.app.workspace_state().active if session.app.keeps_key(one.name)]
     if name is None:
         if not kept:
-            detail = "No key that is enrolled here is kept on this machine."
-            raise refuse("E_APPROVAL_SIGNATURE", detail, command="ordain approver enroll")
+            detail = "An enrolled key must sign, and none that is enrolled here is kept on this machine."
+            hint = "Restore the file keys/NAME.key of the state directory from a copy, or ask another approver."
+            raise refuse("E_APPROVAL_SIGNATURE", detail, hint, command="ordain approver list")
         name = session.by.name if session.by.name in kept else kept[0] if len(kept) == 1 else None
     if name is None:
         raise refuse("E_APPROVAL_SIGNATURE", f"Whose key? {', '.join(kept)} are enrolled.", "Say so with --as NAME.")
+    session.app.check_signer(name)
     return name
 
 
@@ -129,17 +132,30 @@ def trust(session: Session, name: str | None) -> int:
     data, digest = session.app.configuration()
     signing = None
     if not session.json:
+        state = session.app.workspace_state()
+        signer = signer_named(session, name) if state.approvers else None
         text = data.decode("utf-8", "replace")
         shown = [f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""]
+        if state.trusted is not None:
+            shown += [*_changes(state.trusted.text, text), ""]
         seen = session.page(shown)
         if not seen or (session.ask("Let this configuration count? Type yes") or "").lower() != "yes":
             session.say(["Not trusted; what counted before still does."])
             return REFUSED
-        if session.app.workspace_state().approvers:
-            signing = credential(session, signer_named(session, name))
+        if signer is not None:
+            signing = credential(session, signer)
     session.run(session.app.trust(digest, session.by, signing))  # refused in JSON: robots can only ask
     session.say([f"Trusted as {digest}. Any change to the file needs trusting again."])
     return FINE
+
+
+def _changes(before: str, now: str) -> list[str]:
+    """What is different from the configuration that counts, line by line."""
+    lines = difflib.unified_diff(before.split("\n"), now.split("\n"), n=0, lineterm="")
+    changed = [line for line in lines if line[:3] not in ("---", "+++") and line[:2] != "@@"]
+    if not changed:
+        return ["It is the configuration that counts already."]
+    return ["Changed since one was trusted last:", *(f"  {render.visible(line)}" for line in changed)]
 
 
 @click.group()
@@ -165,6 +181,7 @@ def enroll(session: Session, name: str | None, vouching: str | None) -> int:
         nothing = Credential(name=name, passphrase="")  # refused: the robots' channel can only ask
         session.run(session.app.enroll(nothing, session.by))
         return WAITING
+    session.app.check_enrolling(name)
     others = session.app.workspace_state().active
     by = signer_named(session, vouching) if others else None
     typed = credential(session, name, new=not session.app.keeps_key(name))

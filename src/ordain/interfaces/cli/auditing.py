@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from ordain.core.chain import Tip
-from ordain.core.problem import Problem
+from ordain.core.problem import Problem, refuse
 from ordain.core.signature import PublicKey, fingerprint
 from ordain.interfaces import render
 from ordain.interfaces.cli.shell import FAILED, FINE, REFUSED, Session, command
@@ -144,6 +144,8 @@ def backup(session: Session, file: str) -> int:
 
     Example: ordain audit backup ledger-2026-11-15.db
     """
+    if not Path(file).absolute().parent.is_dir():
+        raise refuse("E_OUTPUT", f"There is no directory {Path(file).absolute().parent}.")
     return _copied(session, "backed up", file, session.app.auditing.backup(Path(file)))
 
 
@@ -166,6 +168,8 @@ def restore(session: Session, file: str) -> int:
     """
     session.needs_person("restore a ledger", f"ordain audit restore {file}")
     session.app.auditing.refuse_restoring()
+    if not Path(file).is_file():
+        raise refuse("E_DOC_NOT_FOUND", f"There is no file {file}.")
     if not session.json:  # refused there: the robots' channel can only ask
         session.say(
             [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 import click
@@ -9,6 +10,7 @@ import msgspec
 
 from ordain.core.canonical import short_id
 from ordain.core.lineage import Stage
+from ordain.core.problem import Problem, Refused
 from ordain.core.report import InboxItem, PlanLine
 from ordain.core.value import StepId
 from ordain.interfaces import render
@@ -39,6 +41,9 @@ def list_(session: Session, every: bool, wanted: str | None) -> int:
     else:
         session.notices(session.app.settings()[2])
         session.say(render.list_lines(shown, session.style))
+        if not shown:
+            nothing = "No plans here yet. Start with: ordain run DOCUMENT"
+            session.say([nothing if not count else f"No plan here is {wanted}."])
         if wanted is None and len(shown) < count:
             session.say([session.style.dim(f"{count - len(shown)} older ones: ordain list --all")])
     return FINE
@@ -56,15 +61,34 @@ def inbox(session: Session, every: bool) -> int:
     Example: ordain inbox --all
     """
     items: list[InboxItem] = []
+    problems: list[Problem] = []
     for app in session.every_app() if every else [session.app]:
-        session.expire_overdue(app)
-        items += app.inbox()
+        try:
+            session.expire_overdue(app)
+            items += [_from_anywhere(item) if every else item for item in app.inbox()]
+        except Refused as refused:
+            if not every:
+                raise
+            # One that cannot be read does not hide the others.
+            problems += [_about(problem, app.workspace_path) for problem in refused.problems]
     items.sort(key=lambda item: (-item.destructive, item.since))
     if session.json:
-        session.answer({"items": msgspec.to_builtins(items)}, next_=[item.command for item in items])
+        commands = [item.command for item in items]
+        session.answer({"items": msgspec.to_builtins(items)}, problems=problems, next_=commands)
     else:
+        session.notices(problems)
         session.say(render.inbox_lines(items, session.style, everywhere=every))
     return FINE
+
+
+def _from_anywhere(item: InboxItem) -> InboxItem:
+    """The same with a command that works wherever it is typed."""
+    command_line = item.command.replace("ordain ", f"ordain -C {shlex.quote(item.workspace)} ", 1)
+    return msgspec.structs.replace(item, command=command_line)
+
+
+def _about(problem: Problem, workspace: str) -> Problem:
+    return msgspec.structs.replace(problem, detail=f"{workspace}: {problem.detail}", command=None)
 
 
 @command()
@@ -92,12 +116,13 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
 
     Example: ordain reject 4f2a9c01b7de -m "Run the tests before the push."
     """
-    about = {}
+    about: dict[StepId, str] = {}
     for comment in comments:
         step, equals, text = comment.partition("=")
         if not equals or not text.strip():
             raise click.UsageError(f"--comment wants STEP=TEXT, not {comment!r}.")
-        about[StepId(step)] = text.strip()
+        before = f"{about[StepId(step)]}\n" if StepId(step) in about else ""
+        about[StepId(step)] = before + text.strip()
     line = session.run(session.app.reject(session.plan_named(plan), session.by, feedback, about))
     left = "" if line.status == Stage.REJECTED else " The next revision must be a person's."
     return _said(session, line, f"Rejected {short_id(line.plan_id)}.{left}", f"ordain revise {short_id(line.plan_id)}")

@@ -26,6 +26,7 @@ _LOGGED = (
     "status",
     "choice",
     "name",
+    "key",
     "feedback",
     "reason",
 )
@@ -162,7 +163,7 @@ def _log_line(recorded: Recorded) -> str:
     by = wire.get("by") or approval.get("approver")
     shown = {"by": f"{by['name']} ({by['channel']})"} if by else {}
     facts = wire | approval
-    shown |= {key: facts[key] for key in _LOGGED if key in facts}
+    shown |= {key: facts[key] for key in _LOGGED if isinstance(facts.get(key), str | int)}
     words = "  ".join(f"{key}={render.visible(str(value))}" for key, value in shown.items())
     place = f"{recorded.stream.partition('/')[0]} {recorded.seq}"
     line = f"{render.instant(recorded.at)}  {recorded.head[:12]}  {place:<12} {wire['type']:<21}  {words}"

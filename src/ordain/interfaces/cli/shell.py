@@ -65,6 +65,8 @@ class Session:
         self.terminal = sys.stdin.isatty() and sys.stdout.isatty()
         self._started = time.monotonic()
         self._wrote = False
+        self.carries_out = False
+        """Whether a run is, or was, under way."""
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self.style = render.Style(colour)
 
@@ -100,6 +102,7 @@ class Session:
             def interrupt() -> None:
                 nonlocal asked
                 first, asked = not asked, True
+                self.carries_out = self.carries_out or self.app.carries_out
                 if not first or not self.app.stop():
                     task.cancel()
                     return
@@ -134,7 +137,7 @@ class Session:
     def _redactor(self) -> Redactor:
         try:
             return self.app.redactor()
-        except Refused:  # no workspace, or a record that cannot be believed: the refusal itself is shown
+        except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is shown
             return Redactor({})
 
     def say(self, lines: Iterable[str], *, exactly: bool = False) -> None:
@@ -162,7 +165,9 @@ class Session:
             for row in rows[start : start + room]:
                 click.echo(row)
             if start + room < len(rows):
-                typed = self.ask(f"-- {start + room} of {len(rows)} lines; Enter for more, q to leave --")
+                where = f"{start + room} of {len(rows)}"
+                roomy = f"-- {where} lines; Enter for more, q to leave --"
+                typed = self.ask(roomy if screen.columns > len(roomy) + 3 else f"{where}; Enter, or q")
                 if typed is None or typed.lower() == "q":
                     return False
         return True
@@ -339,7 +344,8 @@ def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: 
             return FAILED
         return WAITING if all(problem.code in _WAITS_FOR_A_PERSON for problem in refused.problems) else REFUSED
     except KeyboardInterrupt:
-        click.echo("interrupted; what was under way is looked at by: ordain resume", err=True)
+        under_way = "; what was under way is looked at by: ordain resume" if session.carries_out else ""
+        click.echo(f"interrupted{under_way}", err=True)
         return INTERRUPTED
     except (click.exceptions.Exit, click.ClickException, SystemExit, BrokenPipeError):
         raise
