@@ -147,8 +147,14 @@ class Victim:
         return len(report.questions)
 
     def leftovers(self, run_id: str) -> list[int]:
-        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        return [pid for pid in pids if f"/{run_id}/" in (_mark_of(pid) or "")]
+        """Processes that outlive their run; one that was killed may take a moment to be gone on a busy machine."""
+        end = time.monotonic() + 5
+        while True:
+            pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+            found = [pid for pid in pids if f"/{run_id}/" in (_mark_of(pid) or "")]
+            if not found or time.monotonic() > end:
+                return found
+            time.sleep(0.02)
 
 
 def kill_and_resume(folder: Path, seed: int, duration_s: float) -> Victim:
