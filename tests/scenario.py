@@ -144,9 +144,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "copies": MemoryCopies(workspace),
         "archive": FileArchive(lambda: Path("/nowhere/ledger.db")),
     }
-    return Surroundings(
-        open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports)
-    )
+    return Surroundings(open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports))
 
 
 class Scenario:

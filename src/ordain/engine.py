@@ -60,6 +60,7 @@ __all__ = ["Engine"]
 Report = Callable[[Instant], RunEvent | None]
 """What a task has seen, to be made into an event against the state as it is when the report is read."""
 
+
 class Engine:
     """Carries out one run. Hold the writer lock while using it."""
 

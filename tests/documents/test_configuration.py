@@ -135,7 +135,7 @@ mcp = "https://example.org/mcp"
         b'[tools.files]\nmcp = ["x"]\neffects = ["a"]',
         b'[tools.files]\nmcp = ["x"]\nsandbox = true',
         b'[notify]\ncommand = "x"',
-        b'[notify]\ncommand = [5]',
+        b"[notify]\ncommand = [5]",
         b'[secrets]\nenv = ["*"]',
         b'[secrets]\nenv = ["A B"]',
         b'[secrets]\nfiles = ["relative"]',

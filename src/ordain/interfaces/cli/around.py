@@ -56,8 +56,7 @@ def config(session: Session) -> int:
     tree, names = msgspec.to_builtins(settings), key_names()
     narrowed = digest.endswith("narrowed")
     values = {
-        key: {"value": tree[setting], "from": _source(key, key in given, narrowed)}
-        for key, setting in names.items()
+        key: {"value": tree[setting], "from": _source(key, key in given, narrowed)} for key, setting in names.items()
     }
     for name, named in (("agents", settings.agents), ("tools", settings.sources)):
         values |= {f"{name}.{one}": {"value": msgspec.to_builtins(it), "from": "trusted"} for one, it in named.items()}
