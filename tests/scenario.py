@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from ordain.adapters.cel import Cel
 from ordain.adapters.ledger_archive import FileArchive
 from ordain.adapters.memory import (
     CountingIds,
     ManualClock,
     MemoryCopies,
     MemoryKeyring,
+    MemoryProtection,
     MemorySecrets,
     MemoryWorkspace,
     MemoryWriterLock,
@@ -134,6 +136,8 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
     """Surroundings of twins over this ledger; give a port to use another one."""
     workspace = workspace or MemoryWorkspace()
     twins: dict[str, Any] = {
+        "protection": MemoryProtection(workspace),
+        "expressions": Cel,
         "toolbox": ScriptedToolbox(),
         "clock": ManualClock(),
         "ids": CountingIds(),
@@ -144,9 +148,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "copies": MemoryCopies(workspace),
         "archive": FileArchive(lambda: Path("/nowhere/ledger.db")),
     }
-    return Surroundings(
-        open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports)
-    )
+    return Surroundings(open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports))
 
 
 class Scenario:
