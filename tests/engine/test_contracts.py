@@ -430,6 +430,8 @@ def finish(life: Scenario) -> None:
     assert life.status() == "completed"
     assert found_tests(life) == TESTS
     assert life.toolbox.files == {"a.txt": "two"}
+    blamed = {name for event in events(life, ProtectedChanged) for name in event.steps}
+    assert blamed == {"a", "b"}, "a change was put back and never recorded, or an innocent step was blamed"
 
 
 def test_the_hostile_life_goes_through_everything():
