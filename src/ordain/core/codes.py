@@ -302,7 +302,7 @@ PAGES: dict[str, Page] = {
     ),
     "E_WRITES_CONFLICT": Page(
         "Two steps write one path at once",
-        "Nothing says which of the two steps comes first, so whichever is slower would win.",
+        "Nothing says which of the two steps comes first, so whichever is slower would win; or one writes what the other protects, and it would be put back.",
         "Let one of them need the other.",
     ),
     "W_BUDGET": Page(

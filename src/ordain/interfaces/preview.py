@@ -127,7 +127,7 @@ def _plan_lines(
     if plan.tools is not None:
         yield f"  Tools:       {visible(', '.join(plan.tools) or 'none')}"
     if plan.protect:
-        yield f"  Protects:    {visible(', '.join(plan.protect))}; what a step changes there fails it and is put back"
+        yield f"  Protects:    {_patterns(plan.protect)}; what a step changes there fails it and is put back"
     if plan.timeout_ms is not None:
         yield f"  Each step:   at most {write_duration(plan.timeout_ms)}"
     yield from (line[5:] for line in _other_fields(plan, _PLAN_SHOWN, width=13))
@@ -158,7 +158,7 @@ def _step_lines(
     if step.proof is not None:
         yield f"       Proof:      {step.proof}: the contract is run first too, and must be broken then"
     if step.protect:
-        yield f"       Protects:   {visible(', '.join(step.protect))}; what changes there fails it and is put back"
+        yield f"       Protects:   {_patterns(step.protect)}; what changes there fails it and is put back"
     if step.on_failure is not None:
         yield f"       On failure: {visible(_policy(step.on_failure))}"
     if step.timeout_ms is not None:
@@ -239,6 +239,11 @@ def _values(values: dict[str, Any], *, width: int = 12) -> Iterator[str]:
         elif isinstance(value, dict | list | tuple) and len(text) > 80:
             label, text = f"{label} (a value, as YAML)", yaml_text(value).removesuffix("\n")
         yield from _labelled(label, text, width=width)
+
+
+def _patterns(patterns: tuple[str, ...]) -> str:
+    """Patterns of paths, each in quotes: a comma may be part of one."""
+    return visible(", ".join(json.dumps(pattern, ensure_ascii=False) for pattern in patterns))
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

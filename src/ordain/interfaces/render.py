@@ -160,9 +160,9 @@ def _evidence_lines(step: StepReport) -> Iterator[str]:
 
 
 def _seen(evidence: Evidence) -> str:
-    status = f", exit status {evidence.exit_code}" if evidence.exit_code is not None else ""
-    said = f": {visible(evidence.detail)}" if evidence.detail else ""
-    return f"{evidence.verdict.value}{status}, {duration(evidence.duration_ms)}{said}"
+    status = f"exit status {evidence.exit_code}" if evidence.exit_code is not None else ""
+    said = [text for text in (evidence.detail or status, duration(evidence.duration_ms)) if text]
+    return f"{evidence.verdict.value}: {visible(', '.join(said))}"
 
 
 def _tail(output: str, run_id: str) -> Iterator[str]:
