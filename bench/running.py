@@ -12,7 +12,9 @@ import msgspec
 
 from bench.plans import chain_plan
 from ordain.adapters.bash import BashShell
+from ordain.adapters.cel import Cel
 from ordain.adapters.clock import RandomIds, WallClock
+from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.canonical import canonical_bytes, plan_id
@@ -89,6 +91,9 @@ class Bench:
             toolbox=self._toolbox,
             clock=self._clock,
             sink=Sink(Redactor({}), self.ledger.seal),
+            protection=ProtectedFiles(Path("/nowhere")),
+            expressions=Cel,
+            git_head=lambda: None,
         )
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start

@@ -1,6 +1,6 @@
 """Plans in one line: `plan(step("a"), step("b", needs="a", contract="test -f x"))`."""
 
-from typing import Any
+from typing import Any, Literal
 
 from ordain.core.action import CallTool, RunCommand
 from ordain.core.condition import Contract, Verification
@@ -20,6 +20,8 @@ def step(
     on_failure: FailurePolicy | None = None,
     timeout_ms: int | None = None,
     idempotent: bool | None = None,
+    proof: Literal["red-then-green"] | None = None,
+    protect: tuple[str, ...] = (),
 ) -> Step:
     """A step; without `run` or `tool` it runs `do NAME`. `needs=None` means what a reader makes of nothing written."""
     action: Action = CallTool(tool=tool, args=args or {}) if tool else RunCommand(command=run or f"do {name}")
@@ -33,6 +35,8 @@ def step(
         on_failure=on_failure,
         timeout_ms=timeout_ms,
         idempotent=idempotent,
+        proof=proof,
+        protect=protect,
     )
 
 

@@ -9,17 +9,19 @@ checked: sequence dense, chain whole, every pass has its evidence, and replaying
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from ordain.adapters.cel import Cel
 from ordain.adapters.ledger_archive import FileArchive
 from ordain.adapters.memory import (
     CountingIds,
     ManualClock,
     MemoryCopies,
     MemoryKeyring,
+    MemoryProtection,
     MemorySecrets,
     MemoryWorkspace,
     MemoryWriterLock,
@@ -35,18 +37,21 @@ from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
     ContractHeld,
+    ContractSeen,
     DecisionGiven,
     DoubtFound,
     DoubtSettled,
+    FilesProtected,
+    ProtectedChanged,
     Recorded,
     RunEvent,
 )
-from ordain.core.model import Plan, Step
+from ordain.core.model import Plan, Step, check_of
 from ordain.core.report import RunReport
 from ordain.core.state import RunState, replay
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.engine import Engine
-from ordain.ports import Append, Command, Finished, Ledger
+from ordain.ports import Append, Command, Finished, Ledger, Saved
 from ordain.records import Records
 from ordain.surroundings import Surroundings
 from tests.build import plan as build_plan
@@ -130,10 +135,26 @@ class WorldToolbox(ScriptedToolbox):
         return result
 
 
+class WorldProtection(MemoryProtection):
+    """Protected files with a boundary before each is put back."""
+
+    def __init__(self, world: World, workspace: MemoryWorkspace) -> None:
+        super().__init__(workspace)
+        self.world = world
+
+    async def restore(self, files: Mapping[str, Saved]) -> None:
+        for path, saved in files.items():
+            self.world.boundary()
+            await super().restore({path: saved})
+        self.world.boundary()
+
+
 def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **ports: Any) -> Surroundings:
     """Surroundings of twins over this ledger; give a port to use another one."""
     workspace = workspace or MemoryWorkspace()
     twins: dict[str, Any] = {
+        "protection": MemoryProtection(workspace),
+        "expressions": Cel,
         "toolbox": ScriptedToolbox(),
         "clock": ManualClock(),
         "ids": CountingIds(),
@@ -155,6 +176,7 @@ class Scenario:
         self.shell, self.toolbox = WorldShell(self.world), WorldToolbox(self.world)
         self.clock, self.workspace, self.lock = ManualClock(), MemoryWorkspace(), MemoryWriterLock()
         self.ids, self.probe = CountingIds(), ScriptedProbe()
+        self.protection = WorldProtection(self.world, self.workspace)
         self.keyring, self.notifier, self.secrets = MemoryKeyring(), ToldNotifier(), MemorySecrets()
         self.app = self._app()
         self.plan_id: PlanId | None = None
@@ -165,6 +187,7 @@ class Scenario:
         here = surroundings(
             self.ledger,
             workspace=self.workspace,
+            protection=self.protection,
             toolbox=self.toolbox,
             clock=self.clock,
             ids=self.ids,
@@ -268,10 +291,35 @@ class Scenario:
 
 
 def check_evidence(plan: Plan, events: list[RunEvent]) -> None:
-    """Every pass has a verdict, an observed result or a decision; no step in doubt begins again by itself."""
-    contracts = {step.id for step in plan.steps if step.verification is not None}
+    """Every pass has a verdict, an observed result or a decision; no step in doubt begins again by itself; no attempt
+    passes by evidence during which protected files changed, or whose contract was never seen broken where it had to."""
+    contracts = {step.id for step in plan.steps if check_of(step) is not None}
+    proving = {step.id for step in plan.steps if step.proof is not None}
+    protecting = {step.id for step in plan.steps if step.protect or plan.protect}
     doubtful: set[str] = set()
+    tampered: set[str] = set()
+    protected: set[str] = set()
     for event in events:
+        match event:
+            case AttemptStarted(step=name):
+                tampered.discard(name)
+                protected.discard(name)
+            case FilesProtected(step=name):
+                protected.add(name)
+            case ProtectedChanged(steps=steps):
+                assert protected.issuperset(steps)
+                tampered.update(steps)
+            case ContractSeen(step=name, evidence=evidence) if evidence.verdict.value == "broken":
+                proving.discard(name)
+            case _:
+                pass
+        match event:
+            case AttemptEnded(step=name, to=to) | DoubtSettled(step=name, to=to) if to.value == "passed":
+                assert name not in tampered and name not in proving and (name in protected or name not in protecting)
+            case ContractHeld(step=name):
+                assert name not in tampered and name not in proving and (name in protected or name not in protecting)
+            case _:
+                pass
         match event:
             case AttemptEnded(to=to, step=name, outcome=outcome) if to.value == "passed":
                 assert name not in contracts and outcome.error is None

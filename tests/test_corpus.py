@@ -643,6 +643,20 @@ SURROUNDINGS = [
     ),
     row("sibling of a protected path", None, *protected("tests-of-mine/x")),
     row(
+        "pattern that protects nothing",
+        "W_PROTECT_NOTHING",
+        *both({}, protect=["tets/**"]),
+        *both({"protect": [".git/**"]}),
+        md(run(), front='protect: ["tests/**", "gone.txt"]'),
+    ),
+    row(
+        "path that a parallel step protects",
+        "E_WRITES_CONFLICT",
+        *both({"protect": ["tests/**"], "needs": []}, write("tests/x", needs=[])),
+        md(run("**protect:** tests/**"), args("path: tests/x\ncontent: x") + "\n**needs:** none"),
+    ),
+    row("path that a step before protects", None, *both({"protect": ["tests/**"]}, write("tests/x"))),
+    row(
         "secrets of the home in reads",
         "E_PATH",
         *both(task(reads=["file:../../.ssh/id_rsa"]), **BUDGET),
@@ -702,6 +716,10 @@ SURROUNDINGS = [
 
 
 # --- Contracts -----------------------------------------------------------------------------------------------------
+
+
+def by_expression(expression: str) -> dict[str, Any]:
+    return {"verification": {"strategy": {"type": "custom", "name": "n", "expression": expression}}}
 
 
 def contract(command: str) -> tuple[str, ...]:
@@ -777,6 +795,27 @@ CONTRACTS = [
             "cat a | sort | cmp - b",
         )
     ),
+    *(
+        row(f"pattern {pattern}", "E_FIELD_VALUE", *both(checked("cat a", stdout=pattern)))
+        for pattern in ("(a", "(?=a)", "a{1000000}", "\\1")
+    ),
+    *(
+        row(f"pattern that matches anything: {pattern}", "E_CONTRACT_VACUOUS", *both(checked("echo a", stdout=pattern)))
+        for pattern in ("", ".*", "x*", "(?s).*")
+    ),
+    row("pattern that says something of a constant status", None, *both(checked("cat a || true", stdout="ok"))),
+    row(
+        "proof without a contract",
+        "E_FIELD_VALUE",
+        *both({"proof": "red-then-green"}),
+        *both({"proof": "red-then-green", **by_expression("exit_code == 0")}),
+        md(run("**proof:** red-then-green")),
+    ),
+    row("proof with a contract", None, *both({"proof": "red-then-green", **checked("sh -n x")})),
+    row("verification by an expression", None, *both(by_expression('exit_code == 0 && output.contains("ok")'))),
+    row("verification by no boolean", "E_EXPR", *both(by_expression("output"))),
+    row("verification by an unknown name", "E_EXPR", *both(by_expression("exti_code == 0"))),
+    row("the end of a step in `when`", "E_EXPR", *both({"when": "exit_code == 0"})),
 ]
 
 
@@ -790,6 +829,9 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     workspace = root / "workspace"
     workspace.mkdir()
     (workspace / "config.json").write_text("{}")
+    for protected_file in ("tests/test_y.py", "caf\u00e9/b.txt"):
+        (workspace / protected_file).parent.mkdir()
+        (workspace / protected_file).write_text("x")
     (workspace / "ordain.toml").write_text(CONFIGURATION)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ORDAIN_HOME", str(root / "state"))

@@ -292,9 +292,9 @@ BELONGS = {
     "workspace": "workspace_opened config_trusted approver_enrolled approver_revoked signature_refused",
     "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
     "approval_expired run_started run_ended",
-    "run": "run_opened executor_started attempt_started contract_seen attempt_ended contract_held contract_broken "
-    "contract_inconclusive doubt_found doubt_settled doubt_referred decision_given run_finished "
-    "run_cancelled",
+    "run": "run_opened executor_started attempt_started files_protected protected_changed contract_seen attempt_ended "
+    "contract_held contract_broken contract_inconclusive doubt_found doubt_settled doubt_referred decision_given "
+    "run_finished run_cancelled",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""

@@ -141,7 +141,14 @@ class App:
 
         usual = self._records.durations() if self._here.has_ledger() else {}
         in_force = limits(self._here.settings()[0])
-        return await foresee(plan, probe=self._probe, shell=self._shell, limits=in_force, usual=usual)
+        return await foresee(
+            plan,
+            probe=self._probe,
+            shell=self._shell,
+            limits=in_force,
+            usual=usual,
+            expressions=self._here.expressions,
+        )
 
     def stored(self, ref: str) -> Side:
         """A stored plan by itself: the very one with this id, or the newest of a lineage."""
@@ -447,6 +454,7 @@ class App:
             events = (given(permission),)
         else:
             approval = await self._gate.usable(state, stream, plan, required=ruling.requires_approval)
+        await self._refuse_unprotectable(plan)
         started = RunStarted(
             run_id=run_id,
             plan_id=state.plan_id,
@@ -466,6 +474,13 @@ class App:
             Append(stream=stream, expected=state.size, events=(*events, started)),
             Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
         )
+
+    async def _refuse_unprotectable(self, plan: Plan) -> None:
+        """Raise Refused where what the plan protects cannot be kept, before anything is spent on it. Files that only
+        come to be while it runs are looked at then."""
+        for patterns in dict.fromkeys((plan.protect, *(step.protect for step in plan.steps))):
+            if patterns:
+                await self._here.protection.save(patterns, ())
 
     async def resume(self, ref: str | None, *observers: Observer) -> RunReport:
         """Go on with a run that stopped: the one named, or the only one that has not ended."""
@@ -534,6 +549,9 @@ class App:
             toolbox=self._here.toolbox,
             clock=self._here.clock,
             sink=self._here.sink(),
+            protection=self._here.protection,
+            expressions=self._here.expressions,
+            git_head=self._here.workspace.git_head,
             observers=tuple(observers),
         )
         self._stop = engine.stop

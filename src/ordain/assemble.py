@@ -18,6 +18,7 @@ from ordain.adapters.keyring import FileKeyring
 from ordain.adapters.known_secrets import KnownSecrets
 from ordain.adapters.ledger_archive import FileArchive
 from ordain.adapters.notifier import CommandNotifier
+from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.read_only import ReadOnlyProbe
 from ordain.adapters.state_directory import (
     check_state_directory,
@@ -30,6 +31,7 @@ from ordain.adapters.writer_lock import FileWriterLock
 from ordain.app import App
 from ordain.core.approval import WorkspaceIdentity
 from ordain.core.event import WorkspaceOpened
+from ordain.core.expr import Expressions
 from ordain.core.problem import Refused, refuse
 from ordain.ports import Ledger
 from ordain.records import WORKSPACE_STREAM, Records
@@ -68,6 +70,8 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         open_ledger=open_ledger,
         ledger_exists=has_ledger,
         workspace=DirectoryWorkspace(workspace, TIER),
+        protection=ProtectedFiles(workspace),
+        expressions=_expressions,
         toolbox=FileTools(workspace),
         clock=WallClock(boot_id),
         ids=RandomIds(),
@@ -86,6 +90,12 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         pid=os.getpid(),
         boot_id=boot_id,
     )
+
+
+def _expressions() -> Expressions:
+    from ordain.adapters.cel import Cel  # few plans have expressions or patterns
+
+    return Cel()
 
 
 def every_workspace() -> list[App]:

@@ -16,6 +16,7 @@ from typing import Any, assert_never
 from ordain.core import chain
 from ordain.core.action import CallTool, RunCommand
 from ordain.core.canonical import step_key
+from ordain.core.condition import CustomCondition
 from ordain.core.event import (
     AttemptStarted,
     ContractSeen,
@@ -29,7 +30,10 @@ from ordain.core.event import (
     RunFinished,
     Settlement,
     StepState,
+    Verdict,
 )
+from ordain.core.expr import Expressions, named
+from ordain.core.model import check_of
 from ordain.core.problem import Refused
 from ordain.core.refs import literal
 from ordain.core.schedule import (
@@ -46,14 +50,17 @@ from ordain.core.schedule import (
     ended,
     judged,
     looks_first,
+    not_begun,
     settled,
+    wants_proof,
 )
 from ordain.core.state import RunState, apply
 from ordain.core.tool import EffectClass, action_kind
 from ordain.core.value import Instant, StepId
-from ordain.ports import Append, Clock, Command, Ledger, Observer, Shell, Toolbox, ToolResult
+from ordain.guard import Guard
+from ordain.ports import Append, Clock, Command, Ledger, Observer, Protection, Shell, Toolbox, ToolResult
 from ordain.sink import Sink
-from ordain.verify import signal_name, verify
+from ordain.verify import ask, signal_name, verify
 
 __all__ = ["Engine"]
 
@@ -74,6 +81,9 @@ class Engine:
         toolbox: Toolbox,
         clock: Clock,
         sink: Sink,
+        protection: Protection,
+        expressions: Callable[[], Expressions],
+        git_head: Callable[[], str | None],
         observers: tuple[Observer, ...] = (),
     ) -> None:
         self._state = state
@@ -81,6 +91,8 @@ class Engine:
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
         self._tools = toolbox.definitions()
         self._sink = sink
+        self._guard = Guard(state, protection, ledger)
+        self._expressions, self._git_head = expressions, git_head
         self._observers = observers
         self._stream = f"run/{state.run_id}"
         self._batch: list[RunEvent] = []
@@ -104,7 +116,7 @@ class Engine:
         cannot be written or another executor has taken over; everything under way is ended first."""
         timer: asyncio.Task[None] | None = None
         try:
-            self._take_over(pid, boot_id)
+            await self._take_over(pid, boot_id)
             while True:
                 effects = decide(self._state, self._now)
                 if self._stopping:  # begin nothing more, but end what has come to its end
@@ -130,10 +142,14 @@ class Engine:
 
     # --- Recovery ------------------------------------------------------------------------------------------------
 
-    def _take_over(self, pid: int, boot_id: str) -> None:
-        """Claim the run, kill what a dead executor left running, and face every step that was begun and not ended."""
+    async def _take_over(self, pid: int, boot_id: str) -> None:
+        """Claim the run, kill what a dead executor left running, put protected files back, and face every step that was
+        begun and not ended."""
         self._shell.sweep(f"{self._state.workspace_identity.id}/")
         self._fold(ExecutorStarted(epoch=self._state.epoch + 1, pid=pid, boot_id=boot_id))
+        if any(self._state.protects(step_id) for step_id in self._state.active):
+            await self._flush()  # whoever was believed dead writes nothing from here on
+            await self._guard.take_over(self._record_now)
         for step_id in list(self._state.active):
             if self._state.steps[step_id].state is not StepState.RUNNING:
                 continue  # a crash while verifying just verifies again
@@ -260,22 +276,41 @@ class Engine:
         self._under_way[key] = asyncio.create_task(report())
 
     async def _attempt(self, step_id: StepId) -> Report:
-        """One attempt: look at the contract first where that can settle a doubt later, then the effect."""
-        step, record = self._state.step(step_id), self._state.steps[step_id]
+        """One attempt: what must not change is kept, the contract is looked at where that is wanted first, and then the
+        effect. Whatever became of it, protected files are put back before it counts as ended."""
         started = self._clock.now()
         stopped = False
         try:
-            if looks_first(step, self._tools):
-                seen, operand = await self._contract(step_id), await self._operand(step_id)
-                await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand))
-            outcome = await self._effect(step_id)
+            await self._guard.look(step_id, self._record)  # what changed while nobody was at work is put back too
+            try:
+                await self._guard.before(step_id, self._record)
+            except Refused as refused:
+                outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
+                return lambda now: ended(self._state, step_id, outcome, now, stopped=False)
+            outcome = await self._look_first(step_id) or await self._effect(step_id)
+            await self._guard.after(step_id, self._record)
         except asyncio.CancelledError:
             if self._state.aborted_by is None:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
             stopped = True
             duration = self._clock.now() - started
+            await self._guard.after(step_id, self._record)
             outcome = Outcome(duration_ms=duration, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
         return lambda now: ended(self._state, step_id, outcome, now, stopped=stopped)
+
+    async def _look_first(self, step_id: StepId) -> Outcome | None:
+        """Run the contract before the effect where that settles doubt later or proves that it can be broken; the
+        outcome where the effect must not begin."""
+        step, record = self._state.step(step_id), self._state.steps[step_id]
+        proves = wants_proof(self._state, step_id)
+        if not proves and not looks_first(step, self._tools):
+            return None
+        seen, operand = await self._contract(step_id), await self._operand(step_id)
+        await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand))
+        await self._guard.look(step_id, self._record)
+        if record.tampered:
+            return Outcome(duration_ms=seen.duration_ms)  # `ended` says what is wrong with it
+        return not_begun(seen, seen.duration_ms) if proves else None
 
     async def _effect(self, step_id: StepId) -> Outcome:
         step, limits = self._state.step(step_id), self._state.limits_in_force
@@ -345,17 +380,62 @@ class Engine:
         )
 
     async def _verify(self, step_id: StepId) -> Report:
-        evidence = await self._contract(step_id)
+        evidence = await self._checked(step_id)
         return lambda now: judged(self._state, step_id, evidence, now)
 
     async def _settle(self, step_id: StepId) -> Report:
-        evidence, operand = await self._contract(step_id), await self._operand(step_id)
+        evidence, operand = await self._checked(step_id), await self._operand(step_id)
         return lambda now: settled(self._state, step_id, evidence, operand)
+
+    async def _checked(self, step_id: StepId) -> Evidence:
+        """Look whether a step is done, with protected files as they were before it and after that too: a contract may
+        run what the step has made."""
+        self._guard.verifying(step_id)
+        await self._guard.look(step_id, self._record)
+        check = check_of(self._state.step(step_id))
+        if self._state.steps[step_id].tampered:
+            evidence = Evidence(verdict=Verdict.BROKEN, duration_ms=0)  # `core` says what is wrong with it
+        elif isinstance(check, CustomCondition):
+            evidence = ask(check, self._variables(step_id, check), self._sink, self._expressions)
+        else:
+            evidence = await self._contract(step_id)
+        await self._guard.after(step_id, self._record)
+        return evidence
 
     async def _contract(self, step_id: StepId) -> Evidence:
         """Run a step's contract; only a step that has one gets here."""
         step, limits = self._state.step(step_id), self._state.limits_in_force
-        return await verify(step, shell=self._shell, limits=limits, mark=self._mark(step_id), sink=self._sink)
+        return await verify(
+            step,
+            shell=self._shell,
+            limits=limits,
+            mark=self._mark(step_id),
+            sink=self._sink,
+            expressions=self._expressions,
+            git_head=self._commit(),
+        )
+
+    def _commit(self) -> str:
+        """The commit that is checked out, for the evidence; nothing where there is none or it cannot be told."""
+        try:
+            return self._git_head() or ""
+        except Refused:
+            return ""
+
+    def _variables(self, step_id: StepId, check: CustomCondition) -> dict[str, Any]:
+        """What an expression may ask about, as the harness saw it: the step's own end, and the steps that it names."""
+        own = self._seen(step_id)
+        steps = {name: self._seen(StepId(name)) for name in named(check.expression).steps}
+        return {"steps": steps, "data": {}, "params": {}, "exit_code": own["exit_code"], "output": own["output"]}
+
+    def _seen(self, step_id: StepId) -> dict[str, Any]:
+        record = self._state.steps[step_id]
+        kept = self._ledger.kept(record.outcome.output_seal) if record.outcome is not None else None
+        return {
+            "output": (kept or b"").decode("utf-8", "replace"),
+            "exit_code": record.outcome.exit_code if record.outcome is not None else None,
+            "status": record.state.value,
+        }
 
     async def _operand(self, step_id: StepId) -> str | None:
         """What the step's tool changes, as it is now."""
@@ -377,12 +457,19 @@ class Engine:
         state = self._state
         return f"{state.workspace_identity.id}/{state.run_id}/{step_id}/{state.steps[step_id].attempts}"
 
-    async def _record(self, event: RunEvent) -> None:
+    async def _record_now(self, event: RunEvent, keeps: tuple[bytes, ...] = ()) -> None:
+        """While nothing is under way: record this event at once."""
+        self._results += keeps
+        self._fold(event)
+        await self._flush()
+
+    async def _record(self, event: RunEvent, keeps: tuple[bytes, ...] = ()) -> None:
         """From inside a task: have the loop record this event, and go on only when it is durable."""
         durable = asyncio.get_running_loop().create_future()
 
         def report(now: Instant) -> RunEvent:
             self._after_flush.append(lambda: None if durable.done() else durable.set_result(None))
+            self._results += keeps
             return event
 
         self._mailbox.put_nowait(report)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ordain.core.canonical import plan_id
 from ordain.core.event import Limits
+from ordain.core.expr import Expressions
 from ordain.core.model import Plan, Step, contract_of
 from ordain.core.simulation import Looked, Simulation, simulate
 from ordain.ports import Probe, Shell
@@ -16,7 +17,13 @@ __all__ = ["foresee"]
 
 
 async def foresee(
-    plan: Plan, *, probe: Probe, shell: Shell, limits: Limits, usual: Mapping[str, Sequence[int]]
+    plan: Plan,
+    *,
+    probe: Probe,
+    shell: Shell,
+    limits: Limits,
+    usual: Mapping[str, Sequence[int]],
+    expressions: Callable[[], Expressions],
 ) -> Simulation:
     """How a run of the plan would go; `usual` says how long actions took before."""
     at_once = asyncio.Semaphore(limits.concurrency)
@@ -24,7 +31,7 @@ async def foresee(
 
     async def look(step: Step) -> Looked:
         async with at_once:
-            return await _look(step, probe, shell, limits)
+            return await _look(step, probe, shell, limits, expressions)
 
     looked = await asyncio.gather(*map(look, wanted))
     return simulate(
@@ -36,11 +43,14 @@ async def foresee(
     )
 
 
-async def _look(step: Step, probe: Probe, shell: Shell, limits: Limits) -> Looked:
+async def _look(
+    step: Step, probe: Probe, shell: Shell, limits: Limits, expressions: Callable[[], Expressions]
+) -> Looked:
     """What a step's contract says before the step. It never counts as evidence."""
-    command, wanted = contract_command(step, shell, limits, mark="")
-    finished = await probe.look(command)
+    contract = contract_of(step)
+    assert contract is not None
+    finished = await probe.look(contract_command(step, shell, limits, mark=""))
     if finished.fault is not None:
         return Looked(detail=finished.fault)
-    verdict, detail = judge(finished, wanted)
+    verdict, detail = judge(finished, contract, expressions)
     return Looked(verdict=verdict, detail=detail)

@@ -5,7 +5,7 @@ Ports speak core's types only. A port never decides: it stores, performs, tells 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ import msgspec
 
 from ordain.core.approval import Moment
 from ordain.core.chain import Entry, Tip
-from ordain.core.event import Event, Recorded
+from ordain.core.event import Event, ProtectedFile, Recorded
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
 from ordain.core.settings import Settings
@@ -37,6 +37,8 @@ __all__ = [
     "Notifier",
     "Observer",
     "Probe",
+    "Protection",
+    "Saved",
     "Secrets",
     "Shell",
     "ToolResult",
@@ -156,6 +158,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str]
     timeout_ms: int
     mark: str
+    errors_apart: bool = False
+    """Whether what it writes to standard error is kept apart from its output."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,8 +173,11 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """Why it could not be started."""
     output: bytes = b""
     """The end of what it wrote, exactly: all of it up to a bound."""
+    errors: bytes = b""
+    """The same of standard error, where that was to be kept apart; it is in `output` otherwise."""
     output_bytes: int = 0
-    """How much it wrote in all."""
+    """How much it wrote in all, but for what is kept apart."""
+    errors_bytes: int = 0
     leftovers: int = 0
 
 
@@ -283,6 +290,36 @@ class Workspace(Protocol):
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
     ) -> Facts:
         """What lint wants to know about the surroundings of this plan. Changes nothing."""
+        ...
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """A file as it is: its content and mode; or where a link leads, without a mode."""
+
+    content: bytes
+    mode: int | None = None
+
+
+class Protection(Protocol):
+    """Files beneath the workspace that must stay as they are. No link is followed."""
+
+    async def save(self, patterns: Sequence[str], known: Collection[str]) -> Mapping[str, Saved]:
+        """Every file and link that a pattern means, as `protect` means it, and that is not known yet, by its path.
+
+        Raises `Refused` with E_PROTECT when one cannot be read or is being written, or when it is more than can be
+        kept.
+        """
+        ...
+
+    async def changed(self, files: Mapping[str, ProtectedFile], seal: Callable[[bytes], str]) -> Mapping[str, str]:
+        """What became of those that are not as they were, by path: `has changed` or `is gone`."""
+        ...
+
+    async def restore(self, files: Mapping[str, Saved]) -> None:
+        """Put files back, each in one step, whatever stands in their place or on the way; that is set aside.
+
+        Raises `Refused` with E_PROTECT when one cannot be put back.
+        """
         ...
 
 

@@ -30,7 +30,7 @@ class Sink:
     """Redacts with one set of secrets and seals for one ledger."""
 
     def __init__(self, redactor: Redactor, seal: Callable[[bytes], str]) -> None:
-        self._redactor, self._seal = redactor, seal
+        self._redactor, self.seal = redactor, seal
 
     def text(self, text: str) -> str:
         """A text without the secrets in it."""
@@ -42,4 +42,4 @@ class Sink:
             return Observed("", size or 0, "")
         whole = size is None or size == len(data)
         tail = self._redactor.tail(data, TAIL_CHARACTERS, whole=whole)
-        return Observed(tail, len(data) if size is None else size, self._seal(data))
+        return Observed(tail, len(data) if size is None else size, self.seal(data))

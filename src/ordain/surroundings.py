@@ -16,6 +16,7 @@ import msgspec
 from ordain.core.approval import Base, Principal, Situation, WorkspaceIdentity
 from ordain.core.canonical import short_id
 from ordain.core.event import WorkspaceOpened
+from ordain.core.expr import Expressions
 from ordain.core.lineage import PlanState
 from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.operands import operand_paths, operand_patterns
@@ -38,6 +39,7 @@ from ordain.ports import (
     Keyring,
     Ledger,
     Notifier,
+    Protection,
     Secrets,
     Toolbox,
     Workspace,
@@ -66,6 +68,9 @@ class Surroundings(msgspec.Struct, kw_only=True):
     open_ledger: Callable[[], Ledger]
     ledger_exists: Callable[[], bool]
     workspace: Workspace
+    protection: Protection
+    expressions: Callable[[], Expressions]
+    """The expression language, made when something is asked in it."""
     toolbox: Toolbox
     clock: Clock
     ids: Ids

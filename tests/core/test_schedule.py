@@ -12,11 +12,15 @@ from ordain.core.event import (
     AttemptStarted,
     ContractHeld,
     ContractSeen,
+    DoubtReferred,
     DoubtSettled,
     Evidence,
     ExecutorStarted,
+    FilesProtected,
     Limits,
     Outcome,
+    ProtectedChanged,
+    ProtectedFile,
     RunFinished,
     RunOpened,
     Settlement,
@@ -237,6 +241,12 @@ def test_apply_refuses_what_the_table_does_not_allow(made, data):
         (step("a", contract="c"), None, Settlement.PERSON),
         (step("a", idempotent=True), None, Settlement.AGAIN),
         (step("a", tool="unknown_tool"), None, Settlement.PERSON),
+        (step("a", contract="c", proof="red-then-green"), None, Settlement.AGAIN),
+        (step("a", contract="c", proof="red-then-green"), Verdict.HELD, Settlement.AGAIN),
+        (step("a", contract="c", proof="red-then-green"), Verdict.INCONCLUSIVE, Settlement.AGAIN),
+        (step("a", contract="c", proof="red-then-green"), Verdict.BROKEN, Settlement.PERSON),
+        (step("a", protect=("tests/**",)), None, Settlement.AGAIN),
+        (step("a", tool="edit_file", contract="c", protect=("x",)), Verdict.BROKEN, Settlement.AGAIN),
     ],
 )
 def test_the_table_of_doubt(made, seen, settle):
@@ -308,3 +318,73 @@ def test_a_turn_costs_what_changes_not_what_there_is():
     state.ready = Counting(state.ready)
     assert decide(state, Instant(0)) == (Start(StepId("s0")), Start(StepId("s1")))
     assert looked <= 3
+
+
+def begun(made, **fields):
+    """The state of a run whose first step was begun."""
+    return replay(
+        plan(made, **fields),
+        [
+            (Instant(0), OPENED),
+            (Instant(0), ExecutorStarted(epoch=1, pid=1, boot_id="b")),
+            (Instant(0), AttemptStarted(step=made.id, attempt=1, key="k")),
+        ],
+    )
+
+
+def test_a_step_whose_files_were_kept_may_have_begun():
+    state = begun(step("a"), protect=("tests/**",))
+    assert doubt(state, StepId("a"), DEFINITIONS).settle is Settlement.AGAIN
+    apply(state, FilesProtected(step=StepId("a"), attempt=1), Instant(0))
+    assert doubt(state, StepId("a"), DEFINITIONS).settle is Settlement.PERSON
+
+
+HELD = Evidence(verdict=Verdict.HELD, duration_ms=1, exit_code=0)
+WENT_WELL = Outcome(duration_ms=1, exit_code=0)
+CHANGED = ProtectedChanged(files=("`tests/a` has changed",), steps=(StepId("a"),))
+
+
+@pytest.mark.parametrize("contract", [None, "c"])
+def test_no_evidence_passes_an_attempt_during_which_protected_files_changed(contract):
+    state = begun(step("a", contract=contract), protect=("tests/**",))
+    apply(state, CHANGED, Instant(0))
+    to = StepState.VERIFYING if contract else StepState.PASSED
+    with pytest.raises(IllegalTransition):
+        apply(state, AttemptEnded(step=StepId("a"), attempt=1, outcome=WENT_WELL, to=to), Instant(0))
+    event = ended(state, StepId("a"), WENT_WELL, Instant(0), stopped=False)
+    assert (event.outcome.error, event.to) == ("F_CONTRACT_TAMPERED", StepState.FAILED)
+
+
+def test_a_contract_that_held_while_protected_files_changed_is_broken():
+    state = begun(step("a", contract="c"))
+    apply(state, ended(state, StepId("a"), WENT_WELL, Instant(0), stopped=False), Instant(0))
+    apply(state, CHANGED, Instant(0))
+    with pytest.raises(IllegalTransition):
+        apply(state, ContractHeld(step=StepId("a"), attempt=1, evidence=HELD), Instant(0))
+    event = judged(state, StepId("a"), HELD, Instant(0))
+    assert (event.evidence.verdict, event.evidence.error) == (Verdict.BROKEN, "F_CONTRACT_TAMPERED")
+
+
+def test_a_doubt_is_not_settled_well_where_protected_files_changed():
+    made = step("a", tool="edit_file", contract="c")
+    state = begun(made)
+    seen = Evidence(verdict=Verdict.BROKEN, duration_ms=1)
+    apply(state, ContractSeen(step=made.id, attempt=1, evidence=seen, operand="x"), Instant(0))
+    apply(state, CHANGED, Instant(0))
+    apply(state, doubt(state, made.id, DEFINITIONS), Instant(0))
+    with pytest.raises(IllegalTransition):
+        apply(state, DoubtSettled(step=made.id, attempt=1, to=StepState.PASSED, reason="r"), Instant(0))
+    assert isinstance(settled(state, made.id, HELD, "y"), DoubtReferred)
+
+
+def test_nobody_is_blamed_who_was_not_at_work_and_no_file_becomes_another():
+    state = begun(step("a"), protect=("x",))
+    file = ProtectedFile(seal="s", size=1)
+    kept = FilesProtected(step=StepId("a"), attempt=1, of_plan={"x": file})
+    apply(state, kept, Instant(0))
+    for event in (kept, ProtectedChanged(files=("f",), steps=(StepId("nobody"),))):
+        with pytest.raises(IllegalTransition):
+            apply(state, event, Instant(0))
+    apply(state, ended(state, StepId("a"), WENT_WELL, Instant(0), stopped=False), Instant(0))
+    with pytest.raises(IllegalTransition):
+        apply(state, CHANGED, Instant(0))

@@ -21,7 +21,7 @@ from ordain.core.approval import Base, Channel, Principal
 from ordain.core.canonical import plan_from_bytes, plan_hash, plan_id
 from ordain.core.condition import LockHeld, PatternMatch, Precondition, Verification
 from ordain.core.decision import Choice, Question
-from ordain.core.event import StepState
+from ordain.core.event import Evidence, StepState, Verdict
 from ordain.core.failure import Escalate, Fallback, Retry
 from ordain.core.model import Budget, ForEach, NestedPlan, Parameter, Plan
 from ordain.core.policy import planned_effects, rule
@@ -215,6 +215,39 @@ PROBLEMS = (
 )
 
 
+SEEN = Evidence(
+    verdict=Verdict.HELD,
+    duration_ms=1200,
+    exit_code=0,
+    output_tail="3 passed",
+    output_bytes=2048,
+    output_seal="hmac-sha256:0a",
+    command_sha256="sha256:0b",
+    env_names=("HOME", "PATH"),
+    env_seal="hmac-sha256:0c",
+    git_head="0d",
+)
+VERIFIED = run(
+    "failed",
+    reported(
+        1,
+        StepState.PASSED,
+        "contract held (exit status 0)",
+        meaning="All tests pass",
+        seen_before=Evidence(verdict=Verdict.BROKEN, duration_ms=900, exit_code=1, detail="exit status 1"),
+        verified=SEEN,
+        output_tail=SEEN.output_tail,
+    ),
+    reported(
+        2,
+        StepState.FAILED,
+        "protected files changed while it was at work, and were put back: `tests/a.py` is gone",
+        error="F_CONTRACT_TAMPERED",
+        tampered=("`tests/a.py` is gone",),
+    ),
+)
+
+
 def plan_line(**fields: Any) -> PlanLine:
     usual: dict[str, Any] = {
         "lineage": LINEAGE,
@@ -262,6 +295,7 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
     "run-completed": lambda: run_lines(COMPLETED, PLAIN),
     "run-failed": lambda: run_lines(FAILED, PLAIN),
     "run-failed-colour": lambda: run_lines(FAILED, COLOUR),
+    "run-verbose": lambda: run_lines(VERIFIED, PLAIN, verbose=True),
     "run-waiting": lambda: run_lines(WAITS, PLAIN),
     "run-stopped": lambda: run_lines(run("stopped", READ, reported(2, StepState.PENDING)), PLAIN),
     "problems": lambda: problem_lines(PROBLEMS, PLAIN),

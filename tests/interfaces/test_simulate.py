@@ -53,6 +53,18 @@ def test_it_says_what_holds_already_and_knows_how_long_things_took(workspace: Wo
     assert workspace.ordain("simulate", "nobody").status == 2
 
 
+def test_a_contract_that_holds_already_would_not_let_a_step_begin_that_wants_proof(workspace: Workspace) -> None:
+    need("bwrap")
+    (workspace.path / "mark").write_text("x\n")
+    document = PLAN.replace(
+        "**contract:** test -s mark", '**contract:** cat mark\nstdout =~ "^x"\n**proof:** red-then-green'
+    )
+    (workspace.path / "sim.plan.md").write_text(document)
+    seen = workspace.ordain("simulate", "sim.plan.md")
+    assert "Would not begin: the plan wants it broken first (red-then-green)" in seen.out
+    assert "red-then-green: the contract is run first too" in workspace.ordain("show", "sim.plan.md").out
+
+
 def test_a_document_with_errors_is_refused(workspace: Workspace) -> None:
     (workspace.path / "bad.plan.md").write_text("# T\n\n## Steps\n\n### 1. A\n\n**tool:** wriet_file\n")
     seen = workspace.ordain("simulate", "bad.plan.md")

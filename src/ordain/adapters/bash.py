@@ -62,9 +62,10 @@ class BashShell:
         self._own[child.pid] = command.mark
         assert child.stdout is not None
         output = _Output(child.stdout.fileno())
+        errors = _Output(child.stderr.fileno()) if child.stderr is not None else None
         timed_out = False
         try:
-            with output.collecting():
+            with output.collecting(), errors.collecting() if errors is not None else contextlib.nullcontext():
                 try:
                     async with asyncio.timeout(command.timeout_ms / 1000):
                         await _exit_of(child)
@@ -73,6 +74,8 @@ class BashShell:
                     await self._end(child)
                 leftovers = self._kill_leftovers(child.pid, command.mark)
                 output.drain()
+                if errors is not None:
+                    errors.drain()
         except BaseException:
             # Cancelled: whoever gave up on this command must not leave it running.
             _signal_group(child.pid, signal.SIGKILL)
@@ -83,6 +86,8 @@ class BashShell:
         finally:
             self._own.pop(child.pid, None)
             child.stdout.close()
+            if child.stderr is not None:
+                child.stderr.close()
         status = child.returncode
         return Finished(
             duration_ms=_since(started),
@@ -91,6 +96,8 @@ class BashShell:
             timed_out=timed_out,
             output=output.end(),
             output_bytes=output.size,
+            errors=errors.end() if errors is not None else b"",
+            errors_bytes=errors.size if errors is not None else 0,
             leftovers=leftovers,
         )
 
@@ -101,7 +108,7 @@ class BashShell:
             env={**command.env, MARK: command.mark},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE if command.errors_apart else subprocess.STDOUT,
             start_new_session=True,
             pass_fds=self._handed_over,
         )

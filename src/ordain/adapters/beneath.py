@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-__all__ = ["EscapeError", "open_directory", "open_parent", "replace_file"]
+__all__ = ["EscapeError", "open_directory", "open_parent", "place_file", "place_link", "replace_file"]
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -59,12 +59,17 @@ def open_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
 
 
 def replace_file(parent: int, name: str, path: str, data: bytes, mode: int) -> None:
-    """Put a file in place of another in one step that is on disk when this returns."""
+    """Put a file in place of another, which must be no link, in one step that is on disk when this returns."""
     try:
         if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise EscapeError(f"{path!r} is a link")
     except FileNotFoundError:
         pass
+    place_file(parent, name, data, mode)
+
+
+def place_file(parent: int, name: str, data: bytes, mode: int) -> None:
+    """Put a file in place of whatever is there and no directory, in one step that is on disk when this returns."""
     temporary = f".ordain-{secrets.token_hex(12)}"
     descriptor = os.open(
         temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=parent
@@ -75,6 +80,18 @@ def replace_file(parent: int, name: str, path: str, data: bytes, mode: int) -> N
             file.flush()
             os.fchmod(descriptor, mode)
             os.fsync(descriptor)
+        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        os.unlink(temporary, dir_fd=parent)
+        raise
+    os.fsync(parent)
+
+
+def place_link(parent: int, name: str, target: str) -> None:
+    """The same with a link."""
+    temporary = f".ordain-{secrets.token_hex(12)}"
+    os.symlink(target, temporary, dir_fd=parent)
+    try:
         os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
     except BaseException:
         os.unlink(temporary, dir_fd=parent)

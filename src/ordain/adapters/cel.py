@@ -54,6 +54,13 @@ class Cel:
             raise ExpressionError(f"it gave no boolean: {str(found.value())[:200]}")
         return found.value() is True
 
+    def matches(self, pattern: str, text: str) -> bool:
+        try:
+            pattern.encode(), text.encode()
+        except UnicodeEncodeError as error:
+            raise ExpressionError("it holds half a character") from error
+        return self.evaluate("text.matches(pattern)", {"text": text, "pattern": pattern})
+
     def _compile(self, expression: str, names: frozenset[str]) -> cel.Expression:
         try:
             size = len(expression.encode())

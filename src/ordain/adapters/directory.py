@@ -3,6 +3,7 @@ in the files that a plan names."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -17,6 +18,7 @@ from ordain.adapters.beneath import EscapeError, open_directory, open_parent
 from ordain.adapters.known_secrets import KnownSecrets
 from ordain.adapters.shell_text import ShellText
 from ordain.core.bound import DOCUMENT_BYTES_MAX
+from ordain.core.expr import ExpressionError
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.paths import OFF_LIMITS, folded, path_fault, pattern_fault, wanted_files
 from ordain.core.lint.script import Script, plain_script, programs
@@ -29,7 +31,7 @@ from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
 from ordain.documents.configuration import CONFIGURATION_FILE
 
-__all__ = ["DirectoryWorkspace", "find_workspace", "operand_path", "operand_pattern", "real_directory"]
+__all__ = ["DirectoryWorkspace", "Look", "find_workspace", "operand_path", "operand_pattern", "real_directory"]
 
 ENTRIES_MAX = 100_000
 """How many files and directories are looked at for one pattern."""
@@ -116,7 +118,7 @@ class DirectoryWorkspace:
         except OSError as error:
             raise refuse("E_WORKSPACE", f"{self._path} is not a directory, or not there any more.") from error
         try:
-            look = _Look(root)
+            look = Look(root)
             names |= look.matching(wanted)
             if len(names) > OPERANDS_MAX:
                 raise refuse("E_BASE_UNREADABLE", f"The plan names more than {OPERANDS_MAX:,} files.")
@@ -146,6 +148,7 @@ class DirectoryWorkspace:
         scripts, faults, programs = self._texts(contracts, commands)
         read = frozenset(text for text in contracts if text in scripts or text in faults or plain_script(text))
         wanted = wanted_files(survey, tools)
+        pattern_faults, idle_patterns = self._output_patterns(survey)
         return Facts(
             tools=tools,
             settings=settings,
@@ -153,6 +156,9 @@ class DirectoryWorkspace:
             scripts=scripts,
             unread=frozenset(contracts) - read,
             expression_faults=self._expression_faults(survey),
+            pattern_faults=pattern_faults,
+            idle_patterns=idle_patterns,
+            protecting_nothing=self._protecting_nothing(plan),
             missing_programs=frozenset(name for name in programs if not self._installed(name)),
             missing_files=frozenset(path for path in wanted if not self._there(path)),
             secrets=self._secrets.known(settings.secret_env, settings.secret_files)[0],
@@ -185,6 +191,35 @@ class DirectoryWorkspace:
         expressions = Cel()
         wanted = {(asked.expression, asked.names) for asked in survey.asked}
         return {one: fault for one in wanted if (fault := expressions.check(*one)) is not None}
+
+    def _output_patterns(self, survey: Survey) -> tuple[dict[str, str], frozenset[str]]:
+        """What is wrong with the patterns that contracts' outputs must match, and which match whatever is written."""
+        wanted = {contract.stdout for _, contract in survey.contracts if contract.stdout is not None}
+        if not wanted:
+            return {}, frozenset()
+        from ordain.adapters.cel import Cel
+
+        expressions, faults, idle = Cel(), {}, set()
+        for pattern in wanted:
+            try:
+                if all(expressions.matches(pattern, text) for text in ("", "\n", "\u2022 1 aZ\n")):
+                    idle.add(pattern)
+            except ExpressionError as error:
+                faults[pattern] = str(error)
+        return faults, frozenset(idle)
+
+    def _protecting_nothing(self, plan: Plan) -> frozenset[str]:
+        """The patterns of `protect` that mean no file; none where looking for them would take too long."""
+        given = {*plan.protect, *(pattern for step in plan.steps for pattern in step.protect)}
+        found: frozenset[str] = frozenset()
+        if given:
+            with contextlib.suppress(Refused, OSError):
+                root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    found = Look(root).idle({text: operand_pattern(text) for text in given})
+                finally:
+                    os.close(root)
+        return found
 
     def _there(self, path: str) -> bool:
         try:
@@ -278,7 +313,7 @@ class _Wanted:
         return self._depth_max is None or depth + 1 < self._depth_max
 
 
-class _Look:
+class Look:
     """One look at the files beneath a held directory. No link is followed, so nothing outside is seen; whatever cannot
     be seen is refused, for nobody would notice when it changes; and a look has an end."""
 
@@ -307,6 +342,14 @@ class _Look:
                 elif any((is_link and depth < len(one.along)) or self._matches(one, folded(path)) for one in on):
                     found.add(_text(path))
         return found
+
+    def idle(self, patterns: Mapping[str, str | None]) -> frozenset[str]:
+        """The names of the patterns that mean nothing that is there; one without a pattern never means anything."""
+        texts = {text for text in patterns.values() if text is not None}
+        paths = [folded(path) for path in self.matching(texts)]
+        wanted = {text: _Wanted(text) for text in texts}
+        used = {text for text, one in wanted.items() if any(self._matches(one, path) for path in paths)}
+        return frozenset(name for name, text in patterns.items() if text not in used)
 
     def _matches(self, wanted: _Wanted, path: str) -> bool:
         if not wanted.pattern.may_match(path):

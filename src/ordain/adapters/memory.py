@@ -10,13 +10,14 @@ import asyncio
 import contextlib
 import hashlib
 import heapq
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ordain.adapters import keys
 from ordain.adapters.directory import operand_path, operand_pattern
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core.approval import Moment
+from ordain.core.event import ProtectedFile
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.paths import folded, path_fault, pattern_fault
 from ordain.core.model import Plan
@@ -27,13 +28,14 @@ from ordain.core.settings import Settings
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant
-from ordain.ports import Command, Credential, Finished, ToolResult
+from ordain.ports import Command, Credential, Finished, Saved, ToolResult
 
 __all__ = [
     "CountingIds",
     "ManualClock",
     "MemoryCopies",
     "MemoryKeyring",
+    "MemoryProtection",
     "MemorySecrets",
     "MemoryWorkspace",
     "MemoryWriterLock",
@@ -219,6 +221,35 @@ class MemoryWorkspace:
             tier=self.tier,
             workspace_id=workspace_id,
         )
+
+
+class MemoryProtection:
+    """ports.Protection of the documents of a workspace made of values; all of them have one mode."""
+
+    MODE = 0o644
+
+    def __init__(self, workspace: MemoryWorkspace) -> None:
+        self._workspace = workspace
+        self.files_max = 1000
+
+    async def save(self, patterns: Sequence[str], known: Collection[str]) -> dict[str, Saved]:
+        found = self._workspace.digests((), patterns)
+        if len(found) > self.files_max:
+            raise refuse("E_PROTECT", f"The patterns mean {len(found)} files; {self.files_max} can be protected.")
+        documents = self._workspace.documents
+        return {path: Saved(content=documents[path], mode=self.MODE) for path in found if path not in known}
+
+    async def changed(self, files: Mapping[str, ProtectedFile], seal: Callable[[bytes], str]) -> dict[str, str]:
+        documents = self._workspace.documents
+        became = {path: "has changed" if path in documents else "is gone" for path in sorted(files)}
+        return {
+            path: what
+            for path, what in became.items()
+            if path not in documents or seal(documents[path]) != files[path].seal
+        }
+
+    async def restore(self, files: Mapping[str, Saved]) -> None:
+        self._workspace.documents.update({path: saved.content for path, saved in files.items()})
 
 
 class MemoryKeyring:

@@ -49,8 +49,9 @@ class ReadOnlyProbe:
             seen = await BashShell(self._workspace, inside=inside, handed_over=(descriptor,)).run(marked)
         finally:
             os.close(descriptor)
-        if seen.exit_code == 1 and seen.output.startswith(b"bwrap: "):
-            return Finished(duration_ms=seen.duration_ms, fault=seen.output.decode("utf-8", "replace").strip())
+        said = seen.errors or seen.output
+        if seen.exit_code == 1 and said.startswith(b"bwrap: "):
+            return Finished(duration_ms=seen.duration_ms, fault=said.decode("utf-8", "replace").strip())
         return seen
 
     def _sandbox(self, program: str, filter_descriptor: int) -> tuple[str, ...]:

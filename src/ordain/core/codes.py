@@ -302,7 +302,7 @@ PAGES: dict[str, Page] = {
     ),
     "E_WRITES_CONFLICT": Page(
         "Two steps write one path at once",
-        "Nothing says which of the two steps comes first, so whichever is slower would win.",
+        "Nothing says which of the two steps comes first, so whichever is slower would win; or one writes what the other protects, and it would be put back.",
         "Let one of them need the other.",
     ),
     "W_BUDGET": Page(
@@ -332,6 +332,22 @@ PAGES: dict[str, Page] = {
         "Command cannot be parsed",
         "The command is empty, or bash cannot read it.",
         "Try it with `bash -n -c '…'`.",
+    ),
+    "E_PROTECT": Page(
+        "Files cannot be protected",
+        (
+            "What a plan protects is kept exactly, so that it can be put back. A file cannot be read or put back, is neither "
+            "a file nor a link, is being written, or the patterns mean more than 10,000 files or 64 MiB."
+        ),
+        "Make the file readable and its directory writable, or begin patterns with the directory that is meant: `tests/**`.",
+    ),
+    "W_PROTECT_NOTHING": Page(
+        "Nothing is protected",
+        (
+            "The pattern means no file that is there now, or only files of git or of ours, which it never means. Files "
+            "that an earlier step makes are protected from the steps after it."
+        ),
+        "Check the spelling: `tests/**` is every file beneath `tests`.",
     ),
     "E_CONTRACT_SYNTAX": Page(
         "Contract cannot be parsed",
@@ -759,6 +775,32 @@ PAGES: dict[str, Page] = {
         "Contract could not be judged",
         "It timed out, was killed or could not be started, so it says neither yes nor no.",
         "Mend the contract or its surroundings.",
+    ),
+    "F_CONTRACT_TAMPERED": Page(
+        "Protected file was changed",
+        (
+            "A file that the plan or the step protects was changed or removed while the step was at work. Whatever its "
+            "contract would say then proves nothing, so the step does not pass. The files were put back before anything "
+            "went on; what stood in their place lies in `.ordain/replaced`. Of several steps that were at work at once, "
+            "nobody can tell which did it, and it counts against all of them."
+        ),
+        "Look at what the step does; where a file is meant to change, protect it no longer and prepare the plan again.",
+    ),
+    "F_CONTRACT_GREEN_BEFORE": Page(
+        "Contract held before the step",
+        (
+            "The step wants proof that its contract can be broken (`proof: red-then-green`), and the contract held before "
+            "the step did anything. It would hold afterwards too, whatever the step did; so nothing was done."
+        ),
+        "Ask for what is not there yet, or leave the step out if it is done already.",
+    ),
+    "F_PROTECT_FAILED": Page(
+        "Files could not be protected",
+        (
+            "Before the step, what must not change was to be kept, and that was not possible: a file cannot be read, is "
+            "being written, or there is too much of it. The step did nothing."
+        ),
+        "See to the file, or let the patterns mean fewer files.",
     ),
     "F_PATH_ESCAPE": Page(
         "Path leads out of the workspace",

@@ -40,6 +40,7 @@ __all__ = [
     "Event",
     "Evidence",
     "ExecutorStarted",
+    "FilesProtected",
     "Limits",
     "LineageEvent",
     "Outcome",
@@ -48,6 +49,8 @@ __all__ = [
     "PlanExpired",
     "PlanPrepared",
     "PlanRejected",
+    "ProtectedChanged",
+    "ProtectedFile",
     "Recorded",
     "RunCancelled",
     "RunEnded",
@@ -134,16 +137,35 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the harness saw when it ran a contract."""
+    """What the harness saw when it looked whether a step is done."""
 
     verdict: Verdict
     duration_ms: int
     exit_code: int | None = None
+    error: str | None = None
+    """A problem code, where the verdict alone does not say what is wrong."""
     detail: str = ""
     output_tail: str = ""
     output_bytes: int = 0
     output_sha256: str = ""
     output_seal: str = ""
+    command_sha256: str = ""
+    """Of the contract's own text, or of the expression: what was judged, whatever the document says by now."""
+    env_names: tuple[str, ...] = ()
+    """The variables that the contract was given."""
+    env_seal: str = ""
+    """Commits to their names and values: the same where it was given the same."""
+    git_head: str = ""
+    """The commit that was checked out, where there is one and it can be told."""
+
+
+class ProtectedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A protected file as it was found: its exact content, or where a link leads, is kept beside the chain."""
+
+    seal: str
+    size: int
+    mode: int | None = None
+    """Absent for a link, which has none of its own."""
 
 
 # --- Workspace stream --------------------------------------------------------------------------------------------
@@ -303,9 +325,28 @@ class AttemptStarted(_Fact, frozen=True, tag="attempt_started"):
     key: str
 
 
+class FilesProtected(_Fact, frozen=True, tag="files_protected"):
+    """What must not change was kept, durable before the effect. A step's own files are kept once, before its first
+    attempt; the plan's are those that were not known yet."""
+
+    step: StepId
+    attempt: int
+    of_plan: Mapping[str, ProtectedFile] = {}
+    of_step: Mapping[str, ProtectedFile] = {}
+
+
+class ProtectedChanged(_Fact, frozen=True, tag="protected_changed"):
+    """Protected files were found changed; recorded before they are put back. Any of `steps` may have done it: they were
+    at work. Where there are none, somebody else did."""
+
+    files: tuple[str, ...]
+    """Each file and what became of it, in words."""
+    steps: tuple[StepId, ...] = ()
+
+
 class ContractSeen(_Fact, frozen=True, tag="contract_seen"):
-    """A checkable step's contract was run before its effect, and what it would change was looked at, so that doubt can
-    be settled later."""
+    """A step's contract was run before its effect: a checkable step's, with a look at what it would change, so that
+    doubt can be settled later; or because the plan wants proof that it was broken."""
 
     step: StepId
     attempt: int
@@ -416,6 +457,7 @@ LineageEvent = (
 )
 StepEvent = (
     AttemptStarted
+    | FilesProtected
     | ContractSeen
     | AttemptEnded
     | ContractHeld
@@ -426,7 +468,7 @@ StepEvent = (
     | DoubtReferred
     | DecisionGiven
 )
-RunEvent = RunOpened | ExecutorStarted | StepEvent | RunFinished | RunCancelled
+RunEvent = RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | RunFinished | RunCancelled
 Event = WorkspaceEvent | LineageEvent | RunEvent
 
 

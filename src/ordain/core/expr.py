@@ -18,6 +18,7 @@ from ordain.core.problem import closest
 __all__ = [
     "EXPRESSION_BYTES_MAX",
     "LOOPS",
+    "OWN_END",
     "STEP_FIELDS",
     "VARIABLES",
     "ExpressionError",
@@ -32,6 +33,8 @@ __all__ = [
 EXPRESSION_BYTES_MAX = 4096
 VARIABLES = frozenset(["steps", "data", "params"])
 """What every expression can name; a repeated step adds its item and `index`."""
+OWN_END = frozenset(["exit_code", "output"])
+"""What the verification of a step can name besides: how the step itself ended."""
 STEP_FIELDS = ("output", "exit_code", "status")
 LOOPS = frozenset(["all", "exists", "exists_one", "map", "filter"])
 """Loops over a list or mapping, `list.all(item, …)`: the only work that can be repeated."""
@@ -57,6 +60,11 @@ class Expressions(Protocol):
 
     def evaluate(self, expression: str, variables: Mapping[str, Any]) -> bool:
         """Whether it is true of these values. Bounded in time and memory; raises ExpressionError in any other case."""
+        ...
+
+    def matches(self, pattern: str, text: str) -> bool:
+        """Whether a pattern (RE2) matches a text somewhere, in time that grows with the text; raises ExpressionError
+        for what is no pattern."""
         ...
 
 

@@ -31,7 +31,7 @@ from ordain.core.action import (
     ValidateApproval,
     WaitFor,
 )
-from ordain.core.condition import Contract, Precondition, Verification
+from ordain.core.condition import Contract, CustomCondition, Precondition, Verification
 from ordain.core.failure import FailurePolicy
 from ordain.core.value import StepId, Value
 
@@ -48,6 +48,7 @@ __all__ = [
     "Plan",
     "Step",
     "all_steps",
+    "check_of",
     "contract_of",
 ]
 
@@ -197,5 +198,13 @@ def all_steps(plan: Plan) -> Iterator[Step]:
 def contract_of(step: Step) -> Contract | None:
     """The contract of a step, when that is how it is verified."""
     if step.verification is not None and isinstance(step.verification.strategy, Contract):
+        return step.verification.strategy
+    return None
+
+
+def check_of(step: Step) -> Contract | CustomCondition | None:
+    """What the harness looks at after a step, and without which the step does not pass; None where the step's own
+    observed result is the evidence."""
+    if step.verification is not None and isinstance(step.verification.strategy, Contract | CustomCondition):
         return step.verification.strategy
     return None

@@ -7,9 +7,9 @@ import msgspec
 from ordain.core.approval import Base, Principal
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
-from ordain.core.event import Limits, StepState
+from ordain.core.event import Evidence, Limits, StepState
 from ordain.core.lineage import Rejection
-from ordain.core.model import Plan
+from ordain.core.model import Plan, contract_of
 from ordain.core.policy import PlannedEffect
 from ordain.core.problem import Problem
 from ordain.core.schedule import why_waiting
@@ -129,6 +129,14 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     output_tail: str = ""
     waiting: str | None = None
+    meaning: str | None = None
+    """What its verification is said to show."""
+    verified: Evidence | None = None
+    """All that was seen when it was verified last."""
+    seen_before: Evidence | None = None
+    """The same of a contract that was run before the effect."""
+    tampered: tuple[str, ...] = ()
+    """Protected files that changed while its last attempt was at work, and were put back."""
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,11 +234,15 @@ def _step_report(state: RunState, index: int, now: Instant) -> StepReport:
         description=step.description,
         state=record.state,
         attempts=record.attempts,
-        evidence=_evidence(record),
+        evidence=_evidence(record, contract_of(step) is not None),
         duration_ms=record.outcome.duration_ms if record.outcome is not None else None,
         error=_error(record),
         output_tail=shown.output_tail if shown is not None else "",
         waiting=None if state.finished else why_waiting(state, step.id, now),
+        meaning=step.verification.description if step.verification is not None else None,
+        verified=record.evidence,
+        seen_before=record.seen_before,
+        tampered=record.tampered,
     )
 
 
@@ -241,18 +253,21 @@ def _error(record: StepRecord) -> str | None:
     if record.state not in (StepState.FAILED, StepState.ESCALATED, StepState.SKIPPED, StepState.PENDING):
         return None
     if record.evidence is not None:
+        if record.evidence.error is not None:
+            return record.evidence.error
         return {"broken": "F_CONTRACT_BROKEN", "inconclusive": "F_CONTRACT_INCONCLUSIVE"}.get(record.evidence.verdict)
     return record.outcome.error if record.outcome is not None else None
 
 
-def _evidence(record: StepRecord) -> str:
+def _evidence(record: StepRecord, contract: bool) -> str:
     outcome, evidence = record.outcome, record.evidence
+    what = "contract" if contract else "verification"
     match record.state:
         case StepState.PASSED:
             if record.decided_by is not None and (evidence is None or evidence.verdict != "held"):
                 return f"unverified: {record.decided_by} said so ({record.how})"
             if evidence is not None:
-                held = f"contract held (exit status {evidence.exit_code})"
+                held = f"{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
                 return held if outcome is not None else f"{held}, settling a doubt after a crash"
             if outcome is not None and outcome.exit_code is not None:
                 return f"exit status {outcome.exit_code}, seen by the harness"
@@ -263,7 +278,7 @@ def _evidence(record: StepRecord) -> str:
             return f"given up by {record.decided_by}"
         case StepState.FAILED | StepState.ESCALATED | StepState.SKIPPED | StepState.PENDING:
             if evidence is not None:
-                return f"contract {evidence.verdict.value}: {evidence.detail}"
+                return f"{what} {evidence.verdict.value}: {evidence.detail}"
             return outcome.detail if outcome is not None else ""
         case StepState.IN_DOUBT:
             return record.how

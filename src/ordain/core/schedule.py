@@ -7,10 +7,11 @@ waits (`why_waiting`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from ordain.core.bound import DAY_MS
 from ordain.core.event import (
@@ -40,7 +41,7 @@ from ordain.core.failure import (
     Retry,
     Skip,
 )
-from ordain.core.model import Plan, Step, contract_of
+from ordain.core.model import Plan, Step, check_of, contract_of
 from ordain.core.state import SATISFIES, RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
@@ -61,7 +62,10 @@ __all__ = [
     "ended",
     "judged",
     "looks_first",
+    "not_begun",
     "settled",
+    "tampered_words",
+    "wants_proof",
     "why_waiting",
 ]
 
@@ -239,11 +243,13 @@ def _delay_ms(policy: Retry, retries_done: int) -> int:
 
 def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, stopped: bool) -> AttemptEnded:
     """The event for an attempt that ended with this outcome; `stopped` when we ended it because the run aborts."""
+    if state.steps[step_id].tampered and not stopped:
+        outcome = _tampered_outcome(outcome, state.steps[step_id].tampered)
     if stopped:
         after = Consequence(to=StepState.CANCELLED)
     elif outcome.error is not None:
         after = consequence(state, step_id, now)
-    elif contract_of(state.step(step_id)) is not None:
+    elif check_of(state.step(step_id)) is not None:
         after = Consequence(to=StepState.VERIFYING)
     else:
         # Its own observed result is the evidence: the harness saw the exit status, or called the tool itself.
@@ -259,6 +265,7 @@ def judged(
 ) -> ContractHeld | ContractBroken | ContractInconclusive:
     """The event for a contract that was run after its step."""
     attempt = state.steps[step_id].attempts
+    evidence = _untouched(state, step_id, evidence)
     if evidence.verdict is Verdict.HELD:
         return ContractHeld(step=step_id, attempt=attempt, evidence=evidence)
     after = consequence(state, step_id, now)
@@ -266,6 +273,52 @@ def judged(
     return kind(
         step=step_id, attempt=attempt, evidence=evidence, to=after.to, not_before=after.not_before, aborts=after.aborts
     )
+
+
+FILES_NAMED_MAX = 20
+
+
+def tampered_words(files: Sequence[str]) -> str:
+    """What is said of protected files that were changed, which are put back before anything goes on."""
+    named = ", ".join(files[:FILES_NAMED_MAX])
+    more = f" and {len(files) - FILES_NAMED_MAX} more" if len(files) > FILES_NAMED_MAX else ""
+    return f"protected files changed while it was at work, and were put back: {named}{more}"
+
+
+def _tampered_outcome(outcome: Outcome, files: Sequence[str]) -> Outcome:
+    before = f"{outcome.detail}; " if outcome.detail else ""
+    return replace(outcome, error="F_CONTRACT_TAMPERED", detail=before + tampered_words(files))
+
+
+def _untouched(state: RunState, step_id: StepId, evidence: Evidence) -> Evidence:
+    """The evidence, which is none for a step that was at work while protected files changed: its contract is broken."""
+    files = state.steps[step_id].tampered
+    if not files:
+        return evidence
+    return replace(evidence, verdict=Verdict.BROKEN, error="F_CONTRACT_TAMPERED", detail=tampered_words(files))
+
+
+# --- Before an effect ------------------------------------------------------------------------------------------------
+
+
+def wants_proof(state: RunState, step_id: StepId) -> bool:
+    """Whether the contract must be seen broken before the effect. Once is enough: a later attempt may find what an
+    earlier one has done."""
+    return state.step(step_id).proof is not None and not state.steps[step_id].seen_broken
+
+
+def not_begun(seen: Evidence, duration_ms: int) -> Outcome | None:
+    """The outcome of an attempt that wanted proof and did not get it, so that its effect was not begun; None where the
+    contract is broken, as it should be."""
+    match seen.verdict:
+        case Verdict.BROKEN:
+            return None
+        case Verdict.HELD:
+            detail = "its contract held before it did anything, so it could prove nothing"
+            return Outcome(duration_ms=duration_ms, error="F_CONTRACT_GREEN_BEFORE", detail=detail)
+        case Verdict.INCONCLUSIVE:
+            detail = f"its contract could not be judged before the step: {seen.detail}"
+            return Outcome(duration_ms=duration_ms, error="F_CONTRACT_INCONCLUSIVE", detail=detail)
 
 
 # --- Doubt -----------------------------------------------------------------------------------------------------------
@@ -296,6 +349,8 @@ def doubt(state: RunState, step_id: StepId, tools: Mapping[str, ToolDefinition])
     tool = definition_of(step.action, tools)
     seen = record.seen_before
     match effect_class(step, tools):
+        case _ if not _reached(state, step_id):
+            settle, reason = Settlement.AGAIN, "it had not got as far as its effect, so it is run again"
         case EffectClass.READS:
             settle, reason = Settlement.AGAIN, "it only reads, so it is run again"
         case EffectClass.REPEATABLE:
@@ -313,6 +368,12 @@ def doubt(state: RunState, step_id: StepId, tools: Mapping[str, ToolDefinition])
     return DoubtFound(step=step_id, attempt=record.attempts, settle=settle, reason=reason)
 
 
+def _reached(state: RunState, step_id: StepId) -> bool:
+    """Whether the effect may have begun, as far as what is recorded before every effect can tell."""
+    record = state.steps[step_id]
+    return not wants_proof(state, step_id) and (record.protected_now or not state.protects(step_id))
+
+
 def settled(state: RunState, step_id: StepId, evidence: Evidence, operand: str | None) -> DoubtSettled | DoubtReferred:
     """The event for a contract that was run to settle a doubt, with what the tool changes as it is now.
 
@@ -320,6 +381,7 @@ def settled(state: RunState, step_id: StepId, evidence: Evidence, operand: str |
     and something else be wrong. What tells is whether the thing the tool changes is still as it was.
     """
     record = state.steps[step_id]
+    evidence = _untouched(state, step_id, evidence)
     if operand is not None and operand == record.operand_before:
         reason = "what it changes is as it was before, so it did not happen; it is run again"
         return DoubtSettled(

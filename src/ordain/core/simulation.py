@@ -42,6 +42,8 @@ class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     decided_later: Mapping[str, tuple[str, ...]] = {}
     """By the name of the argument, the references whose values are known only when the step begins."""
     contract: Looked | None = None
+    proof: str | None = None
+    """What the step must prove about its contract before it does anything."""
     usually_ms: int | None = None
     """How long the same action took before, where it ever did."""
 
@@ -81,6 +83,7 @@ def simulate(
             waits_for=needs[step.id],
             decided_later=decided_later(step),
             contract=looked.get(step.id, Looked()) if contract_of(step) is not None else None,
+            proof=step.proof,
             usually_ms=_median(usual.get(action_digest(step.action), ())),
         )
         for number, step in enumerate(plan.steps, start=1)

@@ -28,8 +28,11 @@ from ordain.core.event import (
     DoubtSettled,
     Evidence,
     ExecutorStarted,
+    FilesProtected,
     Limits,
     Outcome,
+    ProtectedChanged,
+    ProtectedFile,
     RunCancelled,
     RunEvent,
     RunFinished,
@@ -37,9 +40,10 @@ from ordain.core.event import (
     Settlement,
     StepEvent,
     StepState,
+    Verdict,
 )
 from ordain.core.graph import dependents
-from ordain.core.model import Plan, Step, contract_of
+from ordain.core.model import Plan, Step, check_of
 from ordain.core.value import Instant, RunId, StepId
 
 __all__ = ["TRANSITIONS", "IllegalTransition", "RunState", "StepRecord", "apply", "replay"]
@@ -94,6 +98,14 @@ class StepRecord(msgspec.Struct):
     """What the contract showed before this attempt's effect."""
     operand_before: str | None = None
     """What the tool was about to change, as a digest."""
+    seen_broken: bool = False
+    """Whether the contract was ever seen broken before an effect of this step: the proof that it can be."""
+    protected: dict[str, ProtectedFile] | None = None
+    """What the step itself protects, as it was before the first attempt; None before anybody looked."""
+    protected_now: bool = False
+    """Whether what must not change was kept before this attempt's effect."""
+    tampered: tuple[str, ...] = ()
+    """Protected files that were found changed while this attempt was at work, in words. It cannot pass by itself."""
     settle: Settlement | None = None
     """For a step in doubt: how to settle it."""
     how: str = ""
@@ -130,6 +142,9 @@ class RunState:
         self.escalated: dict[StepId, None] = {}
         self.unsettled = len(plan.steps)
         """Steps that are not settled yet."""
+        self.protected: dict[str, ProtectedFile] | None = None
+        """What the plan protects, each file as it was when a step that was about to begin first found it; None before
+        anybody looked."""
         self._dependents = dependents({step.id: step.needs for step in plan.steps})
         self._unmet = {step.id: len(set(step.needs)) for step in plan.steps}
         self.ready = [index for index, step in enumerate(plan.steps) if not step.needs]
@@ -142,6 +157,10 @@ class RunState:
 
     def step(self, step_id: StepId) -> Step:
         return self.plan.steps[self.position[step_id]]
+
+    def protects(self, step_id: StepId) -> bool:
+        """Whether any file must not change while this step is at work."""
+        return bool(self.plan.protect or self.step(step_id).protect)
 
     def unmet_needs(self, step_id: StepId) -> tuple[StepId, ...]:
         """The needs of a step that are not satisfied yet."""
@@ -212,6 +231,8 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
             if event.epoch <= state.epoch:
                 raise IllegalTransition(f"epoch {event.epoch} after {state.epoch}")
             state.epoch = event.epoch
+        case ProtectedChanged():
+            _tampered(state, event)
         case RunFinished():
             _finish(state, event, at)
         case RunCancelled():
@@ -240,21 +261,35 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.attempts += 1
             record.not_before, record.outcome, record.evidence = None, None, None
             record.seen_before, record.operand_before = None, None
+            record.protected_now, record.tampered = False, ()
             record.started_at, record.ended_at, record.how, record.decided_by = at, None, "", None
+        case FilesProtected():
+            if record.state is not RUNNING or record.protected_now:
+                raise IllegalTransition(f"what {event.step} must not change is kept once, before its effect")
+            known = state.protected or {}
+            if event.of_plan.keys() & known.keys() or (event.of_step and record.protected is not None):
+                raise IllegalTransition(f"{event.step} would have a protected file be another than it was")
+            state.protected = {**known, **event.of_plan} if event.of_plan or not known else known
+            record.protected = dict(event.of_step) if record.protected is None else record.protected
+            record.protected_now = True
         case ContractSeen():
             if record.state is not RUNNING or record.seen_before is not None:
                 raise IllegalTransition(f"the contract of {event.step} is looked at once, before its effect")
             record.seen_before, record.operand_before = event.evidence, event.operand
+            record.seen_broken = record.seen_broken or event.evidence.verdict is Verdict.BROKEN
         case AttemptEnded():
             record.outcome, record.ended_at = event.outcome, at
             if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
                 raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
             if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
                 raise IllegalTransition(f"{event.step} went badly and cannot go to {event.to}")
-            if event.to is PASSED and contract_of(state.step(event.step)) is not None:
+            if event.to is PASSED and check_of(state.step(event.step)) is not None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
+            if event.to in (VERIFYING, PASSED):
+                _refuse_tampered(state, event.step)
             _after(state, event, failed=event.outcome.error is not None)
         case ContractHeld():
+            _refuse_tampered(state, event.step)
             record.evidence, record.ended_at = event.evidence, at
             _move(state, event, PASSED)
         case ContractBroken() | ContractInconclusive():
@@ -268,6 +303,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} is not in doubt")
             record.settle, record.evidence, record.how = Settlement.PERSON, event.evidence, event.reason
         case DoubtSettled():
+            if event.to is PASSED:
+                _refuse_tampered(state, event.step)
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
             _move(state, event, event.to)
@@ -280,6 +317,20 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 state.aborted_by = event.step
         case _:
             assert_never(event)
+
+
+def _tampered(state: RunState, event: ProtectedChanged) -> None:
+    """Note what was changed with every step that may have done it."""
+    for step_id in event.steps:
+        record = state.steps.get(step_id)
+        if record is None or record.state not in (RUNNING, VERIFYING, IN_DOUBT):
+            raise IllegalTransition(f"{step_id} was not at work and cannot have changed anything")
+        record.tampered = tuple(dict.fromkeys((*record.tampered, *event.files)))
+
+
+def _refuse_tampered(state: RunState, step_id: StepId) -> None:
+    if state.steps[step_id].tampered:
+        raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
 
 
 def _after(state: RunState, event: AttemptEnded | ContractBroken | ContractInconclusive, *, failed: bool) -> None:

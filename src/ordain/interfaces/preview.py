@@ -43,11 +43,17 @@ _VERBS = {
 """Kinds of effects that are told by their targets alone."""
 TIER_WORDS = {0: "tier 0, cooperative: stops mistakes and crashes, not an agent that acts as you (SECURITY.md)"}
 _PLAN_SHOWN = frozenset(
-    ["plan_version", "title", "context", "steps", "fallbacks", "preconditions", "on_failure", "tools", "timeout_ms"]
-)
+    [
+        "plan_version", "title", "context", "steps", "fallbacks", "preconditions", "on_failure", "tools", "protect",
+        "timeout_ms",
+    ]
+)  # fmt: skip
 _STEP_SHOWN = frozenset(
-    ["id", "description", "action", "needs", "preconditions", "verification", "on_failure", "timeout_ms", "idempotent"]
-)
+    [
+        "id", "description", "action", "needs", "preconditions", "verification", "proof", "protect", "on_failure",
+        "timeout_ms", "idempotent",
+    ]
+)  # fmt: skip
 """The fields that have words of their own; all others are shown by their names."""
 
 
@@ -126,6 +132,8 @@ def _plan_lines(
         yield f"  On failure:  {visible(_policy(policy))}{'' if plan.on_failure is not None else ' (by default)'}"
     if plan.tools is not None:
         yield f"  Tools:       {visible(', '.join(plan.tools) or 'none')}"
+    if plan.protect:
+        yield f"  Protects:    {_patterns(plan.protect)}; what a step changes there fails it and is put back"
     if plan.timeout_ms is not None:
         yield f"  Each step:   at most {write_duration(plan.timeout_ms)}"
     yield from (line[5:] for line in _other_fields(plan, _PLAN_SHOWN, width=13))
@@ -153,6 +161,10 @@ def _step_lines(
         yield f"       Needs:      {visible(', '.join(step.needs) or 'nothing')}"
     if step.verification is not None:
         yield from _verification_lines(step, step.verification)
+    if step.proof is not None:
+        yield f"       Proof:      {step.proof}: the contract is run first too, and must be broken then"
+    if step.protect:
+        yield f"       Protects:   {_patterns(step.protect)}; what changes there fails it and is put back"
     if step.on_failure is not None:
         yield f"       On failure: {visible(_policy(step.on_failure))}"
     if step.timeout_ms is not None:
@@ -233,6 +245,11 @@ def _values(values: dict[str, Any], *, width: int = 12) -> Iterator[str]:
         elif isinstance(value, dict | list | tuple) and len(text) > 80:
             label, text = f"{label} (a value, as YAML)", yaml_text(value).removesuffix("\n")
         yield from _labelled(label, text, width=width)
+
+
+def _patterns(patterns: tuple[str, ...]) -> str:
+    """Patterns of paths, each in quotes: a comma may be part of one."""
+    return visible(", ".join(json.dumps(pattern, ensure_ascii=False) for pattern in patterns))
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 
 from ordain.core.approval import Principal
 from ordain.core.canonical import short_id
-from ordain.core.event import StepState
+from ordain.core.event import Evidence, StepState
 from ordain.core.problem import Problem, Severity
-from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport
+from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport, StepReport
 from ordain.core.value import Instant
 from ordain.documents.dialects.detection import DIALECTS
 from ordain.interfaces.visible import visible
@@ -108,7 +108,7 @@ def lint_lines(report: LintReport, style: Style) -> Iterator[str]:
 def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iterator[str]:
     """The report of a run: every step by name, how it ended, how we know, and what a person is asked.
 
-    `verbose` shows the end of every step's output, not only of those that went wrong.
+    `verbose` shows the end of every step's output, not only of those that went wrong, and all of the evidence.
     """
     yield f"{style.bold('Run:')} {report.run_id}  {visible(report.title)}"
     yield f"  Plan:   {report.plan_id}"
@@ -128,6 +128,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
         if (wrong or verbose) and step.output_tail.strip():
             yield from _tail(step.output_tail, report.run_id)
+        if verbose:
+            yield from _evidence_lines(step)
     for question in report.questions:
         yield ""
         yield f"  {style.warn('A person is asked:')} {visible(question.text)}"
@@ -136,6 +138,31 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         for choice in question.choices:
             yield f"    → {style.bold(f'ordain answer {question.item} {choice.word}')}"
             yield f"        {choice.meaning}"
+
+
+def _evidence_lines(step: StepReport) -> Iterator[str]:
+    """What was seen of a step's contract, so that somebody else can judge it too."""
+    if step.meaning is not None:
+        yield f"         Meaning:  {visible(step.meaning)}"
+    if step.seen_before is not None:
+        yield f"         Before:   {_seen(step.seen_before)}"
+    seen = step.verified
+    if seen is not None:
+        yield f"         Verified: {_seen(seen)}"
+        parts = (
+            ("What ran", seen.command_sha256),
+            ("Output", f"{seen.output_bytes:,} bytes, {seen.output_seal}" if seen.output_seal else ""),
+            ("It saw", f"{', '.join(seen.env_names)} {seen.env_seal}" if seen.env_seal else ""),
+            ("Commit", seen.git_head),
+        )
+        yield from (f"         {label + ':':<9} {visible(text)}" for label, text in parts if text)
+    yield from (f"         Changed:  {visible(file)}, and was put back" for file in step.tampered)
+
+
+def _seen(evidence: Evidence) -> str:
+    status = f"exit status {evidence.exit_code}" if evidence.exit_code is not None else ""
+    said = [text for text in (evidence.detail or status, duration(evidence.duration_ms)) if text]
+    return f"{evidence.verdict.value}: {visible(', '.join(said))}"
 
 
 def _tail(output: str, run_id: str) -> Iterator[str]:

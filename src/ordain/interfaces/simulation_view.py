@@ -54,6 +54,8 @@ def _step_lines(step: SimulatedStep, style: Style) -> Iterator[str]:
         paint = style.warn if verdict is Verdict.HELD else str
         detail = f" ({visible(step.contract.detail)})" if step.contract.detail else ""
         yield f"       Contract:   {paint(word)}{detail}"
+        if verdict is Verdict.HELD and step.proof is not None:
+            yield f"       {style.bad('Would not begin')}: the plan wants it broken first ({step.proof})"
 
 
 def _sum_lines(simulation: Simulation, style: Style) -> Iterator[str]:

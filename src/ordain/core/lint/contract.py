@@ -27,7 +27,9 @@ __all__ = [
     "contract_existence",
     "contract_missing_program",
     "contract_negated",
+    "contract_output",
     "contract_pipe",
+    "contract_proof",
     "contract_sigpipe",
     "contract_status",
     "contract_syntax",
@@ -92,10 +94,37 @@ def contract_status(survey: Survey, facts: Facts) -> Iterator[Problem]:
             )
 
 
+def contract_output(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """The pattern of a contract's output is one."""
+    for step, contract in survey.contracts if facts.pattern_faults else ():
+        fault = facts.pattern_faults.get(contract.stdout or "")
+        if fault is not None and contract.stdout is not None:
+            yield Problem(
+                code="E_FIELD_VALUE",
+                detail=f"The contract of `{step.id}` has no good `stdout` pattern: {fault}.",
+                where=Place(step=step.id),
+                hints=("Patterns are those of RE2: no look-around, no back-references.",),
+            )
+
+
+def contract_proof(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Only a command can be seen broken before a step."""
+    with_contract = {id(step) for step, _ in survey.contracts}
+    for step in survey.steps:
+        if step.proof is not None and id(step) not in with_contract:
+            yield Problem(
+                code="E_FIELD_VALUE",
+                detail=f"`{step.id}` wants the proof `{step.proof}` and has no contract that could be broken first.",
+                where=Place(step=step.id),
+                hints=("Add a `contract`, or leave `proof` out.",),
+            )
+
+
 def contract_vacuous(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A contract that holds whatever happens proves nothing."""
     for step, contract, script in _all(survey, facts):
-        if contract.stdout is None and constant_status(script) == contract.exit_code:
+        by_status = contract.stdout is None or contract.stdout in facts.idle_patterns
+        if by_status and constant_status(script) == contract.exit_code:
             yield Problem(
                 code="E_CONTRACT_VACUOUS",
                 detail=f"The contract of `{step.id}` holds whatever happens: its exit status is always the same.",

@@ -29,6 +29,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Contracts that nobody could take apart, although nothing is wrong with them."""
     expression_faults: Mapping[tuple[str, frozenset[str]], str] = {}
     """Expression and the variables it can name → what is wrong with it."""
+    pattern_faults: Mapping[str, str] = {}
+    """Pattern of an output → what is wrong with it."""
+    idle_patterns: frozenset[str] = frozenset()
+    """Patterns of outputs that match whatever is written."""
+    protecting_nothing: frozenset[str] = frozenset()
+    """Patterns of `protect` that mean no file that is here."""
     missing_programs: frozenset[str] = frozenset()
     """Programs that contracts start and that are not here."""
     missing_files: frozenset[str] = frozenset()

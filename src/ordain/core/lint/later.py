@@ -11,7 +11,8 @@ from operator import attrgetter
 from typing import Any
 
 from ordain.core.action import CallTool, RunCommand
-from ordain.core.condition import Contract, NoCheck
+from ordain.core.condition import Contract, CustomCondition, NoCheck
+from ordain.core.expr import named
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
@@ -31,13 +32,12 @@ from ordain.core.tool import action_kind
 
 __all__ = ["not_yet", "not_yet_refused"]
 
-_PLAN_FIELDS = ("task", "fallbacks", "preconditions", "protect", "budget", "agent", "model")
+_PLAN_FIELDS = ("task", "fallbacks", "preconditions", "budget", "agent", "model")
 _STEP_FIELDS = (
-    "when", "for_each", "preconditions", "proof", "protect", "writes", "approval", "budget", "model", "network",
-    "worktree", "pool",
+    "when", "for_each", "preconditions", "writes", "approval", "budget", "model", "network", "worktree", "pool",
 )  # fmt: skip
 _step_values = attrgetter(*_STEP_FIELDS)
-_NOTHING = (None, None, (), None, (), (), None, None, None, None, None, None)
+_NOTHING = (None, None, (), (), None, None, None, None, None, None)
 """The values of a step that uses none of these fields."""
 
 
@@ -91,10 +91,10 @@ def _step_parts(step: Step) -> Iterator[str]:
         yield f"the action `{action_kind(action)}`"
     if step.verification is not None:
         strategy = step.verification.strategy
-        if isinstance(strategy, Contract):
-            if strategy.stdout is not None:
-                yield "`stdout` patterns"
-        elif not isinstance(strategy, NoCheck):
+        if isinstance(strategy, CustomCondition):
+            if named(strategy.expression).data:
+                yield "stored data in the verification `custom`"
+        elif not isinstance(strategy, Contract | NoCheck):
             yield f"the verification `{strategy.__struct_config__.tag}`"
     if step.on_failure is not None:
         yield from _policy_parts(step.on_failure)

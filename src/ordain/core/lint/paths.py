@@ -21,6 +21,8 @@ __all__ = [
     "beneath",
     "path_fault",
     "pattern_fault",
+    "protected_apart",
+    "protecting",
     "read_kinds",
     "reads_there",
     "wanted_files",
@@ -89,6 +91,17 @@ def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
             yield Problem(code="E_PATH", detail=f"`protect`: `{pattern[:200]}` {fault}.", where=where)
 
 
+def protecting(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A pattern that means no file protects nothing; most often it is misspelt."""
+    for where, pattern in _patterns(survey) if facts.protecting_nothing else ():
+        if pattern in facts.protecting_nothing:
+            yield Problem(
+                code="W_PROTECT_NOTHING",
+                detail=f"`protect`: `{pattern[:200]}` means no file that is there.",
+                where=where,
+            )
+
+
 def _paths(survey: Survey, facts: Facts) -> Iterator[tuple[Step, str, bool]]:
     """Every path a plan names, and whether it is written."""
     for step, call in survey.calls:
@@ -154,7 +167,7 @@ class _Protection:
             return None
         if text not in self._read:
             self._cost += len(text) * (1 + len(text) // 512)
-            self._read[text] = Pattern(folded(text) + ("/**" if text.endswith("/") else ""))
+            self._read[text] = _pattern_of(text)
         return self._read[text]
 
 
@@ -245,6 +258,38 @@ def writes_apart(survey: Survey, facts: Facts) -> Iterator[Problem]:
                     hints=(f"Let one need the other: `needs: {first.id}`.",),
                 )
                 break
+
+
+def protected_apart(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """What a step protects, no other step writes while that one may run: it would be put back."""
+    protecting = [step for step in survey.steps if step.protect]
+    if not protecting:
+        return
+    writers = [(path, step) for path, steps in _writers(survey, facts, directories=False).items() for step in steps]
+    cost = 0
+    for step in protecting:
+        scope = survey.scope_of(step)
+        patterns = [_pattern_of(text) for text in step.protect if len(text) <= PATTERN_MAX]
+        for path, writer in writers:
+            cost += len(patterns) * len(path)
+            if cost > COMPARED_MAX:
+                return  # the run itself compares all of it
+            apart = writer is step or survey.scope_of(writer) is not scope or scope.order.circles
+            if apart or scope.order.before(writer.id, step.id) or scope.order.before(step.id, writer.id):
+                continue
+            if any(pattern.matches(path) for pattern in patterns):
+                what = f"`{writer.id}` writes `{path}`, which `{step.id}` protects"
+                yield Problem(
+                    code="E_WRITES_CONFLICT",
+                    detail=f"{what}, and both may run at the same time.",
+                    where=Place(step=writer.id),
+                    hints=(f"Let one need the other: `needs: {step.id}`.",),
+                )
+                break
+
+
+def _pattern_of(text: str) -> Pattern:
+    return Pattern(folded(text) + ("/**" if text.endswith("/") else ""))
 
 
 def _writers(survey: Survey, facts: Facts, *, directories: bool) -> dict[str, list[Step]]:

@@ -14,7 +14,7 @@ import msgspec
 from ordain.core.action import CallTool, RunCommand, StoreData, Task
 from ordain.core.bound import NESTED_PLANS_MAX, STEPS_MAX
 from ordain.core.condition import Contract, CustomCondition, Precondition
-from ordain.core.expr import VARIABLES, Named, named
+from ordain.core.expr import OWN_END, VARIABLES, Named, named
 from ordain.core.failure import FailurePolicy, Fallback, LastPolicy, Retry
 from ordain.core.lint.order import Order
 from ordain.core.lint.script import Script, plain_script
@@ -190,6 +190,8 @@ class Survey:
         names = VARIABLES
         if step is not None and step.for_each is not None:
             names |= {step.for_each.name or "item", "index"}
+        if after:
+            names |= OWN_END
         self.asked.append(Asked(scope, step, what, expression, names, named(expression), after))
 
     def _link(self) -> None:

@@ -16,6 +16,7 @@ from ordain.core.event import (
     ContractInconclusive,
     DoubtFound,
     DoubtSettled,
+    ProtectedChanged,
     Recorded,
     to_wire,
 )
@@ -87,8 +88,10 @@ def watcher(session: Session, *, events: bool = False) -> Observer:
             case ContractHeld():
                 text = f"{style.good('✓')} {event.step}: contract held"
             case ContractBroken() | ContractInconclusive():
-                verdict = f"contract {event.evidence.verdict.value}"
-                text = f"{style.bad('✗')} {event.step}: {verdict}, {event.evidence.detail}{_then(recorded, event)}"
+                verdict = f"contract {event.evidence.verdict.value}, {render.visible(event.evidence.detail)}"
+                text = f"{style.bad('✗')} {event.step}: {verdict}{_then(recorded, event)}"
+            case ProtectedChanged():
+                text = f"{style.warn('!')} protected: {render.visible(', '.join(event.files))}; put back"
             case DoubtFound() if event.settle.value == "person":
                 text = f"{style.warn('?')} {event.step} is in doubt: {event.reason}"
             case DoubtSettled():
