@@ -36,6 +36,9 @@ __all__ = ["action_lines", "review_lines"]
 _VERBS = {
     "agent": "gives tasks to",
     "pane": "types into",
+    "delete": "deletes",
+    "move": "moves",
+    "request": "sends",
     "call": "calls",
     "write": "writes",
     "read": "reads",
