@@ -200,7 +200,9 @@ def _ask(wire: _Wire, method: str, address: Address, headers: Mapping[str, str],
     client.sock = connection
     try:
         data = body.encode() if body is not None else None
-        client.request(method, address.target, body=data, headers={**_HEADERS, **headers})
+        given = {name.lower() for name in headers}
+        ours = {name: value for name, value in _HEADERS.items() if name.lower() not in given}
+        client.request(method, address.target, body=data, headers={**ours, **headers})
         response = client.getresponse()
         answer = _Answer(response.status, response.getheader("Location"))
         while data := response.read(65536):
