@@ -12,10 +12,11 @@ import contextlib
 import socket
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
-from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.bound import CONCURRENCY_MAX, OUTPUT_BYTES_MAX
 from ordain.core.request import Address, header_fault, read_address
 from ordain.core.tool import EffectClass, Parameter, ToolDefinition
 from ordain.ports import ToolResult
@@ -51,7 +52,10 @@ DEFINITIONS = {
 
 
 class HttpTools:
-    """ports.Toolbox with `http_request`."""
+    """ports.Toolbox with `http_request`, in threads of its own: servers that are slow must hold up nobody else."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(CONCURRENCY_MAX, thread_name_prefix="http")
 
     def definitions(self) -> Mapping[str, ToolDefinition]:
         return DEFINITIONS
@@ -60,7 +64,7 @@ class HttpTools:
         if tool not in DEFINITIONS:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
         wire = _Wire()
-        work = asyncio.ensure_future(asyncio.to_thread(_call, wire, args))
+        work = asyncio.get_running_loop().run_in_executor(self._threads, _call, wire, args)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:

@@ -176,9 +176,9 @@ def action_lines(action: Action, style: Style, detail: str) -> Iterator[str]:
             yield from _values(_given(env))
         case CallTool(tool=tool, operation=operation, args=args):
             yield f"       Calls:      {visible(tool if operation is None else f'{tool}: {operation}')}"
-            command = command_of(action)
+            called = command_of(action)
             # Bash gets a command as it is written.
-            yield from _values(_given(args) | ({"  command": command.command} if command is not None else {}))
+            yield from _values(_given(args) | ({"  command": called.command} if called is not None else {}))
         case NestedPlan(plan=plan):
             yield f"       Carries out: {style.bold(visible(plan.title))}"
             yield from (f"       {line}".rstrip() for line in _plan_lines(plan, {}, style, detail, None))
