@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
-from ordain.adapters.file_tools import FileTools
+from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.codes import PAGES
 from ordain.core.event import LineageEvent, RunEvent, WorkspaceEvent
 from ordain.core.lineage import TRANSITIONS, Stage
@@ -96,12 +96,27 @@ def test_its_plan_is_read() -> None:
 def test_its_settings_can_be_trusted(text: str) -> None:
     settings, problems = read_settings(text.encode())
     assert problems == ()
-    assert unknown_names(settings, FileTools(ROOT).definitions()) == ()
+    assert unknown_names(settings, BUILT_IN) == ()
 
 
 @pytest.mark.parametrize("text", fenced("python"))
 def test_its_programs_can_be_compiled(text: str) -> None:
     compile(text, "docs/approvals.md", "exec")
+
+
+# --- Tools -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_tool_is_described_with_its_arguments_and_its_effect_class(name: str) -> None:
+    tool = BUILT_IN[name]
+    rows = [
+        line for line in (ROOT / "docs/plan-format.md").read_text().splitlines() if line.startswith(f"| `{name}` |")
+    ]
+    assert len(rows) == 1 and all(f"`{parameter.name}`" in rows[0] for parameter in tool.parameters)
+    table = (ROOT / "docs/architecture.md").read_text().partition("| Tool | Effect class | Atomic |")[2]
+    cells = [line.split("|") for line in table.splitlines() if line.startswith("| `")]
+    assert [row[2].strip() for row in cells if f"`{name}`" in row[1]] == [tool.effect.value]
 
 
 # --- Links -----------------------------------------------------------------------------------------------------------

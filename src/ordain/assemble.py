@@ -13,7 +13,6 @@ from ordain.adapters.bash import BashShell
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.copies import WorkspaceCopies
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
-from ordain.adapters.file_tools import FileTools
 from ordain.adapters.keyring import FileKeyring
 from ordain.adapters.known_secrets import KnownSecrets
 from ordain.adapters.ledger_archive import FileArchive
@@ -27,6 +26,7 @@ from ordain.adapters.state_directory import (
     state_path,
     workspace_directory,
 )
+from ordain.adapters.toolbox import built_in_tools
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.app import App
 from ordain.core.approval import WorkspaceIdentity
@@ -72,7 +72,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         workspace=DirectoryWorkspace(workspace, TIER),
         protection=ProtectedFiles(workspace),
         expressions=_expressions,
-        toolbox=FileTools(workspace),
+        toolbox=built_in_tools(workspace),
         clock=WallClock(boot_id),
         ids=RandomIds(),
         lock=FileWriterLock(lambda: shelf() / "writer.lock"),

@@ -14,8 +14,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, assert_never
 
 from ordain.core import chain
-from ordain.core.action import CallTool, RunCommand
+from ordain.core.action import CallTool
+from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.canonical import step_key
+from ordain.core.command import command_of, program_of, typed
 from ordain.core.condition import CustomCondition
 from ordain.core.event import (
     AttemptStarted,
@@ -317,10 +319,7 @@ class Engine:
         timeout_ms = step.timeout_ms or self._state.plan.timeout_ms or limits.step_timeout_ms
         key = self._key(step_id)
         match step.action:
-            case RunCommand(command=text, env=variables):
-                names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step_id, "ORDAIN_STEP_KEY": key}
-                env = self._shell.environment(limits.env) | literal(dict(variables)) | names
-                command = Command(text=text, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id))
+            case _ if (command := self._command(step_id, timeout_ms)) is not None:
                 finished = await self._shell.run(command)
                 error, detail = None, ""
                 if finished.timed_out:
@@ -352,15 +351,29 @@ class Engine:
                     if effect_class(step, self._tools) not in (EffectClass.READS, EffectClass.REPEATABLE):
                         raise
                     result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
-                text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
-                data = b"" if result.error else text.encode("utf-8", "replace")
-                return self._outcome(self._clock.now() - started, result.error, result.detail, data, len(data))
+                data, size = _result_bytes(result)
+                return self._outcome(self._clock.now() - started, result.error, result.detail, data, size)
             case _:
                 # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
                 kind = action_kind(step.action)
                 return Outcome(
                     duration_ms=0, error="F_STEP_FAILED", detail=f"{kind} is not carried out by this version"
                 )
+
+    def _command(self, step_id: StepId, timeout_ms: int) -> Command | None:
+        """What the shell runs for a step; None where its action is no command."""
+        action, argv = self._state.step(step_id).action, ()
+        command, program = command_of(action), program_of(action)
+        if command is not None:
+            text, variables = command.command, command.env
+        elif program is not None:
+            argv = tuple(literal(list(program.argv)))
+            text, variables = typed(argv), program.env
+        else:
+            return None
+        names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step_id, "ORDAIN_STEP_KEY": self._key(step_id)}
+        env = self._shell.environment(self._state.limits_in_force.env) | literal(dict(variables)) | names
+        return Command(text=text, argv=argv, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id))
 
     def _outcome(
         self, duration_ms: int, error: str | None, detail: str, data: bytes, size: int, **seen: int | None
@@ -495,6 +508,17 @@ class Engine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _result_bytes(result: ToolResult) -> tuple[bytes, int]:
+    """The end of what a tool gave back, as much as is kept, and how long all of it is."""
+    if result.output is not None:
+        return result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output))
+    if result.error is not None:
+        return b"", 0
+    text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+    data = text.encode("utf-8", "replace")
+    return data[-OUTPUT_BYTES_MAX:], len(data)
 
 
 def _raising(error: Exception) -> Report:

@@ -160,6 +160,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     mark: str
     errors_apart: bool = False
     """Whether what it writes to standard error is kept apart from its output."""
+    argv: tuple[str, ...] = ()
+    """A program and its arguments, to be run without a shell; the text is then only how a person would type it."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,15 +208,19 @@ class Probe(Protocol):
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tool gave back: a value, or a problem's code and detail."""
+    """What a tool gave back: a value or bytes, or a problem's code and detail."""
 
     value: Any = None
     error: str | None = None
     detail: str = ""
+    output: bytes | None = None
+    """In place of a value: the end of the bytes that came, exactly, also where it went badly."""
+    output_bytes: int = 0
+    """How many came in all."""
 
 
 class Toolbox(Protocol):
-    """The registered tools."""
+    """The registered tools. Those that are commands are among them, but the shell runs them (`core.command`)."""
 
     def definitions(self) -> Mapping[str, ToolDefinition]: ...
 

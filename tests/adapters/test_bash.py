@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.bash import OUTPUT_BYTES_MAX, BashShell, _mark_of
+from ordain.adapters.bash import BashShell, _mark_of
+from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.ports import Command, Finished
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -50,6 +51,44 @@ def wait_for(condition, seconds: float = 10) -> None:
 def test_exit_status_and_output_are_what_the_system_saw(shell):
     done = run(shell, "echo out; echo err >&2; exit 7")
     assert (done.exit_code, done.output, done.output_bytes) == (7, b"out\nerr\n", 8)
+
+
+def program(shell: BashShell, *argv: str, timeout_ms: int = 20_000) -> Finished:
+    wanted = Command(text="", argv=argv, env=ENVIRONMENT, timeout_ms=timeout_ms, mark="RUN-EXEC/a/1")
+    return asyncio.run(shell.run(wanted))
+
+
+def test_a_program_gets_its_words_as_they_are(shell):
+    words = ["$HOME", "a b", "'\"", "*", "", "; exit 3", "`id`", "-n", "ß\n"]
+    done = program(shell, "printf", "%s|", *words)
+    assert (done.exit_code, done.output.decode()) == (0, "".join(f"{word}|" for word in words))
+
+
+def test_a_program_runs_in_the_workspace_with_no_input_and_the_given_environment(shell, tmp_path):
+    assert program(shell, "pwd").output.decode().strip() == str(tmp_path)
+    assert program(shell, "cat").output == b""
+    seen = {line.partition(b"=")[0] for line in program(shell, "env").output.splitlines()}
+    assert seen == {b"PATH", b"ORDAIN_MARK"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (("no-such-program-anywhere",), "No such file"),
+        (("./none",), "No such file"),
+        (("a\0b",), "null"),
+        (("true", "x" * 10_000_000), "too long"),
+        (("/",), "denied"),
+    ],
+)
+def test_a_program_that_cannot_be_started_is_a_fault(shell, argv, words):
+    done = program(shell, *argv)
+    assert done.exit_code is None and done.fault is not None and words in done.fault
+
+
+def test_a_program_is_ended_with_all_it_started(shell):
+    done = program(shell, "bash", "-c", "setsid sleep 60 & sleep 60", timeout_ms=300)
+    assert (done.timed_out, marked("RUN-EXEC/")) == (True, [])
 
 
 def test_errexit_and_pipefail_are_on_and_no_profile_is_read(shell, tmp_path):

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.file_tools import DEFINITIONS
+from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import Ask, RunCommand, SendText, Task
 from ordain.core.concern import Concern, concerns
 from ordain.core.concern_kind import ConcernKind
@@ -19,7 +19,7 @@ from tests.build import plan, step
 from tests.core.test_difference import READ_FIRST
 
 TOOLS = {
-    **DEFINITIONS,
+    **BUILT_IN,
     "drop": ToolDefinition(name="drop", description="", effect=EffectClass.CHECKABLE, destructive=True),
     "mail": ToolDefinition(name="mail", description="", effect=EffectClass.OPAQUE),
     "look": ToolDefinition(
@@ -72,6 +72,8 @@ WORSE: list[tuple[ConcernKind, Plan, Plan]] = [
     ("destructive_effect", calling("look", path="a"), calling("drop")),
     ("destructive_effect", calling("drop", what="a"), calling("drop", what="b")),
     ("destructive_effect", calling("look", path="a"), calling("unheard_of")),
+    ("destructive_effect", calling("look", path="a"), calling("delete", path="a")),
+    ("destructive_effect", calling("delete", path="a"), calling("delete", path="a", recursive=True)),
     ("contract_removed", checked(), one()),
     ("contract_removed", checked(), one(verification=Verification(strategy=NoCheck()))),
     ("contract_removed", one(verification=PATTERN), one()),
@@ -113,6 +115,14 @@ WORSE: list[tuple[ConcernKind, Plan, Plan]] = [
     ("command_new", plan(step("a")), plan(step("a"), step("b", needs=()))),
     ("command_new", calling("look", path="a"), doing(RunCommand(command="x"))),
     ("path_written", calling("write_file", path="a", content=""), plan(*(write(path) for path in "ab"))),
+    ("command_new", calling("look", path="a"), calling("exec", argv=["x"])),
+    ("command_new", calling("look", path="a"), calling("shell", command="x")),
+    ("command_changed", calling("exec", argv=["x"]), calling("exec", argv=["x", "y"])),
+    ("command_changed", calling("shell", command="x"), calling("shell", command="y")),
+    ("effect_new", calling("look", path="a"), calling("move", path="a", to="b")),
+    ("effect_changed", calling("move", path="a", to="b"), calling("move", path="a", to="b", overwrite=True)),
+    ("effect_new", calling("look", path="a"), calling("http_request", url="http://h/")),
+    ("effect_changed", calling("http_request", url="http://h/"), calling("http_request", url="http://h/x")),
     ("path_written", calling("look", path="a"), calling("write_file", path="a", content="")),
     ("effect_new", calling("look", path="a"), calling("mail")),
     ("effect_new", plan(step("a")), plan(step("a"), replace(step("b", needs=()), action=SendText(text="y", pane="p")))),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import force_setattr, replace
 
 from ordain.adapters.cel import Cel
-from ordain.adapters.file_tools import DEFINITIONS
 from ordain.adapters.shell_text import ShellText
+from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import (
     AcquireLock,
     Ask,
@@ -50,7 +50,7 @@ SETTINGS = Settings(
     sources={"odoo": ToolSource(mcp=("odoo-mcp",), effects={"search": EffectClass.READS})},
 )
 FACTS = Facts(
-    tools=DEFINITIONS,
+    tools=BUILT_IN,
     settings=SETTINGS,
     workflows=frozenset(["deploy"]),
     tier=0,
@@ -82,6 +82,14 @@ def codes(made, facts=FACTS):
 
 def write(path="a.txt", name="w", needs=None, **args):
     return step(name, tool="write_file", needs=needs, args={"path": path, "content": "x", **args})
+
+
+def move(path, to, name="m", needs=None):
+    return step(name, tool="move", needs=needs, args={"path": path, "to": to})
+
+
+def delete(path, name="d", needs=None, **args):
+    return step(name, tool="delete", needs=needs, args={"path": path, **args})
 
 
 def act(name, action, **fields):
@@ -382,7 +390,30 @@ REFERENCES += [
 LONG = "x" * ((1 << 20) + 1)
 SURROUNDINGS = [
     (plan(step("a", tool="write_fil", args={})), "E_TOOL_UNKNOWN"),
-    (plan(step("a", tool="shell", args={})), "E_TOOL_UNKNOWN"),
+    (plan(step("a", tool="shel", args={})), "E_TOOL_UNKNOWN"),
+    (plan(step("a", tool="shell", args={})), "E_TOOL_ARGS"),
+    (plan(move("a", to=7)), "E_TOOL_ARGS"),
+    (plan(step("a", tool="move", args={"path": "x"})), "E_TOOL_ARGS"),
+    (plan(delete("a", recursive="yes")), "E_TOOL_ARGS"),
+    (plan(move("a" * 300, "b")), "E_TOOL_ARGS"),
+    (plan(move("a", "b/" * 3000)), "E_TOOL_ARGS"),
+    *(
+        (plan(delete(path)), "E_PATH")
+        for path in (".", "./", "", "..", "/x", "~", ".git", "a/.GIT", ".ordain", ".ordain/x")
+    ),
+    *((plan(move("a", path)), "E_PATH") for path in (".", "../a", "/x", ".git", ".Git/hooks/x", "a/.git", ".ordain")),
+    *((plan(move(path, "b")), "E_PATH") for path in (".", "../a", "/x", ".git", ".git/config", ".ordain")),
+    *(
+        (plan(one, protect=("tests/unit/**", "conf.py")), "E_PATH")
+        for one in (delete("tests"), delete("tests/unit"), delete("TESTS/unit/x.py"), delete("conf.py"))
+    ),
+    (plan(move("tests", "old"), protect=("tests/*.py",)), "E_PATH"),
+    (plan(move("new", "tests"), protect=("tests/*.py",)), "E_PATH"),
+    (plan(write("out/a/b", needs=()), delete("out", needs=())), "E_WRITES_CONFLICT"),
+    (plan(delete("out", needs=()), write("out/a", needs=())), "E_WRITES_CONFLICT"),
+    (plan(move("a", "out", needs=()), write("out/a", needs=())), "E_WRITES_CONFLICT"),
+    (plan(move("out", "b", needs=()), write("Out/a", needs=())), "E_WRITES_CONFLICT"),
+    (plan(move("a", "b", needs=()), move("a", "c", name="n", needs=())), "E_WRITES_CONFLICT"),
     (plan(step("a"), fallbacks=(step("f", tool="nope", needs=()),)), "E_TOOL_UNKNOWN"),
     (plan(act("n", NestedPlan(plan=plan(step("f", tool="nope"))))), "E_TOOL_UNKNOWN"),
     (plan(act("a", CallTool(tool="write_file", operation="append", args={"path": "a"}))), "E_TOOL_OPERATION"),
@@ -751,6 +782,10 @@ GOOD = [
     plan(write(name="a", needs=()), write(name="b", needs=(), content="${c.output}"), step("c", needs="a")),
     plan(write(name="a", needs=()), replace(write(name="b", needs=()), worktree=True)),
     plan(*(step(name, tool="make_dir", needs=(), args={"path": "out"}) for name in "ab")),
+    plan(write("out/a"), delete("out")),
+    plan(write("outer/a", needs=()), delete("out", needs=()), move("a", "b", needs=())),
+    plan(write("out", needs=()), delete("out/x", needs=())),
+    plan(delete("test"), move("a", "tests.py"), protect=("tests/**",)),
     plan(write("src/git/hooks.py"), write("a..b/c", name="b"), write(".github/hooks/x", name="c")),
     plan(write("src/tests.py"), protect=("tests/**",)),
     plan(step("a", tool="read_file", args={"path": "tests/x"}), protect=("tests/**",)),
@@ -811,6 +846,13 @@ def read(path="in.txt", **fields):
         (plan(read(needs=()), write("in.txt")), "E_READS_MISSING"),
         (plan(write("other.txt"), read()), "E_READS_MISSING"),
         (plan(replace(step("a"), writes=("other.txt",)), read()), "E_READS_MISSING"),
+        (plan(move("a", "b"), read()), "E_READS_MISSING"),
+        (plan(move("a", "in.txt"), read()), None),
+        (plan(move("a", "new"), read("new/in.txt")), None),
+        (plan(write("new"), read("new/in.txt")), "E_READS_MISSING"),
+        (plan(step("a", tool="exec", args={"argv": ["make"]}), read()), None),
+        (plan(step("a", tool="shell", args={"command": "make"}), read()), None),
+        (plan(step("a", tool="http_request", args={"url": "http://h/"}), read()), "E_READS_MISSING"),
         (plan(write("in.txt"), read()), None),
         (plan(replace(step("a"), writes=("./in.txt",)), read()), None),
         (plan(step("a"), read()), None),
@@ -821,7 +863,7 @@ def read(path="in.txt", **fields):
     ids=shown,
 )
 def test_what_is_read_is_there_or_made_before(made, code):
-    facts = replace(FACTS, missing_files=frozenset(["in.txt"]))
+    facts = replace(FACTS, missing_files=frozenset(["in.txt", "new/in.txt"]))
     assert codes(made, facts) == ([code] if code else [])
 
 
@@ -836,6 +878,9 @@ def test_what_is_read_is_there_or_made_before(made, code):
         (plan(write(), step("a", tool="read_file", args={"path": "x"}, contract="./made.sh")), True),
         (plan(write("made.sh"), step("a", tool="read_file", args={"path": "x"}, contract="./made.sh")), False),
         (plan(step("a", run="pip install -r requirements.txt", contract="pytst")), False),
+        (plan(step("a", tool="exec", args={"argv": ["pip", "install", "x"]}, contract="pytst")), False),
+        (plan(step("a", tool="shell", args={"command": "cp x bin/pytst"}, contract="pytst")), False),
+        (plan(move("a", "bin/made.sh"), step("a", tool="read_file", args={"path": "x"}, contract="./made.sh")), False),
         (plan(step("a", run="ln -s /opt/x bin/pytst"), step("b", contract="pytst")), False),
         (plan(step("a", contract="pytst"), step("b", run="pip install pytst")), True),
         (plan(step("a", contract="uv run pytst")), False),
@@ -850,7 +895,7 @@ def test_a_contract_needs_programs_that_are_there_or_brought(made, warned):
 
 def test_facts_speak_of_commands_and_contracts():
     facts = Facts(
-        tools=DEFINITIONS,
+        tools=BUILT_IN,
         shell_faults={"do a": "line 1: unexpected end", "check (": "line 1: x"},
         missing_programs=frozenset(["pytst"]),
     )
@@ -930,7 +975,7 @@ def test_references_are_needs_and_a_circle_of_both_names_the_reference():
 
 
 def test_a_tool_of_a_plugin_is_checked_like_a_built_in_one():
-    tools = {**DEFINITIONS, "nothing": ToolDefinition(name="nothing", description="", effect=EffectClass.READS)}
+    tools = {**BUILT_IN, "nothing": ToolDefinition(name="nothing", description="", effect=EffectClass.READS)}
     assert codes(plan(step("a", tool="nothing")), replace(FACTS, tools=tools)) == []
 
 

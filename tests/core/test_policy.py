@@ -28,8 +28,6 @@ def tool(name: str, effect: str, *paths: str, destructive: bool = False) -> Tool
 
 TOOLS = {
     **DEFINITIONS,
-    "delete": tool("delete", "checkable", "path", destructive=True),
-    "move": tool("move", "checkable", "path", "to"),
     "index": tool("index", "opaque", "path"),
     "wipe": tool("wipe", "opaque", destructive=True),
     # Names by which a server of tools may hope to be let through.
@@ -281,7 +279,8 @@ def test_a_path_entry(one, entry, strict, allowed):
 def test_several_entries_vouch_together():
     one = call("move", "docs/a", to="src/b")
     assert judged(one, allow=("path:docs/**",)) == "ask"
-    assert judged(one, allow=("path:docs/**", "path:src/*")) == "allow"
+    assert judged(one, allow=("path:docs/**", "path:src/**")) == "allow"
+    assert judged(one, allow=("path:docs/**", "path:src/*")) == "ask", "a directory brings along what lies beneath"
 
 
 def test_a_pattern_that_leads_out_of_the_workspace_allows_nothing():
@@ -551,4 +550,31 @@ def test_effects_are_computed_from_registry_and_bytes():
         ("write", "b", False, False),
         ("command", "make", False, True),
         ("call", "wipe", True, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "entry", "answers"),
+    [
+        (call("move", "a", to="secrets/b"), "path:secrets", "deny"),
+        (call("move", "secrets", to="b"), "path:secrets", "deny"),
+        (call("move", "conf", to="b"), "path:conf/prod", "ask"),
+        (call("move", "a", to="conf"), "path:conf/prod", "ask"),
+        (call("move", "a", to="b"), "path:**/*.pem", "ask"),
+        (call("delete", "a"), "path:**/*.pem", "ask"),
+        (call("delete", "conf"), "path:conf/prod", "ask"),
+        (call("delete", "secrets/x"), "path:secrets", "deny"),
+        (call("delete", "a"), "destructive", "deny"),
+        (call("move", "a", to="b"), "destructive", "allow"),
+    ],
+)
+def test_what_is_moved_or_deleted_is_judged_with_all_that_may_lie_beneath(one, entry, answers):
+    assert judged(one, deny=(entry,), allow=("checkable",)) == answers
+
+
+def test_moves_and_deletes_have_words_of_their_own():
+    made = plan(call("move", "a", to="b"), replace(call("delete", "c"), id="t"))
+    assert [(one.kind, one.target, one.destructive) for one in planned_effects(made, TOOLS)] == [
+        ("move", "a → b", False),
+        ("delete", "c", True),
     ]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.file_tools import DEFINITIONS
+from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import RunCommand, Task
 from ordain.core.approval import Base, Channel, Principal
 from ordain.core.canonical import plan_from_bytes, plan_hash, plan_id
@@ -101,7 +101,7 @@ DRIFT = Problem(
 
 
 def review(one: Plan = PLAN, **fields: object) -> Review:
-    ruling, identity = rule(one, DEFINITIONS, Settings()), plan_id(one)
+    ruling, identity = rule(one, BUILT_IN, Settings()), plan_id(one)
     values: dict[str, object] = {
         "plan_id": identity,
         "plan_hash": plan_hash(identity),
@@ -110,7 +110,7 @@ def review(one: Plan = PLAN, **fields: object) -> Review:
         "plan": one,
         "requires_approval": ruling.requires_approval,
         "reasons": ruling.reasons,
-        "effects": planned_effects(one, DEFINITIONS),
+        "effects": planned_effects(one, BUILT_IN),
         "tier": 0,
         "workspace": "/home/kim/shop",
         "base": Base(tools="sha256:tools", config="defaults"),
@@ -281,6 +281,24 @@ GOOD = LintReport(
 )
 BAD = LintReport(file=None, problems=PROBLEMS[:2])
 
+TOOLS = plan(
+    step("rename", tool="move", args={"path": "old.txt", "to": "new.txt", "overwrite": True}),
+    step("clean", tool="delete", args={"path": "build", "recursive": True}),
+    step("count", tool="exec", args={"argv": ["wc", "-l", "a b.txt"], "env": {"LC_ALL": "C"}}),
+    step("tell", tool="shell", args={"command": "echo done >> log.txt"}),
+    step(
+        "order",
+        tool="http_request",
+        args={
+            "method": "POST",
+            "url": "https://shop.example/orders?dry=1",
+            "headers": {"Content-Type": "application/json"},
+            "body": '{"item": 1}',
+            "status": 201,
+        },
+    ),
+)
+
 READS_ONLY = plan(step("look", tool="list_files", needs=()), tools=())
 
 SHOWN: dict[str, Callable[[], Iterable[str]]] = {
@@ -291,6 +309,7 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
     "preview-reads-only": lambda: review_lines(review(READS_ONLY, document=None, notices=()), PLAIN),
     "preview-with-run": lambda: review_lines(review(run=WAITS, status="executing", notices=()), PLAIN),
     "preview-everything": lambda: review_lines(review(EVERYTHING, notices=()), PLAIN),
+    "preview-tools": lambda: review_lines(review(TOOLS, notices=()), PLAIN),
     "preview-colour": lambda: review_lines(review(), COLOUR),
     "run-completed": lambda: run_lines(COMPLETED, PLAIN),
     "run-failed": lambda: run_lines(FAILED, PLAIN),

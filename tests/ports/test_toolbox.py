@@ -1,26 +1,36 @@
-"""The contract of ports.Toolbox, for the real file tools and their in-memory twin."""
+"""The contract of ports.Toolbox, for the real tools and their in-memory twin."""
 
 import asyncio
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ordain.adapters.file_tools import FileTools
 from ordain.adapters.memory import ScriptedToolbox
+from ordain.adapters.toolbox import built_in_tools
+from ordain.ports import ToolResult
+
+NAMES = (
+    *("read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete"),
+    *("shell", "exec", "http_request"),
+)
 
 
-@pytest.fixture(params=["files", "memory"])
+@pytest.fixture(params=["real", "memory"])
 def toolbox(request, tmp_path):
-    return FileTools(tmp_path) if request.param == "files" else ScriptedToolbox()
+    return built_in_tools(tmp_path) if request.param == "real" else ScriptedToolbox()
 
 
 def call(toolbox, tool, **args):
     return asyncio.run(toolbox.call(tool, args, "step:0"))
 
 
+def operand(toolbox, tool, **args):
+    return asyncio.run(toolbox.operand(tool, args))
+
+
 def test_definitions_name_themselves(toolbox):
-    assert {name: tool.name for name, tool in toolbox.definitions().items()} == {
-        name: name for name in ("read_file", "list_files", "write_file", "make_dir", "edit_file")
-    }
+    assert {name: tool.name for name, tool in toolbox.definitions().items()} == {name: name for name in NAMES}
 
 
 def test_what_was_written_is_read_and_listed(toolbox):
@@ -36,6 +46,81 @@ def test_an_edit_needs_exactly_one_place(toolbox):
     assert call(toolbox, "read_file", path="a.txt").value == "1 two two"
 
 
+def test_what_was_moved_is_there_and_nothing_was_overwritten_unasked(toolbox):
+    call(toolbox, "write_file", path="a", content="1")
+    call(toolbox, "write_file", path="b", content="2")
+    assert call(toolbox, "move", path="a", to="b").error == "F_STEP_FAILED"
+    assert call(toolbox, "read_file", path="b").value == "2"
+    assert call(toolbox, "move", path="a", to="b", overwrite=True).error is None
+    assert (call(toolbox, "read_file", path="b").value, call(toolbox, "list_files").value) == ("1", ["b"])
+    assert call(toolbox, "move", path="b", to="c").error is None
+    assert call(toolbox, "list_files").value == ["c"]
+    assert call(toolbox, "move", path="b", to="d").error == "F_STEP_FAILED"
+
+
+def test_what_was_deleted_is_gone_and_a_directory_only_with_a_word(toolbox):
+    call(toolbox, "write_file", path="a", content="1")
+    call(toolbox, "make_dir", path="d")
+    call(toolbox, "write_file", path="d/b", content="2")
+    assert call(toolbox, "delete", path="a").error is None
+    assert call(toolbox, "delete", path="a").error == "F_STEP_FAILED"
+    assert call(toolbox, "delete", path="d").error == "F_STEP_FAILED"
+    assert call(toolbox, "read_file", path="d/b").value == "2"
+    assert call(toolbox, "delete", path="d", recursive=True).error is None
+    assert call(toolbox, "list_files").value == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("edit_file", {"path": "a", "old": "1", "new": "2"}),
+        ("move", {"path": "a", "to": "b"}),
+        ("delete", {"path": "a"}),
+    ],
+)
+def test_the_operand_tells_whether_a_call_happened(toolbox, tool, args):
+    call(toolbox, "write_file", path="a", content="1")
+    before = operand(toolbox, tool, **args)
+    assert before is not None and operand(toolbox, tool, **args) == before
+    assert call(toolbox, tool, **args).error is None
+    assert operand(toolbox, tool, **args) != before
+
+
+def test_of_a_request_nobody_can_tell(toolbox):
+    assert operand(toolbox, "http_request", url="http://127.0.0.1:1/") is None
+
+
+def test_a_request_gives_the_body_of_the_answer(toolbox):
+    class Hello(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "5")
+            self.end_headers()
+            self.wfile.write(b"hello")
+
+        def log_message(self, *said: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hello) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/"
+            if isinstance(toolbox, ScriptedToolbox):
+                toolbox.answers[f"GET {url}"] = ToolResult(output=b"hello", output_bytes=5)
+            result = call(toolbox, "http_request", url=url)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert (result.error, result.output, result.output_bytes) == (None, b"hello", 5)
+
+
 def test_failures_are_results(toolbox):
     assert call(toolbox, "read_file", path="none").error == "F_STEP_FAILED"
     assert call(toolbox, "no_such_tool").error == "F_STEP_FAILED"
+
+
+def test_commands_are_not_called_here(toolbox):
+    assert call(toolbox, "shell", command="touch x").error == "F_STEP_FAILED"
+    assert call(toolbox, "exec", argv=["touch", "x"]).error == "F_STEP_FAILED"
+    assert call(toolbox, "list_files").value == []

@@ -1,5 +1,5 @@
-"""Commands in the real world: each runs under bash in a session of its own and is ended with what it
-started, as far as that can be found (SECURITY.md).
+"""Commands in the real world: each runs under bash, or as a program without a shell, in a session of its own and is
+ended with what it started, as far as that can be found (SECURITY.md).
 
 Every process carries a mark in its environment, so that whatever an executor left running when it died can be found
 and killed before anything else is done. The output pipe is read as it comes: its length covers all of it, its end is
@@ -19,13 +19,12 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.ports import Command, Finished
 
 __all__ = ["BashShell"]
 
 MARK = "ORDAIN_MARK"
-OUTPUT_BYTES_MAX = 1 << 20
-"""How much of the end of an output is kept."""
 GRACE_S = 2.0
 """How long a command may tidy up after SIGTERM before it is killed."""
 BASH_OPTIONS = ("--noprofile", "--norc", "-eo", "pipefail", "-c")
@@ -52,11 +51,15 @@ class BashShell:
 
     async def run(self, command: Command) -> Finished:
         started = time.monotonic()
-        if self._bash is None:
+        if command.argv:
+            words = command.argv
+        elif self._bash is not None:
+            words = (self._bash, *BASH_OPTIONS, command.text)
+        else:
             return Finished(duration_ms=0, fault="bash is not installed")
         self._become_reaper()
         try:
-            child = self._spawn(self._bash, command)
+            child = self._spawn(words, command)
         except (OSError, ValueError) as error:
             return Finished(duration_ms=_since(started), fault=str(error))
         self._own[child.pid] = command.mark
@@ -101,9 +104,9 @@ class BashShell:
             leftovers=leftovers,
         )
 
-    def _spawn(self, bash: str, command: Command) -> subprocess.Popen[bytes]:
+    def _spawn(self, words: tuple[str, ...], command: Command) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [*self._inside, bash, *BASH_OPTIONS, command.text],
+            [*self._inside, *words],
             cwd=self._workspace,
             env={**command.env, MARK: command.mark},
             stdin=subprocess.DEVNULL,

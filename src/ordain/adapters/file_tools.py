@@ -1,22 +1,28 @@
 """The built-in file tools. Everything happens beneath the workspace; file writes are atomic and durable.
 
 A write makes a temporary file in the same directory, syncs it, renames it into place and syncs the directory, so a
-crash leaves the old content or the new, never a mixture.
+crash leaves the old content or the new, never a mixture. A move is one rename. What is deleted is gone from its path in
+one step (`moving`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
 from ordain.adapters.beneath import EscapeError, open_directory, open_parent, replace_file
+from ordain.adapters.moving import aside, entry_identity, rename, rename_new, take_away, too_deep_or_private
 from ordain.core.lint.paths import OFF_LIMITS, path_fault
+from ordain.core.operands import ABSENT
 from ordain.core.tool import EffectClass, Parameter, ToolDefinition
 from ordain.ports import ToolResult
 
@@ -65,6 +71,35 @@ DEFINITIONS = {
             ),
             atomic=True,
         ),
+        ToolDefinition(
+            name="move",
+            description="Give a file, directory or link another path, in one step and without overwriting.",
+            effect=EffectClass.CHECKABLE,
+            parameters=(
+                msgspec.structs.replace(_PATH, deep=True),
+                Parameter(
+                    name="to",
+                    kind="string",
+                    required=True,
+                    path=True,
+                    deep=True,
+                    description="The new path itself, not a directory to move into.",
+                ),
+                Parameter(name="overwrite", kind="boolean", description="Replace a file or empty directory there."),
+            ),
+            atomic=True,
+        ),
+        ToolDefinition(
+            name="delete",
+            description="Delete a file, a link (never what it points to) or an empty directory.",
+            effect=EffectClass.CHECKABLE,
+            parameters=(
+                msgspec.structs.replace(_PATH, deep=True),
+                Parameter(name="recursive", kind="boolean", description="A directory with everything in it, too."),
+            ),
+            atomic=True,
+            destructive=True,
+        ),
     )
 }
 
@@ -80,6 +115,8 @@ class FileTools:
             "write_file": _write,
             "make_dir": _make,
             "edit_file": _edit,
+            "move": _move,
+            "delete": _delete,
         }
 
     def definitions(self) -> Mapping[str, ToolDefinition]:
@@ -95,19 +132,23 @@ class FileTools:
             return await work
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
-        return await asyncio.to_thread(self._digest, str(args.get("path", ".")))
+        return await asyncio.to_thread(self._digest, tool, args)
 
-    def _digest(self, path: str) -> str | None:
-        """The digest of a file's content, `absent` where there is none, None where it cannot be read."""
+    def _digest(self, tool: str, args: Mapping[str, Any]) -> str | None:
+        """The digest of what a call changes, `absent` where there is nothing, None where it cannot be told."""
         try:
             root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                with open_parent(root, path) as (parent, name):
-                    return hashlib.sha256(_read_bytes(parent, name, path)[0]).hexdigest()
+                if tool == "move":
+                    return " → ".join(_identity(root, args[name]) for name in ("path", "to"))
+                if tool == "delete":
+                    return _identity(root, args["path"], also_aside=args.get("recursive", False))
+                with open_parent(root, str(args.get("path", "."))) as (parent, name):
+                    return hashlib.sha256(_read_bytes(parent, name, name)[0]).hexdigest()
             finally:
                 os.close(root)
         except FileNotFoundError:
-            return "absent"
+            return ABSENT
         except (OSError, EscapeError, _ToolFault):
             return None
 
@@ -116,9 +157,10 @@ class FileTools:
         if call is None:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
         # Lint has said the same of every path it could know; this one may have been decided since.
-        path = str(args.get("path", "."))
-        if path_fault(path, writes=DEFINITIONS[tool].effect is not EffectClass.READS) == OFF_LIMITS:
-            return ToolResult(error="F_PATH_ESCAPE", detail=f"{path!r} {OFF_LIMITS}")
+        writes = DEFINITIONS[tool].effect is not EffectClass.READS
+        for path in (str(args.get(name, ".")) for name in ("path", "to")):
+            if path_fault(path, writes=writes) == OFF_LIMITS:
+                return ToolResult(error="F_PATH_ESCAPE", detail=f"{path!r} {OFF_LIMITS}")
         try:
             root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -201,6 +243,105 @@ def _edit(root: int, args: Mapping[str, Any]) -> None:
         if found != 1:
             raise _ToolFault(f"{path}: the text to replace occurs {found} times, not once")
         replace_file(parent, name, path, text.replace(old, args["new"]).encode(), mode)
+
+
+def _identity(root: int, path: str, *, also_aside: bool = False) -> str:
+    """Which entry is at a path; `absent` where none is. A tree that was renamed aside and is not yet taken away counts
+    as still there: deleting it has to be gone on with."""
+    try:
+        with open_parent(root, path) as (parent, name):
+            found = entry_identity(parent, name)
+            if found is None and also_aside:
+                found = entry_identity(parent, aside(name))
+            return found or ABSENT
+    except FileNotFoundError:
+        return ABSENT
+
+
+_MOVE_FAULTS = {
+    errno.EEXIST: "something is there already, and nothing is overwritten unless `overwrite` says so",
+    errno.EXDEV: "that is another file system, where nothing can be moved to in one step",
+    errno.ENOTEMPTY: "a directory is there that is not empty",
+    **dict.fromkeys(
+        (errno.ENOSYS, errno.EINVAL),
+        "this file system cannot move without a chance of overwriting something; `overwrite` would let it",
+    ),
+}
+
+
+def _move(root: int, args: Mapping[str, Any]) -> None:
+    path, to = args["path"], args["to"]
+    with open_parent(root, path) as (source, name):
+        before = entry_identity(source, name)
+        if before is None:
+            raise _ToolFault(f"{path}: {os.strerror(errno.ENOENT).lower()}")
+        # One name renamed to another of the same file changes nothing and looks like success.
+        if _identity(root, to) == before:
+            raise _ToolFault(f"{path} cannot be moved to {to}: it is there already")
+        if PurePosixPath(to).is_relative_to(PurePosixPath(path)):
+            raise _ToolFault(f"{path} cannot be moved to {to}: that is inside it")
+        with contextlib.ExitStack() as held:
+            with _moving(path, to):
+                target, new_name = held.enter_context(open_parent(root, to))
+                (rename if args.get("overwrite", False) else rename_new)(source, name, target, new_name)
+            os.fsync(target)
+        os.fsync(source)
+
+
+@contextlib.contextmanager
+def _moving(path: str, to: str) -> Iterator[None]:
+    """Says of a failure what could not be moved where, and why."""
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or errno.EIO
+        why = _MOVE_FAULTS.get(number, os.strerror(number).lower())
+        raise _ToolFault(f"{path} cannot be moved to {to}: {why}") from error
+
+
+def _delete(root: int, args: Mapping[str, Any]) -> None:
+    path, recursive = args["path"], args.get("recursive", False)
+    with open_parent(root, path) as (parent, name):
+        gone, there = aside(name), entry_identity(parent, name)
+        leftover = recursive and entry_identity(parent, gone) is not None
+        if there is None and not leftover:
+            raise _ToolFault(f"{path}: {os.strerror(errno.ENOENT).lower()}")
+        if there is not None and not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=parent)
+        elif not recursive:
+            _remove_empty(parent, name, path)
+        else:
+            _delete_tree(parent, name if there is not None else None, gone, path, leftover=leftover)
+        os.fsync(parent)
+
+
+def _remove_empty(parent: int, name: str, path: str) -> None:
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        raise _ToolFault(f"{path}: the directory is not empty; `recursive` would delete what is in it") from error
+
+
+def _delete_tree(parent: int, name: str | None, gone: str, path: str, *, leftover: bool) -> None:
+    """Take a tree away, and before it what an earlier attempt at the same left; without a name, only that."""
+    if name is not None:
+        fault = too_deep_or_private(parent, name, path, lambda inner: path_fault(inner, writes=True) == OFF_LIMITS)
+        if fault is not None:
+            raise _ToolFault(f"{path}: it {fault}; nothing was deleted")
+    try:
+        if leftover:
+            take_away(parent, gone)
+        if name is not None:
+            rename(parent, name, parent, gone)
+            os.fsync(parent)
+            take_away(parent, gone)
+    except OSError as error:
+        if entry_identity(parent, gone) is None:
+            raise
+        why = os.strerror(error.errno or errno.EIO).lower()
+        raise _ToolFault(f"{path}: {why}; what is left of it is beside it, as {gone}") from error
 
 
 def _umask() -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ordain.adapters import keys
 from ordain.adapters.directory import operand_path, operand_pattern
-from ordain.adapters.file_tools import DEFINITIONS
+from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.approval import Moment
 from ordain.core.event import ProtectedFile
 from ordain.core.lint.facts import Facts
@@ -123,12 +123,14 @@ class ScriptedShell:
 
 
 class ScriptedToolbox:
-    """ports.Toolbox with the built-in definitions over a dictionary of files."""
+    """ports.Toolbox with the built-in definitions over a dictionary of files, and over one of answers to requests."""
 
     def __init__(self, tools: Mapping[str, ToolDefinition] | None = None) -> None:
         self.files: dict[str, str] = {}
+        self.answers: dict[str, ToolResult] = {}
+        """By method and address, as in `GET http://host/`."""
         self.calls: list[tuple[str, Mapping[str, Any]]] = []
-        self._tools = DEFINITIONS if tools is None else tools
+        self._tools = BUILT_IN if tools is None else tools
 
     def definitions(self) -> Mapping[str, ToolDefinition]:
         return self._tools
@@ -152,11 +154,28 @@ class ScriptedToolbox:
                 return ToolResult(value=sorted(self.files))
             case "make_dir":
                 return ToolResult()
+            case "move" if self._tree(path) and (args.get("overwrite") or not self._tree(args["to"])):
+                for name in self._tree(path):
+                    self.files[args["to"] + name.removeprefix(path)] = self.files.pop(name)
+                return ToolResult()
+            case "delete" if path in self.files or (args.get("recursive") and self._tree(path)):
+                for name in self._tree(path):
+                    del self.files[name]
+                return ToolResult()
+            case "http_request" if (sent := f"{args.get('method', 'GET')} {args['url']}") in self.answers:
+                return self.answers[sent]
             case _:
                 return ToolResult(error="F_STEP_FAILED", detail=f"{tool} cannot do that to {path}")
 
+    def _tree(self, path: str) -> list[str]:
+        """The file of this name, or those beneath the directory of this name."""
+        return [name for name in self.files if name == path or name.startswith(f"{path}/")]
+
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
-        return f"{self.files.get(args.get('path', '.'))!r}"
+        if tool == "http_request":
+            return None
+        paths = [args[name] for name in ("path", "to") if name in args]
+        return repr([[(name, self.files[name]) for name in self._tree(path)] for path in paths])
 
 
 class ScriptedProbe:

@@ -1,4 +1,4 @@
-"""How much a document or a plan may hold. One number for each thing, for those who read plans and for lint."""
+"""How much a document or a plan may hold, and a result. One number for each thing, for all who have to do with it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ __all__ = [
     "INTEGER_MAX",
     "NAME_LENGTH_MAX",
     "NESTED_PLANS_MAX",
+    "OUTPUT_BYTES_MAX",
     "REPETITIONS_MAX",
     "STEPS_LARGE",
     "STEPS_MAX",
@@ -51,3 +52,6 @@ COMMAND_BYTES_MAX = 120_000
 """Linux takes a single argument of up to 128 KiB."""
 EXIT_CODE_MAX = 255
 TIER_MAX = 2
+
+OUTPUT_BYTES_MAX = 1 << 20
+"""How much of the end of an output or a result is kept."""

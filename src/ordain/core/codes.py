@@ -232,8 +232,11 @@ PAGES: dict[str, Page] = {
     ),
     "E_REF_PLACE": Page(
         "Reference in the wrong place",
-        ("A result of another step may not be put into the text of a command: the value could break out of it."),
-        "Pass values in another way; in this version, through a file.",
+        (
+            "A result of another step may not be put into the text of a command, where the value could break out of it, "
+            "nor decide which tool or program is run."
+        ),
+        "Pass values in another way: in `env`, or as an argument of `exec`.",
     ),
     "E_REF": Page(
         "Reference leads nowhere",
@@ -253,7 +256,7 @@ PAGES: dict[str, Page] = {
     "E_TOOL_UNKNOWN": Page(
         "Unknown tool",
         "No tool of this name is registered.",
-        "Check the spelling; a command is written `**run:** …`.",
+        "Check the spelling; a command is written `**run:** …`, or is a call of `shell`.",
     ),
     "E_TOOL_OPERATION": Page(
         "Unknown operation",
@@ -292,7 +295,10 @@ PAGES: dict[str, Page] = {
     ),
     "E_PATH": Page(
         "Path outside the workspace",
-        ("Paths are relative to the workspace and stay beneath it; `.git/hooks` and `.ordain` are off limits."),
+        (
+            "Paths are relative to the workspace and stay beneath it; `.git/hooks` and `.ordain` are off limits, and "
+            "what is moved or deleted is not the workspace itself."
+        ),
         "Use a path beneath the workspace.",
     ),
     "E_READS_MISSING": Page(
@@ -804,7 +810,7 @@ PAGES: dict[str, Page] = {
     ),
     "F_PATH_ESCAPE": Page(
         "Path leads out of the workspace",
-        "A link in the way could lead anywhere, so the tool did nothing.",
+        "The path is off limits, or a link in the way could lead anywhere, so the tool did nothing.",
         "Remove the link, or name the real path.",
     ),
     "B_BUG": Page(

@@ -324,10 +324,19 @@ def _doing(effect: PlannedEffect) -> str:
             return "runs a command"
         case "write":
             return f"writes `{effect.target}`"
+        case "move":
+            return f"moves `{effect.target}`"
+        case "delete":
+            return f"deletes `{effect.target}`"
+        case "request":
+            return f"sends `{effect.target}`"
         case "call":
             return f"calls `{effect.target}`"
         case _:
             return f"does `{effect.tool}`" + (f" ({effect.target})" if effect.target else "")
+
+
+_DID = {"write": "wrote", "move": "moved", "delete": "deleted", "request": "sent"}
 
 
 def _did(step: Step, tools: Mapping[str, ToolDefinition]) -> str:
@@ -337,7 +346,9 @@ def _did(step: Step, tools: Mapping[str, ToolDefinition]) -> str:
             return "ran a command"
         case CallTool(tool=name):
             effect = next(effects_of(step, tools))
-            return f"wrote `{effect.target}`" if effect.kind == "write" else f"called `{name}`"
+            if effect.kind == "command":
+                return "ran a command"
+            return f"{_DID[effect.kind]} `{effect.target}`" if effect.kind in _DID else f"called `{name}`"
         case Task():
             return "gave an agent a task"
         case SendText():

@@ -1,4 +1,7 @@
-"""The part of an action in which references may stand: arguments, variables, stored values, payloads."""
+"""The part of an action in which references may stand: arguments, variables, stored values, payloads.
+
+Never the text of a command, however it is given: a value could break out of it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ordain.core.action import CallTool, Custom, RunCommand, RunWorkflow, StoreData
+from ordain.core.command import command_of
 from ordain.core.model import Action, Step, contract_of
 from ordain.core.refs import Item, ParamValue, Unreadable, parse, references
 
@@ -20,6 +24,8 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def payload(action: Action) -> Any:
     """The values of an action in which references may stand; None where there are none."""
     match action:
+        case CallTool(args=args) if command_of(action) is not None:
+            return args.get("env", {})
         case CallTool(args=value) | RunCommand(env=value) | RunWorkflow(params=value):
             return value
         case StoreData(value=value) | Custom(payload=value):
@@ -31,6 +37,8 @@ def payload(action: Action) -> Any:
 def with_payload(action: Action, change: Callable[[Any], Any]) -> Action:
     """The action with these values changed."""
     match action:
+        case CallTool(args=args) if command_of(action) is not None:
+            return replace(action, args={**args, "env": change(args["env"])}) if "env" in args else action
         case CallTool(args=value):
             return replace(action, args=change(value))
         case RunCommand(env=value):
@@ -47,11 +55,11 @@ def with_payload(action: Action, change: Callable[[Any], Any]) -> Action:
 
 def shared_variables(step: Step) -> dict[str, str]:
     """The variables of a step's command that its contract names, and therefore sees as well."""
-    contract = contract_of(step)
-    if contract is None or not isinstance(step.action, RunCommand):
+    contract, command = contract_of(step), command_of(step.action)
+    if contract is None or command is None:
         return {}
     words = set(_WORD.findall(contract.command))
-    return {name: value for name, value in step.action.env.items() if name in words}
+    return {name: value for name, value in command.env.items() if name in words}
 
 
 def decided_later(step: Step) -> dict[str, tuple[str, ...]]:

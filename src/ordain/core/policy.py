@@ -4,7 +4,8 @@ Deny wins, then ask, then allow; what no list names is asked. Every effect is ju
 worst effect. Rules look at the registry and the plan's bytes, never at prose. An entry of a list is
 
 - an effect class, or `destructive`, for what the registry calls so;
-- a tool or an action of our own: `write_file`, `task`; commands and contracts are both `shell`;
+- a tool or an action of our own: `write_file`, `task`; commands and contracts are both `shell`, which in `deny` and
+  `ask` also means `exec`;
 - `tool:operation`;
 - `agent:NAME`, who performs a task: the step's agent, else the plan's, else that of the plans around it, else the
   configuration's. It says nothing of the task's contract, which is a command;
@@ -14,7 +15,7 @@ worst effect. Rules look at the registry and the plan's bytes, never at prose. A
 Doubt goes to the strict side. In `deny` and `ask` a pattern also means what lies beneath a path it matches, and
 `docs/**` also the directory `docs`; spellings that some file system takes for the same path are the same. A path that
 only may touch one of them is asked about, by either list: one that is decided at run time, one that lint refuses, a
-pattern, a directory above, and for a destructive tool whatever may lie beneath. In `allow` a pattern means what it
+pattern, a directory above, and whatever may lie beneath what is destroyed or moved. In `allow` a pattern means what it
 says, letter by letter, and vouches for a call only if that is of a known tool about paths, is not opaque, and names no
 path that is not matched. A word for a class or for an action of ours never allows a tool that bears it as its name.
 """
@@ -34,12 +35,12 @@ from ordain.core.action import (
     CallTool,
     Custom,
     ReleaseLock,
-    RunCommand,
     RunWorkflow,
     SendText,
     StoreData,
     Task,
 )
+from ordain.core.command import command_of, program_of, typed
 from ordain.core.lint.paths import COMPARED_MAX, OFF_LIMITS, folded, path_fault, pattern_fault
 from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contract_of
 from ordain.core.pattern import Pattern, normal
@@ -58,10 +59,10 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     step: StepId
     kind: str
-    """`command`, `contract`, `write`, `read`, `call` of a tool that is not about a path, `agent`, `pane`, or `action`
-    for the rest."""
+    """`command`, `contract`, `write`, `move`, `delete`, `read`, `request` over the network, `call` of a tool that is
+    about none of these, `agent`, `pane`, or `action` for the rest."""
     target: str
-    """The command, the path, or the name of what is called."""
+    """The command, the path, the address, or the name of what is called."""
     tool: str
     effect: EffectClass
     destructive: bool
@@ -85,8 +86,9 @@ def planned_effects(plan: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[Pl
 def effects_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[PlannedEffect]:
     """What one step will do: its action, then its contract. What a plan in it will do is not among it."""
     claimed = step.idempotent is True
-    if isinstance(step.action, RunCommand):
-        yield _shell("command", step.id, step.action.command, claimed=claimed)
+    command = command_of(step.action)
+    if command is not None:
+        yield _shell("command", step.id, command.command, claimed=claimed)
     else:
         tool = definition_of(step.action, tools)
         effect = tool.effect if tool is not None else EffectClass.OPAQUE
@@ -109,9 +111,18 @@ def _kind(action: Action, tool: ToolDefinition | None) -> str:
         return "agent" if isinstance(action, Task) else "pane"
     if not isinstance(action, CallTool):
         return "action"
+    if program_of(action) is not None:
+        return "command"
+    if tool is not None and tool.name in _OWN_KINDS:
+        return _OWN_KINDS[tool.name]
     if tool is None or not _about_a_path(tool):
         return "call"
     return "read" if tool.effect is EffectClass.READS else "write"
+
+
+_OWN_KINDS = {"move": "move", "delete": "delete", "http_request": "request"}
+"""Tools of our own whose effect has a word of its own."""
+_ABOUT_PATHS = frozenset(["read", "write", "move", "delete"])
 
 
 def _about_a_path(tool: ToolDefinition) -> bool:
@@ -120,7 +131,14 @@ def _about_a_path(tool: ToolDefinition) -> bool:
 
 def _target(action: Action, tool: ToolDefinition | None) -> str:
     """What an action is done to, as far as one word can say it."""
+    program = program_of(action)
+    if program is not None:
+        return typed(program.argv)
     match action:
+        case CallTool(tool="move", args=args) if tool is not None:
+            return f"{args.get('path')} → {args.get('to')}"
+        case CallTool(tool="http_request", args=args) if tool is not None:
+            return f"{args.get('method', 'GET')} {args.get('url')}"
         case CallTool(args=args) if tool is not None and _about_a_path(tool):
             return str(args.get("path", "."))
         case CallTool(tool=name, operation=operation):
@@ -200,7 +218,7 @@ def _subjects(plan: Plan, tools: Mapping[str, ToolDefinition], agent: str) -> It
             words=words,
             surely=surely,
             paths=tuple(_paths(step, tools)),
-            about_paths=first.kind in ("read", "write") and first.effect is not EffectClass.OPAQUE,
+            about_paths=first.kind in _ABOUT_PATHS and first.effect is not EffectClass.OPAQUE,
         )
         for effect in contract:
             words = _classes(effect) | {effect.tool}
@@ -216,7 +234,13 @@ def _classes(effect: PlannedEffect) -> frozenset[str]:
 def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words for an effect, and those of them that can mean nothing else."""
     classes = _classes(effect)
+    if program_of(action) is not None:
+        # Any command can be run this way, so whoever denies commands denies it; whoever allows them does not allow it.
+        surely = classes | {effect.tool}
+        return surely | {SHELL.name}, surely
     match action:
+        case CallTool() if command_of(action) is not None:
+            words = classes | {effect.tool}
         case CallTool(tool=tool, operation=operation):
             names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
             taken = tool in _OWN_WORDS or f"{tool}:".startswith((_PATH, _AGENT))
@@ -236,7 +260,8 @@ def _paths(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[_Path]:
             writes = tool.effect is not EffectClass.READS
             for parameter in tool.parameters:
                 if parameter.path:
-                    yield _path(args.get(parameter.name, "."), writes=writes, deep=tool.destructive)
+                    deep = tool.destructive or parameter.deep
+                    yield _path(args.get(parameter.name, "."), writes=writes, deep=deep)
         case Task(reads=reads):
             files = (read.removeprefix("file:") for read in reads if read.startswith("file:"))
             yield from (_path(path, writes=False) for path in files)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from ordain.core.approval import Base, Principal
+from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
-from ordain.core.event import Evidence, Limits, StepState
+from ordain.core.event import Evidence, Limits, Outcome, StepState
 from ordain.core.lineage import Rejection
 from ordain.core.model import Plan, contract_of
 from ordain.core.policy import PlannedEffect
@@ -56,6 +57,10 @@ class Since(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
 
 
+_CHANGING = frozenset(["command", "write", "move", "delete", "request"])
+"""Kinds of effects that change something by themselves."""
+
+
 class Review(msgspec.Struct, frozen=True, kw_only=True):
     """A plan with everything an approver must see, computed from its bytes and the registry."""
 
@@ -92,7 +97,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def small(self) -> bool:
         """Small enough for a plain yes: few effects, nothing destructive. A contract goes with its step."""
-        changing = [effect for effect in self.effects if effect.kind in ("command", "write")]
+        changing = [effect for effect in self.effects if effect.kind in _CHANGING]
         return len(changing) <= 10 and not any(effect.destructive for effect in self.effects)
 
 
@@ -259,6 +264,13 @@ def _error(record: StepRecord) -> str | None:
     return record.outcome.error if record.outcome is not None else None
 
 
+def _cut(outcome: Outcome | None) -> str:
+    """That not all of a result is kept, where it is not."""
+    if outcome is None or outcome.output_bytes <= OUTPUT_BYTES_MAX:
+        return ""
+    return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept"
+
+
 def _evidence(record: StepRecord, contract: bool) -> str:
     outcome, evidence = record.outcome, record.evidence
     what = "contract" if contract else "verification"
@@ -267,11 +279,11 @@ def _evidence(record: StepRecord, contract: bool) -> str:
             if record.decided_by is not None and (evidence is None or evidence.verdict != "held"):
                 return f"unverified: {record.decided_by} said so ({record.how})"
             if evidence is not None:
-                held = f"{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
+                held = f"{what} held" + (f" (exit status {evidence.exit_code})" if contract else "") + _cut(outcome)
                 return held if outcome is not None else f"{held}, settling a doubt after a crash"
             if outcome is not None and outcome.exit_code is not None:
-                return f"exit status {outcome.exit_code}, seen by the harness"
-            return "result seen by the harness"
+                return f"exit status {outcome.exit_code}, seen by the harness{_cut(outcome)}"
+            return f"result seen by the harness{_cut(outcome)}"
         case StepState.SKIPPED if record.decided_by is not None:
             return f"skipped by {record.decided_by}"
         case StepState.FAILED if record.decided_by is not None:

@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import RunCommand, Task
+from ordain.core.action import Task
 from ordain.core.bound import DOCUMENT_BYTES_MAX, ID_LENGTH_MAX, STEPS_MAX
+from ordain.core.command import command_of
 from ordain.core.condition import CustomCondition, Precondition, StepCompleted
 from ordain.core.expr import named
 from ordain.core.failure import FailurePolicy, Fallback, Retry
@@ -309,14 +310,17 @@ class _Template:
         return self._put_in(step, step.action, self._within_room(resolve), name)
 
     def _put_in(self, step: Step, action: Action, resolve: Resolve, item: str) -> Action:
+        is_command = command_of(action) is not None
+
+        def change(value: Any) -> Any:
+            made = resolved(value, resolve, item)
+            return {name: _for_env(one) for name, one in made.items()} if is_command else made
+
         try:
-            made = with_payload(action, lambda value: resolved(value, resolve, item))
+            return with_payload(action, change)
         except Unwritable as fault:
             self._add("E_PARAM", f"With these values {fault}.", step.id)
             return action
-        if isinstance(made, RunCommand) and made.env:
-            return replace(made, env={name: _for_env(value) for name, value in made.env.items()})
-        return made
 
     def _within_room(self, resolve: Resolve) -> Resolve:
         """The same, until what was put in altogether is as much as a document may hold."""

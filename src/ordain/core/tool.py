@@ -6,7 +6,7 @@ registry, never from a plan.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -32,6 +32,8 @@ from ordain.core.model import Action, NestedPlan
 from ordain.core.problem import closest
 
 __all__ = [
+    "COMMANDS",
+    "EXEC",
     "OWN_ACTION_KINDS",
     "SHELL",
     "EffectClass",
@@ -63,8 +65,14 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     kind: str
+    """`string`, `integer`, `boolean`, or one with rules of its own: `argv` (a program and its arguments), `variables`
+    (of an environment), `url` and `headers` (of a request)."""
     required: bool = False
     path: bool = False
+    deep: bool = False
+    """What lies beneath the path is meant as well."""
+    choices: tuple[str, ...] = ()
+    """The values there are, where there are not many."""
     description: str = ""
 
 
@@ -79,13 +87,25 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     destructive: bool = False
 
 
+_ENV = Parameter(name="env", kind="variables", description="Variables that it sees besides those of the settings.")
+
 SHELL = ToolDefinition(
     name="shell",
     description="Run a command with bash in the workspace.",
     effect=EffectClass.OPAQUE,
-    parameters=(Parameter(name="command", kind="string", required=True),),
+    parameters=(Parameter(name="command", kind="string", required=True), _ENV),
 )
-"""What a `run` step and every contract uses. It is not called as a tool; the definition says what it counts as."""
+"""What a `run` step and every contract uses; a call of it means the same as `run`."""
+
+EXEC = ToolDefinition(
+    name="exec",
+    description="Run a program in the workspace with exactly these arguments, without a shell.",
+    effect=EffectClass.OPAQUE,
+    parameters=(Parameter(name="argv", kind="argv", required=True, description="The program first."), _ENV),
+)
+
+COMMANDS = {SHELL.name: SHELL, EXEC.name: EXEC}
+"""The tools that are commands: the shell runs them (`ports.Shell`), no toolbox does."""
 
 _OWN_ACTIONS = {
     Task: EffectClass.OPAQUE,
@@ -138,7 +158,24 @@ def definition_of(action: Action, tools: Mapping[str, ToolDefinition]) -> ToolDe
             return ToolDefinition(name=kind, description=f"The action {kind}.", effect=_OWN_ACTIONS[type(action)])
 
 
-_KINDS: dict[str, type | tuple[type, ...]] = {"string": str, "integer": int, "boolean": bool}
+def _is_texts_by_name(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair)
+
+
+def _is_argv(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value) and any(value[:1])
+
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("a string", lambda value: isinstance(value, str)),
+    "integer": ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "boolean": ("a boolean", lambda value: isinstance(value, bool)),
+    "argv": ("a list of strings, the program first", _is_argv),
+    "variables": ("a mapping of names to strings", _is_texts_by_name),
+    "headers": ("a mapping of names to strings", _is_texts_by_name),
+    "url": ("a string", lambda value: isinstance(value, str)),
+}
+"""What a value of each kind is called, and how it is told."""
 
 
 def argument_faults(
@@ -158,12 +195,11 @@ def argument_faults(
             continue
         if parameter.name in later:
             continue
-        value = args[parameter.name]
-        wrong = not isinstance(value, _KINDS[parameter.kind]) or (
-            parameter.kind == "integer" and isinstance(value, bool)
-        )
-        if wrong:
-            faults.append((f"`{tool.name}` wants `{parameter.name}` to be a {parameter.kind}.", ()))
+        value, (called, fits) = args[parameter.name], _KINDS[parameter.kind]
+        if not fits(value):
+            faults.append((f"`{tool.name}` wants `{parameter.name}` to be {called}.", ()))
+        elif parameter.choices and value not in parameter.choices:
+            faults.append((f"`{tool.name}` wants `{parameter.name}` to be one of {', '.join(parameter.choices)}.", ()))
     return faults
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from ordain.core.action import CallTool, RunCommand, Task
+from ordain.core.action import CallTool, Task
+from ordain.core.command import command_text
 from ordain.core.event import StepState
 from ordain.core.failure import Fallback
 from ordain.core.lint.survey import last_policy
@@ -130,12 +131,13 @@ def _drawn_lines(plan: Plan, needs: Needs, states: States, style: Style) -> Iter
 
 def _short(step: Step) -> str:
     """What a step does, in one line."""
+    command = command_text(step.action)
+    if command is not None:
+        return _first(command)
     match step.action:
-        case RunCommand(command=command):
-            return _first(command)
         case CallTool(tool=tool, args=args):
-            about = args.get("path")
-            return visible(tool) + (f" {_first(about)}" if isinstance(about, str) else "")
+            said = (args[name] for name in ("method", "url", "path", "to") if isinstance(args.get(name), str))
+            return " ".join([visible(tool), *map(_first, said)])
         case Task(task=task, agent=agent):
             return (f"{visible(agent)}: " if agent is not None else "task: ") + _first(task)
         case NestedPlan(plan=plan):

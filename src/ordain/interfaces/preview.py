@@ -14,6 +14,7 @@ import msgspec
 
 from ordain.core.action import CallTool, RunCommand
 from ordain.core.canonical import short_id
+from ordain.core.command import command_of
 from ordain.core.condition import Precondition, Verification
 from ordain.core.event import Limits, StepState
 from ordain.core.failure import FailurePolicy
@@ -36,6 +37,9 @@ __all__ = ["action_lines", "review_lines"]
 _VERBS = {
     "agent": "gives tasks to",
     "pane": "types into",
+    "delete": "deletes",
+    "move": "moves",
+    "request": "sends",
     "call": "calls",
     "write": "writes",
     "read": "reads",
@@ -190,7 +194,9 @@ def action_lines(action: Action, style: Style, detail: str) -> Iterator[str]:
             yield from _values(_given(env))
         case CallTool(tool=tool, operation=operation, args=args):
             yield f"       Calls:      {visible(tool if operation is None else f'{tool}: {operation}')}"
-            yield from _values(_given(args))
+            called = command_of(action)
+            # Bash gets a command as it is written.
+            yield from _values(_given(args) | ({"  command": called.command} if called is not None else {}))
         case NestedPlan(plan=plan):
             yield f"       Carries out: {style.bold(visible(plan.title))}"
             yield from (f"       {line}".rstrip() for line in _plan_lines(plan, {}, style, detail, None))

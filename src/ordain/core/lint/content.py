@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.action import Ask, RunCommand
+from ordain.core.action import Ask
 from ordain.core.bound import DEPTH_MAX, STRING_BYTES_MAX
+from ordain.core.command import command_of
 from ordain.core.condition import Contract
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey, written
@@ -56,7 +57,7 @@ def lengths(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _arguments(step: Step | None) -> Any:
-    return payload(step.action) if step is not None and not isinstance(step.action, RunCommand) else None
+    return payload(step.action) if step is not None and command_of(step.action) is None else None
 
 
 def _in_doubt(survey: Survey) -> Iterator[tuple[Step | None, Any]]:

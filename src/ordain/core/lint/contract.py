@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ordain.core.action import CallTool, RunCommand, Task
+from ordain.core.action import CallTool, Task
+from ordain.core.command import command_text
 from ordain.core.condition import Contract
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.paths import folded
@@ -231,12 +232,14 @@ def _brings(step: Step, program: str) -> bool:
     name = program.rpartition("/")[2]
     if any(folded(path).rpartition("/")[2] == name.lower() for path in step.writes):
         return True
+    text = command_text(step.action)
+    if text is not None:
+        # A path in the workspace may be what any command builds; a bare name must be named or installed.
+        return "/" in program or name in text or not _INSTALLS.isdisjoint(text.split())
     match step.action:
-        case RunCommand(command=text):
-            # A path in the workspace may be what any command builds; a bare name must be named or installed.
-            return "/" in program or name in text or not _INSTALLS.isdisjoint(text.split())
         case CallTool(args=args):
-            return folded(str(args.get("path", ""))).rpartition("/")[2] == name.lower()
+            paths = (str(args.get(argument, "")) for argument in ("path", "to"))
+            return any(folded(path).rpartition("/")[2] == name.lower() for path in paths)
         case Task(task=text):
             return "/" in program or name in text or "install" in text.lower()
         case _:

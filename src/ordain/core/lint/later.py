@@ -17,6 +17,7 @@ from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry,
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan, Step
+from ordain.core.payload import payload
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import (
     ParamValue,
@@ -79,13 +80,11 @@ def _step_parts(step: Step) -> Iterator[str]:
             if getattr(step, name) not in (None, ()) and not (name == "for_each" and _known_before(step)):
                 yield f"`{name}`"
     action = step.action
-    if isinstance(action, RunCommand):
-        if action.env and _refers_to_results(action.env):
-            yield "references to earlier results"
-    elif isinstance(action, CallTool):
-        if action.operation is not None:
+    if isinstance(action, RunCommand | CallTool):
+        if isinstance(action, CallTool) and action.operation is not None:
             yield "`operation`"
-        if _refers_to_results(action.args):
+        values = payload(action)
+        if values and _refers_to_results(values):
             yield "references to earlier results"
     else:
         yield f"the action `{action_kind(action)}`"

@@ -14,6 +14,7 @@ from ordain.core.bound import (
     INTEGER_MAX,
     REPETITIONS_MAX,
 )
+from ordain.core.command import program_of
 from ordain.core.condition import Contract, PaneIdle, PatternAbsent, StableTail
 from ordain.core.failure import FailurePolicy, Retry
 from ordain.core.lint.facts import Facts
@@ -125,6 +126,10 @@ def text_length(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """The operating system takes a command only up to a length."""
     for step, action in survey.commands:
         if len(action.command) > _SURELY_SHORT and _too_long(action.command):
+            yield _long(step)
+    for step, call in survey.calls:
+        program = program_of(call)
+        if program is not None and any(len(word) > _SURELY_SHORT and _too_long(word) for word in program.argv):
             yield _long(step)
     for step, contract in survey.contracts:
         if len(contract.command) > _SURELY_SHORT and _too_long(contract.command):

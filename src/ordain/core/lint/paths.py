@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
+from itertools import accumulate, pairwise, takewhile
 
 from ordain.core.action import CallTool, Task
+from ordain.core.command import command_text
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Scope, Survey
-from ordain.core.model import Step
+from ordain.core.model import Action, Step
 from ordain.core.pattern import PATTERN_MAX, Pattern
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import without_references
@@ -60,6 +61,11 @@ def pattern_fault(value: str) -> str | None:
     return path_fault(value) or ("is longer than any path" if len(value) > PATTERN_MAX else None)
 
 
+def _plain_part(pattern: str) -> str:
+    """The directory, or file, that everything is in that a pattern matches."""
+    return "/".join(takewhile(lambda part: not {"*", "?"} & set(part), pattern.split("/")))
+
+
 def folded(path: str) -> str:
     """One spelling for all the spellings that some file system takes for the same path."""
     if not path.isascii():
@@ -75,9 +81,11 @@ def folded(path: str) -> str:
 def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every path lies beneath the workspace, not where it would be run or is ours, and no protected one is written."""
     protection = _Protection(survey)
-    for step, path, writes in _paths(survey, facts):
+    for step, path, writes, deep in _paths(survey, facts):
         known = without_references(path) if "${" in path else path
-        fault = path_fault(known, writes=writes) or (protection.fault(step, known) if writes else None)
+        fault = path_fault(known, writes=writes) or (protection.fault(step, known, deep=deep) if writes else None)
+        if fault is None and deep and not folded(known):
+            fault = "is the workspace itself"
         if fault is not None:
             yield Problem(
                 code="E_PATH",
@@ -102,25 +110,26 @@ def protecting(survey: Survey, facts: Facts) -> Iterator[Problem]:
             )
 
 
-def _paths(survey: Survey, facts: Facts) -> Iterator[tuple[Step, str, bool]]:
-    """Every path a plan names, and whether it is written."""
+def _paths(survey: Survey, facts: Facts) -> Iterator[tuple[Step, str, bool, bool]]:
+    """Every path a plan names, whether it is written, and whether with all that lies beneath."""
     for step, call in survey.calls:
         tool = facts.tools.get(call.tool)
         if tool is not None:
-            yield from ((step, path, tool.effect is not EffectClass.READS) for path in _arguments(tool, call))
+            writes = tool.effect is not EffectClass.READS
+            yield from ((step, path, writes, deep) for path, deep in _arguments(tool, call))
     for _, step, task in survey.tasks:
-        yield from ((step, path, False) for path in _files(task))
+        yield from ((step, path, False, False) for path in _files(task))
     for step in survey.steps:
         if step.writes:
-            yield from ((step, path, True) for path in step.writes)
+            yield from ((step, path, True, False) for path in step.writes)
 
 
-def _arguments(tool: ToolDefinition, call: CallTool) -> Iterator[str]:
+def _arguments(tool: ToolDefinition, call: CallTool) -> Iterator[tuple[str, bool]]:
     for parameter in tool.parameters:
         if parameter.path:
             value = call.args.get(parameter.name)
             if isinstance(value, str):
-                yield value
+                yield value, parameter.deep
 
 
 def _files(task: Task) -> Iterator[str]:
@@ -143,8 +152,9 @@ class _Protection:
         self._read: dict[str, Pattern] = {}
         self._cost = 0
 
-    def fault(self, step: Step, path: str) -> str | None:
-        """Why a path that a step writes must not be written; None when nothing protects it."""
+    def fault(self, step: Step, path: str, *, deep: bool) -> str | None:
+        """Why a path that a step writes must not be written; None when nothing protects it, nor, where it is `deep`,
+        anything that is surely beneath it."""
         plan = self._survey.plan
         if not step.protect and not plan.protect and len(self._survey.scopes) == 1:
             return None
@@ -153,6 +163,8 @@ class _Protection:
         for text in (*step.protect, *plan.protect, *(inner.protect if inner is not plan else ())):
             pattern = self._pattern(text)
             self._cost += 1
+            if deep and (_plain_part(folded(text)) + "/").startswith(f"{name}/"):
+                return f"holds what is protected by `{text}`, so writing it would break the contract"
             if pattern is not None and pattern.may_match(name):
                 self._cost += len(name) * (2 + len(text) // 256)
                 if self._cost < COMPARED_MAX and pattern.matches(name):
@@ -197,7 +209,7 @@ def _reads(survey: Survey, tools: Mapping[str, ToolDefinition]) -> Iterator[tupl
     for step, call in survey.calls:
         tool = tools.get(call.tool)
         if tool is not None and tool.effect is EffectClass.READS:
-            yield from ((step, path) for path in _arguments(tool, call) if _plain(path))
+            yield from ((step, path) for path, _ in _arguments(tool, call) if _plain(path))
     for _, step, task in survey.tasks:
         yield from ((step, path) for path in _files(task) if _plain(path))
 
@@ -215,7 +227,7 @@ def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step, path in _reads(survey, facts.tools):
         if path in facts.missing_files:
             scope = survey.scope_of(step)
-            made_by = [writer for writer in writers.get(folded(path), ()) if survey.scope_of(writer) is scope]
+            made_by = [writer for writer in writers.of(folded(path)) if survey.scope_of(writer) is scope]
             if scope.depth or step.id in scope.fallbacks or scope.order.after_any(opaque[id(scope)], step.id):
                 continue  # something unknown runs before
             if any(scope.order.before(writer.id, step.id) for writer in made_by):
@@ -232,7 +244,11 @@ def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def _unbounded(scope: Scope) -> list[str]:
     """The steps that may write whatever they like: commands, agents, actions of others, unless they say what they
     write."""
-    return [name for name, step in scope.steps.items() if not step.writes and not isinstance(step.action, CallTool)]
+    return [name for name, step in scope.steps.items() if not step.writes and _may_write_anything(step.action)]
+
+
+def _may_write_anything(action: Action) -> bool:
+    return not isinstance(action, CallTool) or command_text(action) is not None
 
 
 # --- What is written -----------------------------------------------------------------------------------------------
@@ -240,7 +256,9 @@ def _unbounded(scope: Scope) -> list[str]:
 
 def writes_apart(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Two steps write one path only one after the other."""
-    for path, writers in _writers(survey, facts, directories=False).items():
+    found = _writers(survey, facts, directories=False)
+    for path in found.paths:
+        writers = found.of(path)
         if len(writers) < 2:
             continue
         scope = survey.scope_of(writers[0])
@@ -265,7 +283,9 @@ def protected_apart(survey: Survey, facts: Facts) -> Iterator[Problem]:
     protecting = [step for step in survey.steps if step.protect]
     if not protecting:
         return
-    writers = [(path, step) for path, steps in _writers(survey, facts, directories=False).items() for step in steps]
+    writers = [
+        (path, step) for path, steps in _writers(survey, facts, directories=False).paths.items() for step in steps
+    ]
     cost = 0
     for step in protecting:
         scope = survey.scope_of(step)
@@ -292,13 +312,34 @@ def _pattern_of(text: str) -> Pattern:
     return Pattern(folded(text) + ("/**" if text.endswith("/") else ""))
 
 
-def _writers(survey: Survey, facts: Facts, *, directories: bool) -> dict[str, list[Step]]:
-    """For each path that is written, in one spelling, the steps that do."""
-    found: dict[str, list[Step]] = {}
-    for step, path, writes in _paths(survey, facts):
+class _Writers:
+    """The steps that write, by path in one spelling."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, list[Step]] = {}
+        self._deep: dict[str, list[Step]] = {}
+        """Those that write all that lies beneath as well."""
+
+    def add(self, step: Step, path: str, *, deep: bool) -> None:
+        for writers in (self.paths, self._deep) if deep else (self.paths,):
+            steps = writers.setdefault(path, [])
+            if not steps or steps[-1] is not step:
+                steps.append(step)
+
+    def of(self, path: str) -> list[Step]:
+        """The steps that write a path, or with it all of a directory above it."""
+        found = self.paths.get(path, [])
+        if not self._deep:
+            return found
+        above = accumulate(path.split("/")[:-1], "{}/{}".format)
+        more = {id(step): step for directory in above for step in self._deep.get(directory, ())}
+        return [*found, *(step for key, step in more.items() if key not in set(map(id, found)))]
+
+
+def _writers(survey: Survey, facts: Facts, *, directories: bool) -> _Writers:
+    found = _Writers()
+    for step, path, writes, deep in _paths(survey, facts):
         apart = step.worktree or (isinstance(step.action, CallTool) and step.action.tool == _MAKES_DIRECTORIES)
         if writes and "${" not in path and (directories or not apart):
-            writers = found.setdefault(folded(path), [])
-            if not writers or writers[-1] is not step:
-                writers.append(step)
+            found.add(step, folded(path), deep=deep)
     return found

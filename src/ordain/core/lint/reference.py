@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from ordain.core.action import AcquireLock, Ask, Custom, ReleaseLock, RunCommand, RunWorkflow, SendText, StoreData
+from ordain.core.action import AcquireLock, Ask, Custom, ReleaseLock, RunWorkflow, SendText, StoreData
+from ordain.core.command import command_text
 from ordain.core.failure import Fallback, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Asked, Mention, Scope, Survey, last_policy
@@ -28,6 +29,7 @@ from ordain.core.refs import (
     spelt,
 )
 from ordain.core.scalar import strings
+from ordain.core.tool import EXEC
 
 __all__ = ["comes_before", "expressions", "known", "may_be_missing", "misspelt", "places", "reads_known"]
 
@@ -68,7 +70,7 @@ def _fault(mention: Mention, survey: Survey) -> tuple[str, tuple[str, ...]] | No
     match reference.source:
         case StepOutput(step=name) | StepExitCode(step=name) if name not in scope.known:
             return f"names `{name}`, which is not a step of this plan", survey.near(name, scope.known)
-        case StepExitCode(step=name) if not isinstance(scope.known[name].action, RunCommand):
+        case StepExitCode(step=name) if command_text(scope.known[name].action) is None:
             return f"asks for the exit status of `{name}`, which is not a command", ()
         case StoredData(key=key) if key not in survey.stores:
             return f"names `{key}`, which no step stores", survey.near(key, survey.stores)
@@ -228,6 +230,11 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str, str, str]]:
         yield step.id, "tool name", call.tool
         if call.operation is not None:
             yield step.id, "operation", call.operation
+        if call.tool == EXEC.name:
+            argv = call.args.get("argv")
+            program = argv[0] if isinstance(argv, list | tuple) and argv else argv
+            if isinstance(program, str):
+                yield step.id, "program", program
     for _, step, task in survey.tasks:
         if task.agent is not None:
             yield step.id, "agent name", task.agent

@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     tools.operations,
     tools.scope,
     tools.arguments,
+    tools.requests,
     tools.sizes,
     tools.variables,
     agents.named,

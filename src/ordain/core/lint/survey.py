@@ -13,6 +13,7 @@ import msgspec
 
 from ordain.core.action import CallTool, RunCommand, StoreData, Task
 from ordain.core.bound import NESTED_PLANS_MAX, STEPS_MAX
+from ordain.core.command import command_of
 from ordain.core.condition import Contract, CustomCondition, Precondition
 from ordain.core.expr import OWN_END, VARIABLES, Named, named
 from ordain.core.failure import FailurePolicy, Fallback, LastPolicy, Retry
@@ -151,10 +152,11 @@ class Survey:
     def _take(self, scope: Scope, step: Step) -> None:
         self.steps.append(step)
         action = step.action
-        if isinstance(action, RunCommand):
-            self.commands.append((step, action))
-            if action.env:
-                self._take_references(scope, step, action.env)
+        command = command_of(action)
+        if command is not None:
+            self.commands.append((step, command))
+            if command.env:
+                self._take_references(scope, step, command.env)
         elif isinstance(action, CallTool):
             self.calls.append((step, action))
             self._take_references(scope, step, action.args)

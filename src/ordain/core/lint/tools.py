@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ordain.core.bound import STRING_BYTES_MAX
@@ -12,11 +12,12 @@ from ordain.core.lint.survey import Survey
 from ordain.core.model import Step
 from ordain.core.payload import payload
 from ordain.core.problem import Place, Problem
-from ordain.core.refs import is_reference
+from ordain.core.refs import is_reference, without_references
+from ordain.core.request import header_fault, read_address
 from ordain.core.scalar import strings
 from ordain.core.tool import SHELL, argument_faults
 
-__all__ = ["arguments", "known", "operations", "scope", "sizes", "variables"]
+__all__ = ["arguments", "known", "operations", "requests", "scope", "sizes", "variables"]
 
 _PATH_BYTES_MAX = 4095
 _PATH_PART_BYTES_MAX = 255
@@ -30,8 +31,6 @@ def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
         if name in facts.tools or name in facts.settings.sources or not name.isascii() or "${" in name:
             continue
         hints = survey.near(name, [*facts.tools, *facts.settings.sources])
-        if name == SHELL.name:
-            hints = ("Write the command as `**run:** …`.",)
         yield Problem(
             code="E_TOOL_UNKNOWN", detail=f"There is no tool `{name}`.", where=Place(step=step.id), hints=hints
         )
@@ -98,6 +97,40 @@ def arguments(survey: Survey, facts: Facts) -> Iterator[Problem]:
             yield Problem(code="E_TOOL_ARGS", detail=sentence, where=Place(step=step.id), hints=hints)
 
 
+def requests(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """An address is one that means the same to everybody, and so are headers."""
+    for step, kind, value in _of_kinds(survey, facts, "url", "headers"):
+        item = step.for_each.name or "item" if step.for_each is not None else "item"
+        if kind == "headers" and isinstance(value, Mapping):
+            known = {str(name): without_references(text, item) for name, text in value.items() if isinstance(text, str)}
+            fault = header_fault(known)
+            if fault is not None:
+                yield Problem(
+                    code="E_TOOL_ARGS", detail=f"`{step.id}` sends the header {fault}.", where=Place(step=step.id)
+                )
+        elif (
+            kind == "url"
+            and isinstance(value, str)
+            and not is_reference(value, item)
+            and read_address(without_references(value, item)) is None
+        ):
+            yield Problem(
+                code="E_TOOL_ARGS",
+                detail=f"`{step.id}`: `{value}` is not an address that a request can be sent to.",
+                where=Place(step=step.id),
+                hints=("Write `https://HOST/PATH?QUERY`, percent-encoded, with no password and no `#`.",),
+            )
+
+
+def _of_kinds(survey: Survey, facts: Facts, *kinds: str) -> Iterator[tuple[Step, str, Any]]:
+    """The arguments for parameters of these kinds."""
+    for step, call in survey.calls:
+        tool = facts.tools.get(call.tool)
+        for parameter in tool.parameters if tool is not None else ():
+            if parameter.kind in kinds and parameter.name in call.args:
+                yield step, parameter.kind, call.args[parameter.name]
+
+
 def sizes(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """No argument is longer than a document's text may be, and no path than a file system takes."""
     for step, value in _payloads(survey):
@@ -135,9 +168,11 @@ def _oversized(step: Step, what: str) -> Problem:
 
 def variables(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """No variable is given to a command that would make a trusted program do something else."""
-    for step, command in survey.commands:
-        for name in command.env:
-            if fault := setting_fault(name):
+    given = [(step, command.env) for step, command in survey.commands]
+    given += [(step, env) for step, _, env in _of_kinds(survey, facts, "variables") if isinstance(env, Mapping)]
+    for step, env in given:
+        for name in env:
+            if fault := setting_fault(str(name)):
                 yield Problem(
                     code="E_ENV_NAME",
                     detail=f"`{step.id}`: the variable `{name}` {fault}.",
