@@ -205,6 +205,8 @@ def test_what_is_missing_is_named(workspace):
     (workspace / "a").write_text("x")
     assert call(workspace, "move", path="none", to="b").detail == "none: no such file or directory"
     assert call(workspace, "move", path="a", to="no/b").detail == "a cannot be moved to no/b: no such file or directory"
+    (workspace / "f").write_text("x")
+    assert call(workspace, "move", path="a", to="f/b").detail == "a cannot be moved to f/b: not a directory"
 
 
 def test_a_long_name_is_told(workspace):

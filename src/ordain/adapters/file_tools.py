@@ -275,8 +275,10 @@ def _move(root: int, args: Mapping[str, Any]) -> None:
         before = entry_identity(source, name)
         if before is None:
             raise _ToolFault(f"{path}: {os.strerror(errno.ENOENT).lower()}")
+        with _moving(path, to):
+            already = _identity(root, to)
         # One name renamed to another of the same file changes nothing and looks like success.
-        if _identity(root, to) == before:
+        if already == before:
             raise _ToolFault(f"{path} cannot be moved to {to}: it is there already")
         if PurePosixPath(to).is_relative_to(PurePosixPath(path)):
             raise _ToolFault(f"{path} cannot be moved to {to}: that is inside it")
