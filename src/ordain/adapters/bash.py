@@ -8,7 +8,6 @@ kept exactly, up to a bound.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import os
@@ -18,9 +17,13 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.ports import Command, Finished
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["BashShell"]
 
@@ -50,6 +53,8 @@ class BashShell:
         return {name: os.environ[name] for name in names if name in os.environ}
 
     async def run(self, command: Command) -> Finished:
+        import asyncio  # most commands only look, and start faster without it
+
         started = time.monotonic()
         if command.argv:
             words = command.argv
@@ -118,6 +123,8 @@ class BashShell:
 
     async def _end(self, child: subprocess.Popen[bytes]) -> None:
         """SIGTERM to the whole group, a moment to tidy up, then SIGKILL."""
+        import asyncio
+
         _signal_group(child.pid, signal.SIGTERM)
         try:
             async with asyncio.timeout(GRACE_S):
@@ -173,6 +180,8 @@ class _Output:
 
     @contextlib.contextmanager
     def collecting(self) -> Iterator[None]:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         loop.add_reader(self._descriptor, self._read, loop)
         try:
@@ -209,6 +218,8 @@ class _Output:
 
 async def _exit_of(child: subprocess.Popen[bytes]) -> None:
     """Wait for a child to exit without blocking the loop, and reap it."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     try:
         descriptor = os.pidfd_open(child.pid)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import secrets
 import time
@@ -32,6 +31,8 @@ class WallClock:
 
     async def sleep_until(self, instant: Instant) -> None:
         # In slices, because the wall clock may be set forward, and the machine may sleep, while we do.
+        import asyncio  # most commands only look, and start faster without it
+
         while (left := instant - self.now()) > 0:  # noqa: ASYNC110 - it is the clock that is waited for
             await asyncio.sleep(min(left / 1000, 30))
 

@@ -7,7 +7,6 @@ one step (`moving`).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import hashlib
@@ -125,6 +124,8 @@ class FileTools:
     async def call(self, tool: str, args: Mapping[str, Any], key: str) -> ToolResult:
         # In a thread, because a slow disk must not hold up the loop. A thread cannot be ended from outside, so a call
         # that is cancelled is finished and its result told: nothing goes on behind anybody's back.
+        import asyncio  # most commands only look, and start faster without it
+
         work = asyncio.ensure_future(asyncio.to_thread(self._call, tool, args))
         try:
             return await asyncio.shield(work)
@@ -132,6 +133,8 @@ class FileTools:
             return await work
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
+        import asyncio
+
         return await asyncio.to_thread(self._digest, tool, args)
 
     def _digest(self, tool: str, args: Mapping[str, Any]) -> str | None:

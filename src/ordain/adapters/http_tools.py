@@ -7,7 +7,6 @@ connection is cut when the call is cancelled.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
 import threading
@@ -61,6 +60,8 @@ class HttpTools:
         return DEFINITIONS
 
     async def call(self, tool: str, args: Mapping[str, Any], key: str) -> ToolResult:
+        import asyncio  # most commands only look, and start faster without it
+
         if tool not in DEFINITIONS:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
         wire = _Wire()

@@ -6,7 +6,6 @@ place of a file is not lost: it is moved, or linked, to a directory of ours, for
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -38,12 +37,18 @@ class ProtectedFiles:
         self._workspace = workspace
 
     async def save(self, patterns: Sequence[str], known: Collection[str]) -> dict[str, Saved]:
+        import asyncio  # most commands only look, and start faster without it
+
         return await asyncio.to_thread(self._save, patterns, known)
 
     async def changed(self, files: Mapping[str, ProtectedFile], seal: Callable[[bytes], str]) -> dict[str, str]:
+        import asyncio
+
         return await asyncio.to_thread(self._changed, files, seal)
 
     async def restore(self, files: Mapping[str, Saved]) -> None:
+        import asyncio
+
         await asyncio.to_thread(self._restore, files)
 
     def _save(self, patterns: Sequence[str], known: Collection[str]) -> dict[str, Saved]:
