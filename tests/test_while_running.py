@@ -195,3 +195,45 @@ def test_files_are_put_back_when_a_run_goes_on_after_a_kill(workspace):
 
     report = asyncio.run(gone_on())
     assert (report.status, only(report).error) == ("waiting", "F_CONTRACT_TAMPERED")
+
+
+def test_what_was_not_seen_is_no_evidence(workspace):
+    loud = "echo ERROR; head -c 2000000 /dev/zero | tr '\\0' x"
+    check = {"strategy": {"type": "custom", "name": "quiet", "expression": '!output.contains("ERROR")'}}
+    report = carried_out(
+        workspace, {"action": {"type": "run", "command": loud}, "description": "d", "verification": check}
+    )
+    assert (report.status, only(report).error) == ("failed", "F_CONTRACT_INCONCLUSIVE")
+
+
+def test_a_cancelled_run_leaves_protected_files_as_they_were(workspace):
+    step = runs("echo 'exit 0' > tests/check.sh; touch begun; sleep 300", "bash tests/check.sh")
+    tree = {"title": "T", "steps": [{"id": "s1", **step}], "protect": ["tests/**"]}
+    before = (workspace / "tests/check.sh").read_text()
+
+    async def prepared() -> str:
+        app = open_workspace(workspace, exact=True)
+        plan = await app.prepare(msgspec.json.encode(tree), None, KIM)
+        await app.approve(plan.review.plan_id, KIM)
+        await app.close()
+        return str(plan.review.plan_id)
+
+    ordain = [sys.executable, "-m", "ordain", "-C", str(workspace)]
+    plan_id = asyncio.run(prepared())
+    executor = subprocess.Popen([*ordain, "commit", plan_id], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not (workspace / "begun").exists():
+        assert executor.poll() is None
+        time.sleep(0.01)
+    executor.kill()
+    executor.wait()
+
+    async def cancelled() -> str:
+        app = open_workspace(workspace, exact=True)
+        (line,) = app.plans(open_only=True)
+        report = await app.cancel_run(str(line.last_run), KIM)
+        assert app.auditing.verify().good
+        await app.close()
+        return report.status
+
+    assert asyncio.run(cancelled()) == "cancelled"
+    assert (workspace / "tests/check.sh").read_text() == before

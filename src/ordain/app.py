@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ordain.core.approval import Approval, Principal
 from ordain.core.canonical import plan_hash, plan_id, short_id
 from ordain.core.decision import decided, persons_only, questions
-from ordain.core.event import ApprovalGiven, Recorded, RunCancelled, RunOpened, RunStarted
+from ordain.core.event import ApprovalGiven, Recorded, RunCancelled, RunEvent, RunOpened, RunStarted
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
 from ordain.core.policy import planned_effects
@@ -32,6 +33,7 @@ from ordain.core.report import (
 )
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
+from ordain.core.state import RunState, apply
 from ordain.core.summary import PlanSummary
 from ordain.core.value import PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
@@ -292,6 +294,7 @@ class App:
             if state.finished:
                 raise refuse("E_RUN_ENDED", f"{run_id} has ended ({state.status}).", command=f"ordain show {run_id}")
             self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/")
+            head = await self._put_back(state, head)
             now, event = self._here.now(), RunCancelled(by=by, reason=text)
             await self._here.ledger.append(now, *self._records.cancelling(state, head, event, now))
         report = self._report(run_id)
@@ -305,6 +308,22 @@ class App:
     def has_overdue(self) -> bool:
         """Whether a proposal ran out of time and nobody has recorded it yet."""
         return self._here.has_ledger() and any(self._proposals.overdue())
+
+    async def _put_back(self, state: RunState, head: str) -> str:
+        """Put back what steps that were under way did to protected files, as far as it can be; the run's head then."""
+        from ordain.guard import Guard  # only a run needs it
+
+        async def record(event: RunEvent, keeps: Sequence[bytes]) -> None:
+            nonlocal head
+            append = Append(stream=f"run/{state.run_id}", expected=state.size, events=(event,), keeps=tuple(keeps))
+            now = self._here.now()
+            (recorded,) = await self._here.ledger.append(now, append)
+            apply(state, event, now)
+            head = recorded.head
+
+        with suppress(Refused):  # the run ends all the same; what was found changed is recorded
+            await Guard(state, self._here.protection, self._here.ledger).take_over(record)
+        return head
 
     async def expire_overdue(self) -> int:
         """Record, and tell, which proposals nobody decided in time; how many."""

@@ -84,12 +84,13 @@ class Auditing:
         here = self._here
         persons_only("restore a ledger", by, f"ordain audit restore {source}")
         self.refuse_restoring()
-        tip, draft = here.archive.draft(source)
-        try:
-            ended = await _end_what_is_open(draft, by, here.now())
-        finally:
-            await draft.close()
-        here.archive.place()
+        with here.lock.hold("a restore of the ledger"):  # two at once must not place each other's drafts
+            tip, draft = here.archive.draft(source)
+            try:
+                ended = await _end_what_is_open(draft, by, here.now())
+            finally:
+                await draft.close()
+            here.archive.place()
         return tip, ended
 
     def refuse_restoring(self) -> None:

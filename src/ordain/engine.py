@@ -105,6 +105,7 @@ class Engine:
         self._keys: dict[StepId, str] = {}
         self._mailbox: asyncio.Queue[Report] = asyncio.Queue()
         self._stopping = False
+        self._ended = False
         self._now = clock.now()
         """The instant of this turn: everything folded and appended in it bears this time."""
 
@@ -292,7 +293,7 @@ class Engine:
             outcome = await self._look_first(step_id) or await self._effect(step_id)
             await self._guard.after(step_id, self._record)
         except asyncio.CancelledError:
-            if self._state.aborted_by is None:
+            if self._state.aborted_by is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
             stopped = True
             duration = self._clock.now() - started
@@ -308,10 +309,10 @@ class Engine:
         if not proves and not looks_first(step, self._tools):
             return None
         seen, operand = await self._contract(step_id), await self._operand(step_id)
-        await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand))
         await self._guard.look(step_id, self._record)
-        if record.tampered:
-            return Outcome(duration_ms=seen.duration_ms)  # `ended` says what is wrong with it
+        if record.tampered:  # what was seen of changed files proves nothing; `ended` says what is wrong with it
+            return Outcome(duration_ms=seen.duration_ms)
+        await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand))
         return not_begun(seen, seen.duration_ms) if proves else None
 
     async def _effect(self, step_id: StepId) -> Outcome:
@@ -439,16 +440,22 @@ class Engine:
         """What an expression may ask about, as the harness saw it: the step's own end, and the steps that it names."""
         own = self._seen(step_id)
         steps = {name: self._seen(StepId(name)) for name in named(check.expression).steps}
-        return {"steps": steps, "data": {}, "params": {}, "exit_code": own["exit_code"], "output": own["output"]}
+        variables: dict[str, Any] = {"steps": steps, "data": {}, "params": {}}
+        return variables | {name: value for name, value in own.items() if name != "status"}
 
     def _seen(self, step_id: StepId) -> dict[str, Any]:
+        """What is known of a step. An output that is not kept whole is not there to be asked about: what was not seen
+        is no evidence."""
         record = self._state.steps[step_id]
-        kept = self._ledger.kept(record.outcome.output_seal) if record.outcome is not None else None
-        return {
-            "output": (kept or b"").decode("utf-8", "replace"),
-            "exit_code": record.outcome.exit_code if record.outcome is not None else None,
+        outcome = record.outcome
+        seen: dict[str, Any] = {
+            "exit_code": outcome.exit_code if outcome is not None else None,
             "status": record.state.value,
         }
+        kept = (self._ledger.kept(outcome.output_seal) or b"") if outcome is not None else b""
+        if outcome is not None and outcome.output_bytes == len(kept):
+            seen["output"] = kept.decode("utf-8", "replace")
+        return seen
 
     async def _operand(self, step_id: StepId) -> str | None:
         """What the step's tool changes, as it is now."""
@@ -478,6 +485,8 @@ class Engine:
 
     async def _record(self, event: RunEvent, keeps: tuple[bytes, ...] = ()) -> None:
         """From inside a task: have the loop record this event, and go on only when it is durable."""
+        if self._ended:
+            raise asyncio.CancelledError  # nobody reads the mailbox any more
         durable = asyncio.get_running_loop().create_future()
 
         def report(now: Instant) -> RunEvent:
@@ -504,6 +513,7 @@ class Engine:
         self._mailbox.put_nowait(lambda now: None)
 
     async def _end_everything(self) -> None:
+        self._ended = True
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()

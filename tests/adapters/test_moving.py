@@ -428,3 +428,14 @@ def test_links_swapped_in_lead_nobody_out(workspace):
         stop.set()
         thread.join()
     assert tree(outside) == {"t": None, "t/precious": "x"}
+
+
+def test_a_file_that_was_written_since_is_another_one_whatever_its_number(tmp_path):
+    (tmp_path / "a").write_text("old")
+    parent = os.open(tmp_path, os.O_RDONLY)
+    try:
+        before = moving.entry_identity(parent, "a")
+        (tmp_path / "a").write_text("newer")  # the same inode, as a file that was deleted and made again may have
+        assert moving.entry_identity(parent, "a") != before
+    finally:
+        os.close(parent)

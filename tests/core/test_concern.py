@@ -120,7 +120,7 @@ WORSE: list[tuple[ConcernKind, Plan, Plan]] = [
     ("command_changed", calling("exec", argv=["x"]), calling("exec", argv=["x", "y"])),
     ("command_changed", calling("shell", command="x"), calling("shell", command="y")),
     ("effect_new", calling("look", path="a"), calling("move", path="a", to="b")),
-    ("effect_changed", calling("move", path="a", to="b"), calling("move", path="a", to="b", overwrite=True)),
+    ("destructive_effect", calling("move", path="a", to="b"), calling("move", path="a", to="b", overwrite=True)),
     ("effect_new", calling("look", path="a"), calling("http_request", url="http://h/")),
     ("effect_changed", calling("http_request", url="http://h/"), calling("http_request", url="http://h/x")),
     ("path_written", calling("look", path="a"), calling("write_file", path="a", content="")),

@@ -331,8 +331,8 @@ def _remove_empty(parent: int, name: str, path: str) -> None:
 
 def _delete_tree(parent: int, name: str | None, gone: str, path: str, *, leftover: bool) -> None:
     """Take a tree away, and before it what an earlier attempt at the same left; without a name, only that."""
-    if name is not None:
-        fault = too_deep_or_private(parent, name, path, lambda inner: path_fault(inner, writes=True) == OFF_LIMITS)
+    for taken in ([name] if name is not None else []) + ([gone] if leftover else []):
+        fault = too_deep_or_private(parent, taken, path, lambda inner: path_fault(inner, writes=True) == OFF_LIMITS)
         if fault is not None:
             raise _ToolFault(f"{path}: it {fault}; nothing was deleted")
     try:

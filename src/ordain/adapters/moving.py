@@ -29,7 +29,10 @@ def entry_identity(parent: int, name: str) -> str | None:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return f"{stat.S_IFMT(found.st_mode):o}:{found.st_dev}:{found.st_ino}"
+    known = f"{stat.S_IFMT(found.st_mode):o}:{found.st_dev}:{found.st_ino}"
+    # An inode number is given again as soon as it is free, so of a file what was written when is part of it. A
+    # directory changes while it is taken away, and is known by its number alone.
+    return known if stat.S_ISDIR(found.st_mode) else f"{known}:{found.st_mtime_ns}:{found.st_size}"
 
 
 def rename(source: int, name: str, target: int, new_name: str) -> None:

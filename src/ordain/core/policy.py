@@ -17,7 +17,8 @@ Doubt goes to the strict side. In `deny` and `ask` a pattern also means what lie
 only may touch one of them is asked about, by either list: one that is decided at run time, one that lint refuses, a
 pattern, a directory above, and whatever may lie beneath what is destroyed or moved. In `allow` a pattern means what it
 says, letter by letter, and vouches for a call only if that is of a known tool about paths, is not opaque, and names no
-path that is not matched. A word for a class or for an action of ours never allows a tool that bears it as its name.
+path that is not matched. What is destructive is allowed by its name or as `destructive`, never by a class or a path. A
+word for a class or for an action of ours never allows a tool that bears it as its name.
 """
 
 from __future__ import annotations
@@ -98,12 +99,17 @@ def effects_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[Plan
             target=_target(step.action, tool),
             tool=tool_name(step.action),
             effect=effect,
-            destructive=tool.destructive if tool is not None else True,
+            destructive=tool is None or tool.destructive or _overwrites(step.action),
             claimed_repeatable=claimed and effect is not EffectClass.READS,
         )
     contract = contract_of(step)
     if contract is not None:
         yield _shell("contract", step.id, contract.command, claimed=False)
+
+
+def _overwrites(action: Action) -> bool:
+    """Whether a call says that what is in its way may be lost."""
+    return isinstance(action, CallTool) and action.args.get("overwrite") is True
 
 
 def _kind(action: Action, tool: ToolDefinition | None) -> str:
@@ -175,6 +181,8 @@ _PATH, _AGENT = "path:", "agent:"
 _DESTRUCTIVE = "destructive"
 _OWN_WORDS = frozenset([*EffectClass, _DESTRUCTIVE, SHELL.name, *OWN_ACTION_KINDS])
 """Words that mean something whatever tools there are."""
+_VAGUE = frozenset(EffectClass)
+"""Words that allow nothing destructive: that is allowed by its name or as `destructive`, by neither class nor path."""
 _WILD = frozenset("*?")
 
 
@@ -467,12 +475,12 @@ class _Judge:
             return _Verdict("ask", f"is in the policy's ask list ({_quoted(asked)})", paths)
         if may_be_asked:
             return _Verdict("ask", f"may touch what the policy's ask list names ({_quoted(may_be_asked)})", paths)
-        words = self._allow.words & subject.surely
+        words = self._allow.words & (subject.surely - _VAGUE if subject.effect.destructive else subject.surely)
         if words & {subject.effect.tool, subject.effect.effect.value}:
             return _Verdict("allow", "is allowed without asking")
         if words:
             return _Verdict("allow", f"is allowed by {_quoted(words)}")
-        if vouching := self._allow.by_paths(subject):
+        if not subject.effect.destructive and (vouching := self._allow.by_paths(subject)):
             return _Verdict("allow", f"is allowed by {_quoted(vouching)}", tuple(path.text for path in subject.paths))
         return _Verdict("ask", "is not in the policy's allow list")
 

@@ -151,8 +151,8 @@ def trust(session: Session, name: str | None) -> int:
 
 def _changes(before: str, now: str) -> list[str]:
     """What is different from the configuration that counts, line by line."""
-    lines = difflib.unified_diff(before.split("\n"), now.split("\n"), n=0, lineterm="")
-    changed = [line for line in lines if line[:3] not in ("---", "+++") and line[:2] != "@@"]
+    lines = list(difflib.unified_diff(before.split("\n"), now.split("\n"), n=0, lineterm=""))[2:]  # two are a head
+    changed = [line for line in lines if not line.startswith("@@")]
     if not changed:
         return ["It is the configuration that counts already."]
     return ["Changed since one was trusted last:", *(f"  {render.visible(line)}" for line in changed)]

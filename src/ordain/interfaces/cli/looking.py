@@ -47,7 +47,9 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
     if session.json:
         session.answer(comparison_value(found))
     else:
-        session.say(difference_lines(found, session.style), exactly=True)
+        # Only what is stored is known to hold no secret.
+        stored = found.old.lineage is not None and found.new.lineage is not None
+        session.say(difference_lines(found, session.style), exactly=stored)
     return FINE
 
 
