@@ -377,7 +377,15 @@ class Engine:
         return Command(text=text, argv=argv, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id))
 
     def _outcome(
-        self, duration_ms: int, error: str | None, detail: str, data: bytes, size: int, **seen: int | None
+        self,
+        duration_ms: int,
+        error: str | None,
+        detail: str,
+        data: bytes,
+        size: int,
+        *,
+        exit_code: int | None = None,
+        leftovers: int = 0,
     ) -> Outcome:
         """What was seen, as it may be recorded. The exact result of an attempt that went well is kept beside it."""
         output = self._sink.output(data, size)
@@ -390,7 +398,8 @@ class Engine:
             output_tail=output.tail,
             output_bytes=output.size,
             output_seal=output.seal,
-            **seen,  # type: ignore[arg-type]
+            exit_code=exit_code,
+            leftovers=leftovers,
         )
 
     async def _verify(self, step_id: StepId) -> Report:
