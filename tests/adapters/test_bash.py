@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -241,3 +242,23 @@ def test_an_end_that_somebody_else_took_is_not_called_good(tmp_path):
 
     with pytest.raises(RuntimeError, match="taken"):
         asyncio.run(both())
+
+
+def test_a_process_that_is_just_becoming_another_program_is_not_overlooked(monkeypatch):
+    """While a program is being loaded its process shows no environment; on a busy machine one in a thousand commands
+    that detach something was caught in that instant."""
+    child = subprocess.Popen(["sleep", "60"], env={"ORDAIN_MARK": "becoming/1"})
+    real, looks = Path.read_bytes, []
+
+    def at_first_nothing(path: Path) -> bytes:
+        looks.append(path)
+        return b"" if len(looks) < 4 else real(path)
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "read_bytes", at_first_nothing)
+            assert _mark_of(child.pid) == "becoming/1"
+    finally:
+        child.kill()
+        child.wait()
+    assert len(looks) == 4

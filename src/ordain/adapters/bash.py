@@ -32,6 +32,8 @@ GRACE_S = 2.0
 """How long a command may tidy up after SIGTERM before it is killed."""
 BASH_OPTIONS = ("--noprofile", "--norc", "-eo", "pipefail", "-c")
 PR_SET_CHILD_SUBREAPER = 36
+BECOMING_LOOKS = 20
+"""How often a process without an environment is looked at, a millisecond apart, before it is believed to have none."""
 
 
 class BashShell:
@@ -286,14 +288,28 @@ def _all_processes() -> list[int]:
 
 
 def _mark_of(pid: int) -> str | None:
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return None
+    """The mark a process carries, None where it carries none. A process that is just becoming another program shows no
+    environment for an instant; it is looked at again, or what it becomes would outlive its run."""
+    for _ in range(BECOMING_LOOKS):
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return None
+        if environment or not _has_program(pid):
+            break
+        time.sleep(0.001)
     for entry in environment.split(b"\0"):
         if entry.startswith(MARK.encode() + b"="):
             return entry.partition(b"=")[2].decode("utf-8", "replace")
     return None
+
+
+def _has_program(pid: int) -> bool:
+    """Whether a process runs a program: neither a thread of the kernel nor one that has ended."""
+    try:
+        return bool(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115
+    except OSError:
+        return False
 
 
 def _ancestors_of_us() -> set[int]:
