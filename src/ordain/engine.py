@@ -259,7 +259,9 @@ class Engine:
             case SettleByContract(step=step):
                 self._begin(("settle", step), self._settle(step))
             case Stop(step=step):
-                self._under_way[("start", step)].cancel()
+                # It may have ended by itself while the intents became durable; then its report is on the way.
+                if (task := self._under_way.get(("start", step))) is not None:
+                    task.cancel()
             case Wake() | End():
                 pass
             case _:

@@ -64,6 +64,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     trace: str = ""
     """What strace saw."""
 
+    def __repr__(self) -> str:
+        return str({name: value for name, value in msgspec.structs.asdict(self).items() if value and name != "trace"})
+
 
 class Warm:
     """A process that has loaded everything, from which others are forked, one at a time."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.problem import refuse
 from ordain.ports import Command, Finished
 
 if TYPE_CHECKING:
@@ -274,34 +276,55 @@ def _kill_and_reap(pid: int) -> int:
 
 
 def _children_of_us() -> list[int]:
-    found: list[int] = []
-    for path in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += [int(word) for word in path.read_text().split()]
-    return found
+    tasks = _names("/proc/self/task")
+    return [int(word) for task in tasks for word in (_content(f"/proc/self/task/{task}/children") or b"").split()]
 
 
 def _all_processes() -> list[int]:
-    with contextlib.suppress(OSError):
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-    return []
+    return [int(name) for name in _names("/proc") if name.isdigit()]
 
 
 def _mark_of(pid: int) -> str | None:
-    """The mark a process carries, None where it carries none. A process that is just becoming another program shows no
-    environment for an instant; it is looked at again, or what it becomes would outlive its run."""
-    for _ in range(BECOMING_LOOKS):
-        try:
-            environment = Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:
-            return None
-        if environment or not _has_program(pid):
-            break
-        time.sleep(0.001)
-    for entry in environment.split(b"\0"):
+    for entry in _environment(pid).split(b"\0"):
         if entry.startswith(MARK.encode() + b"="):
             return entry.partition(b"=")[2].decode("utf-8", "replace")
     return None
+
+
+def _environment(pid: int) -> bytes:
+    """The environment of a process, as it was when its program began. One that is just becoming another program shows
+    none for an instant; it is looked at again, or what it becomes would outlive its run."""
+    for _ in range(BECOMING_LOOKS):
+        found = _content(f"/proc/{pid}/environ")
+        if found or found is None or not _has_program(pid):
+            return found or b""
+        time.sleep(0.001)
+    return b""
+
+
+def _names(directory: str) -> list[str]:
+    """What is in a directory of `/proc`, nothing where there is none."""
+    try:
+        return os.listdir(directory)  # noqa: PTH208
+    except OSError as error:
+        _refuse_blindness(error)
+        return []
+
+
+def _content(file: str) -> bytes | None:
+    """What a file of `/proc` says, None where the process is gone or not ours."""
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        _refuse_blindness(error)
+        return None
+
+
+def _refuse_blindness(error: OSError) -> None:
+    """That we cannot look does not mean that nobody is there: then nothing may go on as if nobody were."""
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
+        reason = os.strerror(error.errno).lower()
+        raise refuse("E_PROCESSES", f"What commands left running cannot be looked for in /proc: {reason}.") from error
 
 
 def _has_program(pid: int) -> bool:
