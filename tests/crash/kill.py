@@ -114,7 +114,8 @@ def compare(victim: Victim, life: str) -> None:
     report = victim.report()
     assert report is not None
     assert report.status == "completed", f"{life}: {report}"
-    world.compare(victim.workspace, report)
+    steps = {step.id: (step.state, step.attempts) for step in report.steps}
+    world.compare(victim.workspace, steps, completed=True)
     assert world.leftovers(report.run_id) == [], f"{life}: orphans"
 
 

@@ -14,9 +14,8 @@ from pathlib import Path
 
 from ordain.adapters.bash import BashShell
 from ordain.core.event import StepState
-from ordain.core.report import RunReport, run_report
 from ordain.core.state import RunState
-from ordain.core.value import Instant, StepId
+from ordain.core.value import StepId
 from tests.crash import world
 from tests.crash.process import Told, Warm
 from tests.crash.site import CHANGES, FAILURES, NOT_REACHED, PRIVATE, WRITES, Point, Seen, Site, calls, look_at
@@ -137,15 +136,16 @@ class RunSite(Site):
         """What the ledger says, seen in a copy."""
         return look_at(self.copied())
 
-    def report(self, seen: Seen) -> RunReport | None:
-        """The run as the ledger tells of it, if there is one. Raises AssertionError where the world does not agree."""
+    def compared(self, seen: Seen) -> RunState | None:
+        """The run, if there is one. Raises AssertionError where the world is not as it says."""
         assert len(seen.runs) <= 1, "a second run"
         if not seen.runs:
             assert not any(world.times(self.workspace).values()), "an effect without a run"
             return None
-        report = run_report(seen.runs[0], seen.plans[0].state.plan_id, Instant(0))
-        world.compare(self.workspace, report)
-        return report
+        (run,) = seen.runs
+        steps = {step: (record.state, record.attempts) for step, record in run.steps.items()}
+        world.compare(self.workspace, steps, completed=run.status == "completed")
+        return run
 
     def sweep(self) -> None:
         """End whatever an executor left running here."""
@@ -224,26 +224,26 @@ def _disturbed(site: RunSite, told: Told, point: Point) -> bool:
     killed = told.status == -signal.SIGKILL
     assert not killed or point.fault == "signal=SIGKILL", "somebody else has killed it"
     assert site.modes() <= PRIVATE, site.modes()
-    report = site.report(site.look())
+    run = site.compared(site.look())
     if not killed:
-        ended_by_itself(site, told, report)
+        ended_by_itself(site, told, run)
     return killed
 
 
-def ended_by_itself(site: RunSite, told: Told, report: RunReport | None) -> None:
+def ended_by_itself(site: RunSite, told: Told, run: RunState | None) -> None:
     """A disk that refuses is told clearly, or did not matter: never a traceback, never a wrong word, nobody left."""
     assert told.status in (0, 1, 2, 3), told
-    if report is not None:
-        assert world.leftovers(report.run_id) == [], "orphans"
+    if run is not None:
+        assert world.leftovers(run.run_id) == [], "orphans"
     if told.codes:
         began = told.status == 1
         assert set(told.codes) <= FAILURES | ({"E_PROCESSES"} if began else UNREADABLE) | _broken(told), told
         assert began == ("F_RUN_STOPPED" in told.codes), told
-        assert not began or (report is not None and report.status in ("stopped", "waiting")), report
+        assert not began or (run is not None and not run.finished), told
         places = (str(site.home), str(site.workspace), "ordain.toml", ".txt", "/proc")
         assert any(place in detail for place in places for detail in told.details), f"it does not say where: {told}"
     else:
-        assert report is not None and report.status == {0: "completed", 1: "failed", 3: "waiting"}[told.status], report
+        assert run is not None and run.status == {0: "completed", 1: "failed", 3: None}[told.status], told
         if told.status == 1:
             assert told.errors and set(told.errors) <= STEP_FAILURES, told
 
@@ -257,8 +257,8 @@ def check_end(site: RunSite, end: Told) -> None:
     """A run that was finished by a careful person: ended, told as it is, nothing twice, nobody left behind."""
     assert not end.bug, end.bug
     assert end.status in (0, 1) and not end.codes, end
-    report = site.report(site.look())
-    assert report is not None and report.status == ("completed" if end.status == 0 else "failed"), report
+    run = site.compared(site.look())
+    assert run is not None and run.status == ("completed" if end.status == 0 else "failed"), end
     assert end.status == 0 or set(end.errors) <= STEP_FAILURES, end
-    assert end.run == report.run_id
-    assert world.leftovers(report.run_id) == [], "orphans"
+    assert end.run == run.run_id
+    assert world.leftovers(run.run_id) == [], "orphans"

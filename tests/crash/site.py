@@ -118,7 +118,7 @@ class Site:
         self._warm = warm
         self._copies = folder / "look"
         self._begin = folder / "begin"
-        self.workspace.mkdir()
+        self.workspace.mkdir(exist_ok=True)
 
     def keep(self) -> None:
         """Let `reset` put everything back to what is here now."""

@@ -181,7 +181,7 @@ class Frozen:
         number = opening_before_the_append(self.site)
         self.site.reset()
         self.verb = self.site.start("commit", strace=f"-e inject=openat:signal=SIGSTOP:when={number}")
-        self.verb.wait_until_stopped()
+        assert self.verb.wait_until_stopped(), "it has ended"
         assert self.site.look().appends == AFTER["approve"], "it has spent the approval already"
 
     def thaw(self) -> Told:

@@ -12,8 +12,6 @@ from typing import TypeVar
 
 import pytest
 
-from ordain.core.report import RunReport
-from tests.crash import world
 from tests.crash.process import Told, Warm
 from tests.crash.run import (
     BEGINNINGS,
@@ -166,18 +164,18 @@ def test_a_world_that_is_not_what_the_ledger_says_is_noticed(done, spoil):
 
 def test_an_effect_that_was_never_begun_is_noticed(tmp_path, warm):
     site = RunSite(tmp_path, warm, "resume asking")
-    report = report_of(site)
-    world.compare(site.workspace, report)
+    seen = site.look()
+    site.compared(seen)
     with (site.workspace / "effects.log").open("a") as file:
         file.write("last\n")
     with pytest.raises(AssertionError, match="last"):
-        world.compare(site.workspace, report)
+        site.compared(seen)
 
 
 def test_a_wrong_word_is_noticed(done):
     site, _ = done
-    report = report_of(site)
-    ended_by_itself(site, Told(status=0), report)
+    run = site.compared(site.look())
+    ended_by_itself(site, Told(status=0), run)
     ended_by_itself(site, Told(status=2, codes=("E_LEDGER_IO",), details=(f"{site.home} is full",)), None)
     for wrong in (
         Told(status=1, errors=("F_STEP_FAILED",)),
@@ -186,13 +184,7 @@ def test_a_wrong_word_is_noticed(done):
         Told(status=70, bug="Traceback"),
     ):
         with pytest.raises(AssertionError):
-            ended_by_itself(site, wrong, report if wrong.status == 1 else None)
-
-
-def report_of(site: RunSite) -> RunReport:
-    report = site.report(site.look())
-    assert report is not None
-    return report
+            ended_by_itself(site, wrong, run if wrong.status == 1 else None)
 
 
 def test_points_that_are_never_reached_are_noticed(tmp_path, warm):

@@ -8,11 +8,11 @@ careful person would.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from ordain.adapters.bash import _mark_of
 from ordain.core.event import StepState
-from ordain.core.report import RunReport
 
 __all__ = ["OPAQUE", "compare", "document", "furnish", "happened", "leftovers", "times"]
 
@@ -154,19 +154,18 @@ def happened(workspace: Path, step: str) -> bool:
     return times(workspace)[step] > 0
 
 
-def compare(workspace: Path, report: RunReport) -> None:
-    """What a report claims against the world: nothing twice, nothing lost, nothing passed that did not happen, nothing
-    happened that was not begun."""
+def compare(workspace: Path, steps: Mapping[str, tuple[StepState, int]], *, completed: bool) -> None:
+    """What is believed of the steps, each with its attempts, against the world: nothing twice, nothing lost, nothing
+    passed that did not happen, nothing happened that was not begun."""
     found = times(workspace)
-    for step in report.steps:
-        count = found.get(step.id)
-        if count is None:
+    for step, (state, attempts) in steps.items():
+        assert state is StepState.PASSED or not completed, f"{step} is {state.value}, and the run is called completed"
+        if step not in found:
             continue  # it only reads
-        said = f"{step.id} is {step.state.value} after {step.attempts} attempts, and its effect is there {count} times"
-        assert count <= 1, said
-        assert count == 1 or step.state is not StepState.PASSED, said
-        assert count == 0 or step.attempts > 0, said
-        assert step.state is StepState.PASSED or report.status != "completed", said
+        said = f"{step} is {state.value} after {attempts} attempts, and its effect is there {found[step]} times"
+        assert found[step] <= 1, said
+        assert found[step] == 1 or state is not StepState.PASSED, said
+        assert found[step] == 0 or attempts > 0, said
 
 
 def leftovers(run_id: str, patience_s: float = 5.0) -> list[int]:
