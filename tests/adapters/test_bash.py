@@ -1,6 +1,7 @@
 """Real commands: what is seen of them, and that nothing of them is left."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from ordain.adapters.bash import BashShell, _mark_of
 from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.problem import Refused
 from ordain.ports import Command, Finished
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -262,3 +264,29 @@ def test_a_process_that_is_just_becoming_another_program_is_not_overlooked(monke
         child.kill()
         child.wait()
     assert len(looks) == 4
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EIO])
+def test_that_nobody_can_be_looked_for_is_not_taken_for_nobody_being_there(shell, monkeypatch, number):
+    """An executor that goes on then would start a step while the last attempt of it may still be at work."""
+
+    def refusing(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    for patched, name in ((os, "listdir"), (Path, "read_bytes")):
+        with monkeypatch.context() as patching:
+            patching.setattr(patched, name, refusing)
+            with pytest.raises(Refused) as refused:
+                shell.sweep("RUN-TEST/")
+            assert [problem.code for problem in refused.value.problems] == ["E_PROCESSES"]
+            with pytest.raises(Refused):
+                run(shell, "true")
+
+
+def test_where_there_is_no_table_of_processes_nobody_is_found(shell, monkeypatch):
+    def missing(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "no such directory")
+
+    monkeypatch.setattr(os, "listdir", missing)
+    assert shell.sweep("RUN-TEST/") == 0
+    assert run(shell, "true").exit_code == 0
