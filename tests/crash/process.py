@@ -11,9 +11,11 @@ from __future__ import annotations
 import array
 import asyncio
 import ctypes
+import importlib
 import json
 import logging
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -25,6 +27,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+import ordain
 from ordain.adapters import ledger_writer
 from ordain.app import App
 from ordain.assemble import open_workspace
@@ -162,9 +165,10 @@ def receive(connection: socket.socket) -> Any:
 
 
 def load() -> None:
-    """Load what is loaded only when it is needed; writes nothing."""
-    import ordain.documents.markdown_writer  # noqa: F401
-
+    """Load everything, so that no verb has to, whose calls would then be others than the next one's; writes nothing."""
+    for module in pkgutil.walk_packages(ordain.__path__, "ordain."):
+        if module.name != "ordain.__main__":
+            importlib.import_module(module.name)
     open_workspace(ROOT, exact=True).lint(world.document())
 
 
