@@ -31,14 +31,14 @@ from ordain.core.report import (
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
 from ordain.core.summary import PlanSummary
-from ordain.core.value import PlanId, StepId
+from ordain.core.value import PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.gate import Gate
 from ordain.ports import Credential, Observer, Probe, Shell
 from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, lineage_id, names_run
 from ordain.reviewing import Params, Reviewing, plan_or_refuse
-from ordain.running import Running
+from ordain.running import Running, Waiting
 from ordain.surroundings import TIER, Surroundings
 
 if TYPE_CHECKING:
@@ -280,9 +280,11 @@ class App:
         """Take a proposal back."""
         return self._line_of(await self._proposals.cancel(ref, by, reason))
 
-    async def cancel_run(self, ref: str, by: Principal, reason: str = "") -> RunReport:
+    async def cancel_run(
+        self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
+    ) -> RunReport:
         """End a run as it stands. Anybody may: it permits nothing."""
-        return await self._running.cancel(ref, by, reason)
+        return await self._running.cancel(ref, by, reason, status=status, take_over=take_over)
 
     async def archive(self, ref: str, by: Principal) -> PlanLine:
         """Put away a plan that has come to its end."""
@@ -382,9 +384,9 @@ class App:
 
     # --- Running ---------------------------------------------------------------------------------------------------
 
-    async def commit(self, ref: str, by: Principal, *observers: Observer) -> RunReport:
+    async def commit(self, ref: str, by: Principal, *observers: Observer, waiting: Waiting | None = None) -> RunReport:
         """Start the approved run and carry it out until it ends or waits for a person."""
-        return await self._running.commit(ref, by, *observers)
+        return await self._running.commit(ref, by, *observers, waiting=waiting)
 
     async def approve_and_commit(
         self, shown: Review, by: Principal, *observers: Observer, credential: Credential | None = None
@@ -392,9 +394,30 @@ class App:
         """A person's yes to what was shown, spent on the spot."""
         return await self._running.approve_and_commit(shown, by, *observers, credential=credential)
 
-    async def resume(self, ref: str | None, *observers: Observer) -> RunReport:
+    async def rerun(
+        self,
+        ref: str,
+        by: Principal,
+        *observers: Observer,
+        again_from: str | None = None,
+        waiting: Waiting | None = None,
+    ) -> RunReport:
+        """Run a plan again on a new approval, keeping the steps that passed and whose contract holds now."""
+        return await self._running.rerun(ref, by, *observers, again_from=again_from, waiting=waiting)
+
+    async def resume(
+        self, ref: str | None, *observers: Observer, waiting: Waiting | None = None, take_over: bool = False
+    ) -> RunReport:
         """Go on with a run that stopped: the one named, or the only one that has not ended."""
-        return await self._running.resume(ref, *observers)
+        return await self._running.resume(ref, *observers, waiting=waiting, take_over=take_over)
+
+    async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
+        """Have a run stop when what is under way has ended."""
+        return await self._running.pause(ref, by, reason)
+
+    async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
+        """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""
+        return await self._running.watch(ref, *observers)
 
     async def answer(self, item: str, word: str, by: Principal) -> RunReport:
         """Decide what a run asks a person; the run goes on with `resume`."""
@@ -409,6 +432,15 @@ class App:
         """Ask the run under way to begin nothing more and return when what is under way has ended; whether there is
         such a run."""
         return self._running.stop()
+
+    def find_run(self, ref: str | None) -> RunId:
+        """The run a person means; without a name the only one that has not ended."""
+        return self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+
+    def executing(self, ref: str) -> RunId | None:
+        """The run of a plan that somebody carries out by now, if there is one."""
+        run_id = self._records.current(ref)[1].open_run
+        return run_id if run_id is not None and self._running.report(run_id).executors else None
 
     def startable(self, ref: str) -> None:
         """Raise Refused where a run of this plan is open: nobody need be asked about what could not start."""
