@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ordain.core.approval import Principal
 from ordain.core.canonical import plan_hash, plan_id, short_id
-from ordain.core.event import Recorded
+from ordain.core.event import Recorded, StepState
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
 from ordain.core.policy import planned_effects
@@ -447,9 +447,27 @@ class App:
         self._running.refuse_open(self._records.current(ref)[1])
 
 
+_UNDER_WAY = (StepState.RUNNING, StepState.VERIFYING)
+
+
 def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
     """What of a plan waits for a person."""
     short = short_id(line.plan_id)
+    if line.run is not None and line.run.status == "stalled":
+        run_id, at_work = line.run.run_id, [step.id for step in line.run.steps if step.state in _UNDER_WAY]
+        begun = f"; {', '.join(at_work)} had begun" if at_work else ""
+        others = f"give it up with ordain cancel {run_id} --failed --take-over, or end it without --failed"
+        return [
+            InboxItem(
+                kind="stalled",
+                title=line.title,
+                plan_id=line.plan_id,
+                command=f"ordain resume {run_id}",
+                since=line.run.changed_at,
+                detail=f"no sign of life from {run_id} for too long{begun}; or {others}",
+                workspace=workspace,
+            )
+        ]
     if line.run is not None:
         return [
             InboxItem(

@@ -115,6 +115,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
     yield f"  Status: {_run_status(report, style)}"
     if report.reason:
         yield f"  Why:    {visible(report.reason)}"
+    if report.rerun_of is not None:
+        yield f"  Again:  {report.rerun_of}"
     yield ""
     width = max((len(step.id) for step in report.steps), default=0)
     for step in report.steps:
