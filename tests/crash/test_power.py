@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -161,13 +161,27 @@ def test_a_name_is_there_for_good_only_when_its_directory_is_synced():
 
 
 _CALL = re.compile(r"(?:\d+ +)?(\w+)\((.*)\) += ")
+_UNFINISHED = " <unfinished ...>"
 _FILE = re.compile(r"\d+<([^>]*)>")
+
+
+def whole_lines(trace: str) -> Iterator[str]:
+    """What strace wrote, with calls in one piece during which it saw another thread."""
+    begun: dict[str, str] = {}
+    for line in trace.splitlines():
+        thread = line.split(" ", 1)[0]
+        if line.endswith(_UNFINISHED):
+            begun[thread] = line.removesuffix(_UNFINISHED)
+        elif "resumed>" in line:
+            yield begun.pop(thread) + line.split("resumed>", 1)[1]
+        else:
+            yield line
 
 
 def seen_by_the_kernel(trace: str, root: str) -> list[str]:
     """What strace saw beneath a directory, in the words of `power.told`."""
     found = []
-    for line in trace.splitlines():
+    for line in whole_lines(trace):
         match = _CALL.match(line)
         if match is None or "= -1" in line:
             continue
