@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ordain.core.approval import Principal
 from ordain.core.canonical import plan_hash, plan_id, short_id
+from ordain.core.decision import Asked
 from ordain.core.event import Recorded
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
@@ -396,9 +397,20 @@ class App:
         """Go on with a run that stopped: the one named, or the only one that has not ended."""
         return await self._running.resume(ref, *observers)
 
-    async def answer(self, item: str, word: str, by: Principal) -> RunReport:
-        """Decide what a run asks a person; the run goes on with `resume`."""
-        return await self._running.answer(item, word, by)
+    def asked(self, item: str) -> Asked:
+        """What a run asks a person by this name, as it stands."""
+        return self._running.asked(item)
+
+    def check_answering(self, asked: Asked, word: str, by: Principal, signer: str | None = None) -> None:
+        """Raise Refused where this person's answer to this question could not count, before anything is typed."""
+        self._running.check_answering(asked, word, by, signer)
+
+    async def answer(
+        self, item: str, word: str, by: Principal, shown: Asked | None = None, credential: Credential | None = None
+    ) -> RunReport:
+        """Decide what a run asks a person, and sign that where a credential is given; the run goes on with `resume`.
+        `shown` is what the person saw."""
+        return await self._running.answer(item, word, by, shown, credential)
 
     @property
     def carries_out(self) -> bool:

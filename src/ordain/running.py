@@ -8,21 +8,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+import msgspec
+
 from ordain.core.approval import Approval, Principal
-from ordain.core.decision import decided, persons_only, questions
+from ordain.core.decision import (
+    Asked,
+    choice_named,
+    decided,
+    find_question,
+    persons_only,
+    signed_decision,
+    stale,
+)
 from ordain.core.event import ApprovalGiven, RunCancelled, RunEvent, RunOpened, RunStarted
 from ordain.core.lineage import PlanState
 from ordain.core.model import Plan
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.report import Review, RunReport, run_report
 from ordain.core.settings import limits
+from ordain.core.signature import fingerprint
 from ordain.core.state import RunState, apply
-from ordain.core.value import RunId
+from ordain.core.value import PlanId, RunId
 from ordain.gate import Gate, given, meanwhile
 from ordain.ports import Append, Credential, Observer, Shell
 from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records
-from ordain.surroundings import Surroundings
+from ordain.surroundings import TIER, Surroundings
 
 __all__ = ["Running"]
 
@@ -144,29 +155,59 @@ class Running:
             await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id))
             return await self._carry_out(run_id, observers)
 
-    async def answer(self, item: str, word: str, by: Principal) -> RunReport:
-        """Decide what a run asks a person; the run goes on with `resume`."""
-        run_ref, _, step = item.partition("/")
-        run_id = self._records.find_run(run_ref)
-        persons_only("answer this", by, f"ordain answer {run_id}/{step} {word}")
+    def asked(self, item: str) -> Asked:
+        """What a run asks a person by this name, as it stands; the person is shown it before they answer."""
+        run_id = self._records.find_run(item.partition("/")[0])
+        return self._asked(item, *self._records.run(run_id))
+
+    def _asked(self, item: str, state: RunState, plan_id: PlanId, head: str) -> Asked:
+        return Asked(
+            question=find_question(state, item),
+            run_id=state.run_id,
+            plan_id=plan_id,
+            workspace_id=state.workspace_identity.id,
+            head=head,
+            tier=TIER,
+        )
+
+    def check_answering(self, asked: Asked, word: str, by: Principal, signer: str | None) -> None:
+        """Raise Refused where this person's answer to this question could not count, before anything is typed."""
+        choice_named(asked.question, word)
+        self._gate.check_answering(by, signer, f"ordain answer {asked.question.item} {word}")
+
+    async def answer(
+        self, item: str, word: str, by: Principal, shown: Asked | None = None, credential: Credential | None = None
+    ) -> RunReport:
+        """Record a person's decision about what a run asks; the run goes on with `resume`. `shown` is what the person
+        saw: when that is no longer how things stand, nothing is recorded."""
+        here, run_id = self._here, self._records.find_run(item.partition("/")[0])
+        persons_only("answer this", by, f"ordain answer {item} {word}")
         # While an executor is at work it alone appends to its run; it stops by itself when only people are waited for.
-        with self._here.lock.hold(f"answer to {run_id}"):
-            state, _, _ = self._records.run(run_id)
-            asked = {question.step: question for question in questions(state)}
-            question = next((q for q in asked.values() if q.step == step or (not step and len(asked) == 1)), None)
-            if question is None:
-                open_items = [q.item for q in asked.values()]
-                about = f"{run_id} asks nothing about `{step}`." if step else f"Which of its steps does {run_id} mean?"
-                raise refuse(
-                    "E_ANSWER_ITEM",
-                    about if asked else f"{run_id} asks nothing now.",
-                    *(["It asks about: " + ", ".join(open_items) + "."] if asked else []),
-                    command="ordain status",
+        with here.lock.hold(f"answer to {run_id}"):
+            state, plan_id, head = self._records.run(run_id)
+            workspace, asked = here.workspace_state(), self._asked(item, state, plan_id, head)
+            if shown not in (None, asked):
+                raise stale(asked.question)
+            signer = credential.name if credential is not None else None
+            command = f"ordain answer {asked.question.item} {word}"
+            approver = self._gate.check_answering(by, signer, command)
+            if approver is not None:
+                by = Principal(name=approver.name, channel=by.channel)
+            key = fingerprint(approver.key) if approver is not None else None
+            event = decided(state, asked.question, word, by, head=head, key=key)
+            if credential is not None:
+                said = signed_decision(event, workspace_id=asked.workspace_id, run_id=run_id, plan_id=plan_id)
+                event = msgspec.structs.replace(event, signature=await here.sign(credential, said, by))
+            try:
+                await here.ledger.append(
+                    here.now(),
+                    Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
+                    Append(stream=f"run/{run_id}", expected=state.size, events=(event,)),
                 )
-            event = decided(state, question, word, by)
-            await self._here.ledger.append(
-                self._here.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
-            )
+            except Refused as refused:
+                if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                    raise
+                raise stale(asked.question) from refused
             return self.report(run_id)
 
     @property

@@ -686,6 +686,15 @@ PAGES: dict[str, Page] = {
         "The run asks no person about this step now.",
         "`ordain status` lists what is asked.",
     ),
+    "E_ANSWER_STALE": Page(
+        "That is not what is asked now",
+        (
+            "An answer counts for the question that was shown. This one is for an earlier question about the step, which "
+            "somebody has answered since, or something was recorded about the run while the question was being read. "
+            "From the second question about a step on, `RUN/STEP@2` says which one is meant. Nothing was recorded."
+        ),
+        "`ordain status` shows what is asked now, with the commands that answer it.",
+    ),
     "E_ANSWER_CHOICE": Page(
         "Not one of the choices",
         "The answer is not one of those the question allows.",
