@@ -143,7 +143,8 @@ def answer(session: Session, item: str, choice: str, go_on: bool, sign: bool, na
     wanted = sign or name is not None or session.app.settings()[0].require_signature
     signer = signer_named(session, name) if wanted else None
     session.app.check_answering(asked, choice, session.by, signer)
-    session.say(question_lines(asked, choice, signer or session.by.name, signed=wanted, style=session.style))
+    by = signer or session.by.name
+    session.say([*question_lines(asked, choice, by, signed=wanted, style=session.style), ""])
     signing = credential(session, signer) if signer is not None else None
     report = session.run(session.app.answer(item, choice, session.by, asked, signing))
     if not report.questions and (go_on or choice == "abort"):
