@@ -10,8 +10,10 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ordain.answering import Answering
 from ordain.core.approval import Principal
 from ordain.core.canonical import plan_hash, plan_id, short_id
+from ordain.core.decision import Asked
 from ordain.core.event import Recorded, StepState
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
@@ -58,6 +60,7 @@ class App:
         self._proposals = Proposals(here, self._reviewing)
         self._gate = Gate(here)
         self._running = Running(here, self._gate, self._proposals, shell=shell, pid=pid, boot_id=boot_id)
+        self._answering = Answering(here, self._gate)
         self._shell, self._probe = shell, probe
 
     @property
@@ -419,9 +422,20 @@ class App:
         """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""
         return await self._running.watch(ref, *observers)
 
-    async def answer(self, item: str, word: str, by: Principal) -> RunReport:
-        """Decide what a run asks a person; the run goes on with `resume`."""
-        return await self._running.answer(item, word, by)
+    def asked(self, item: str) -> Asked:
+        """What a run asks a person by this name, as it stands."""
+        return self._answering.asked(item)
+
+    def check_answering(self, asked: Asked, word: str, by: Principal, signer: str | None = None) -> None:
+        """Raise Refused where this person's answer to this question could not count, before anything is typed."""
+        self._answering.check(asked, word, by, signer)
+
+    async def answer(
+        self, item: str, word: str, by: Principal, shown: Asked | None = None, credential: Credential | None = None
+    ) -> RunReport:
+        """Decide what a run asks a person, and sign that where a credential is given; the run goes on with `resume`.
+        `shown` is what the person saw."""
+        return self._running.report(await self._answering.answer(item, word, by, shown, credential))
 
     @property
     def carries_out(self) -> bool:

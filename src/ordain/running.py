@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from ordain.core.approval import Approval, Principal
 from ordain.core.canonical import short_id
-from ordain.core.decision import decided, persons_only, questions
 from ordain.core.event import (
     ApprovalGiven,
     RunCancelled,
@@ -285,31 +284,6 @@ class Running:
             return self._here.settings()[0].stalled_after_ms
         except Refused:  # the record cannot be believed; looking must still be possible
             return Settings().stalled_after_ms
-
-    async def answer(self, item: str, word: str, by: Principal) -> RunReport:
-        """Decide what a run asks a person; the run goes on with `resume`."""
-        run_ref, _, step = item.partition("/")
-        run_id = self._records.find_run(run_ref)
-        persons_only("answer this", by, f"ordain answer {run_id}/{step} {word}")
-        # While an executor is at work it alone appends to its run; it stops by itself when only people are waited for.
-        with self._here.lock.claim(run_id):
-            state, _, _ = self._records.run(run_id)
-            asked = {question.step: question for question in questions(state)}
-            question = next((q for q in asked.values() if q.step == step or (not step and len(asked) == 1)), None)
-            if question is None:
-                open_items = [q.item for q in asked.values()]
-                about = f"{run_id} asks nothing about `{step}`." if step else f"Which of its steps does {run_id} mean?"
-                raise refuse(
-                    "E_ANSWER_ITEM",
-                    about if asked else f"{run_id} asks nothing now.",
-                    *(["It asks about: " + ", ".join(open_items) + "."] if asked else []),
-                    command="ordain status",
-                )
-            event = decided(state, question, word, by)
-            await self._here.ledger.append(
-                self._here.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
-            )
-            return self.report(run_id)
 
     @property
     def carries_out(self) -> bool:
