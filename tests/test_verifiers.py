@@ -332,6 +332,13 @@ def test_what_does_not_belong_is_found(stream: str, event: Event, kinds: set[str
     assert both(forger.insert(len(forger.events), stream, event).rows()).kinds == kinds
 
 
+def test_a_run_that_does_another_again_that_was_none_of_its_plan_is_found() -> None:
+    forger = Forger()
+    index = forger.first("run_opened")
+    forger.events[index][2]["rerun_of"] = "RUN-NEVER"
+    assert "commitment" in both(forger.rows()).kinds
+
+
 def test_a_plan_that_was_changed_under_its_name_is_found() -> None:
     forger = Forger()
     forger.events[forger.first("plan_prepared")][2]["plan"]["steps"][0]["action"]["command"] = "do evil"

@@ -293,9 +293,9 @@ BELONGS = {
     "workspace": "workspace_opened config_trusted approver_enrolled approver_revoked signature_refused",
     "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
     "approval_expired run_started stop_asked run_ended",
-    "run": "run_opened executor_started step_kept step_not_kept attempt_started files_protected protected_changed contract_seen attempt_ended "
-    "contract_held contract_broken contract_inconclusive doubt_found doubt_settled doubt_referred decision_given "
-    "run_paused run_finished run_cancelled",
+    "run": "run_opened executor_started step_kept step_not_kept attempt_started files_protected protected_changed "
+    "contract_seen attempt_ended contract_held contract_broken contract_inconclusive doubt_found doubt_settled "
+    "doubt_referred decision_given run_paused run_finished run_cancelled",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""
@@ -620,6 +620,8 @@ class Verifier:
             sentence = f"{name} was run in another workspace."
         elif run.given is not None and run.given.approval["workspace"] != event["workspace"]:
             sentence = f"{name} was run in another directory than it was approved for."
+        elif event.get("rerun_of") is not None and not self.ended_before(event["rerun_of"], run):
+            sentence = f"{name} does {event['rerun_of']} again, which is no run of its plan that had ended."
         else:
             return
         self.find("commitment", sentence)
@@ -655,6 +657,15 @@ class Verifier:
         if run_id in self.runs:
             self.runs[run_id].answers += 1
             self.runs[run_id].answers_signed += signer is not None and len(self.findings) == known
+
+    def ended_before(self, name: str, again: Run) -> bool:
+        """Whether a run of the same plan had ended when this one was started."""
+        former = self.runs.get(name)
+        return (
+            former is not None
+            and (former.lineage, former.started["plan_id"]) == (again.lineage, again.started["plan_id"])
+            and former.ended is not None
+        )
 
     def compare(self, name: str, run: Run) -> None:
         """What a plan says of a run with the run itself, when both are known to their end."""

@@ -111,6 +111,8 @@ class Running:
         if again_from is not None and again_from not in former.steps:
             detail = f"The plan of {run_id} has no step `{again_from}`."
             raise refuse("E_RUN_STEP", detail, *closest(again_from, former.steps), command=f"ordain show {run_id}")
+        # What is kept of it counts as done, so what it was begun on and decided by must count too.
+        await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id))
         step = StepId(again_from) if again_from is not None else None
         again = Again(run_id=run_id, first_run=former.first_run, may_keep=keepable(former, step))
         return await self._commit(identity, by, observers, waiting, again=again)

@@ -374,6 +374,15 @@ class _Auditor:
             sentence = f"Event {seq} says how {run_id} ended, and the run is another one now."
             self.find(Kind.COMMITMENT, started.lineage, seq, sentence)
 
+    def ended_before(self, run_id: RunId, again: _Started) -> bool:
+        """Whether a run of the same plan had ended when this one was started."""
+        former = self.started.get(run_id)
+        return (
+            former is not None
+            and (former.lineage, former.event.plan_id) == (again.lineage, again.event.plan_id)
+            and former.ended is not None
+        )
+
     def digest(self, size: int) -> bytes:
         return bytes(self.digests[32 * size : 32 * size + 32])
 
@@ -632,6 +641,8 @@ class _Run:
             sentence = f"{event.run_id} was run in another workspace."
         elif started.given is not None and started.given.approval.workspace != event.workspace:
             sentence = f"{event.run_id} was run in another directory than it was approved for."
+        elif event.rerun_of is not None and not auditor.ended_before(event.rerun_of, started):
+            sentence = f"{event.run_id} does {event.rerun_of} again, which is no run of its plan that had ended."
         else:
             self.state = RunState(started.plan) if started.plan is not None else None
             return
