@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from ordain import Channel, Principal, open_workspace
-from ordain.adapters.bash import _mark_of
+from ordain.adapters.processes import mark_of
 from ordain.core.report import RunReport, StepReport
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -60,7 +60,7 @@ def only(report: RunReport) -> StepReport:
 
 def marked() -> list[str]:
     """The marks of all processes that carry one."""
-    marks = [_mark_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    marks = [mark_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [mark for mark in marks if mark is not None and "/RUN-" in mark]
 
 

@@ -293,7 +293,7 @@ class App:
             state, _, head = self._records.run(run_id)
             if state.finished:
                 raise refuse("E_RUN_ENDED", f"{run_id} has ended ({state.status}).", command=f"ordain show {run_id}")
-            self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/")
+            self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
             head = await self._put_back(state, head)
             now, event = self._here.now(), RunCancelled(by=by, reason=text)
             await self._here.ledger.append(now, *self._records.cancelling(state, head, event, now))

@@ -42,10 +42,11 @@ __all__ = ["every_workspace", "open_workspace"]
 LEDGER = "ledger.db"
 
 
-def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) -> App:
+def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False, alone: bool = False) -> App:
     """Ordain over the workspace that `start` lies in, or over `start` itself when `exact`.
 
-    Nothing is written until a verb has something to record.
+    Nothing is written until a verb has something to record. `alone` says that this process starts no others of its own,
+    so that everything that a command leaves behind can be told from them and ended.
     """
     if sys.getfilesystemencoding() != "utf-8":
         detail = (
@@ -72,7 +73,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         workspace=DirectoryWorkspace(workspace, TIER),
         protection=ProtectedFiles(workspace),
         expressions=_expressions,
-        toolbox=built_in_tools(workspace),
+        toolbox=built_in_tools(workspace, shelf),
         clock=WallClock(boot_id),
         ids=RandomIds(),
         lock=FileWriterLock(lambda: shelf() / "writer.lock"),
@@ -85,7 +86,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
     )
     return App(
         here,
-        shell=BashShell(workspace),
+        shell=BashShell(workspace, room=shelf, alone=alone),
         probe=ReadOnlyProbe(workspace, *_state_paths()),
         pid=os.getpid(),
         boot_id=boot_id,

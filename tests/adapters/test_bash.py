@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.bash import BashShell, _mark_of
+from ordain.adapters.bash import BashShell
+from ordain.adapters.processes import mark_of
 from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.ports import Command, Finished
 
@@ -31,7 +32,7 @@ def shell(tmp_path: Path) -> BashShell:
 def marked(prefix: str) -> list[int]:
     """Living processes with such a mark."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in pids if (_mark_of(pid) or "").startswith(prefix) and _alive(pid)]
+    return [pid for pid in pids if (mark_of(pid) or "").startswith(prefix) and _alive(pid)]
 
 
 def _alive(pid: int) -> bool:

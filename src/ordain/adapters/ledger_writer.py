@@ -38,13 +38,13 @@ from ordain.adapters.ledger_projection import (
     SUMMARISE,
     plan_row,
 )
-from ordain.adapters.ledger_reading import accounted, last_checkpoint, lost, summary_of
+from ordain.adapters.ledger_reading import accounted, last_checkpoint, lost, part_name, summary_of
 from ordain.core import chain
 from ordain.core.event import Recorded, ids_named
 from ordain.core.problem import Refused
 from ordain.core.summary import PlanSummary, summarise
 from ordain.core.value import Instant
-from ordain.ports import Append
+from ordain.ports import Append, Artifact
 
 __all__ = ["Request", "Writer"]
 
@@ -67,7 +67,7 @@ _Answer = tuple[Recorded, ...] | Refused
 class Request:
     """One call of `append`, encoded in the caller's thread: its sequence numbers follow from the expected sizes."""
 
-    __slots__ = ("appends", "at", "future", "kept", "loop")
+    __slots__ = ("appends", "artifacts", "at", "future", "kept", "loop")
 
     def __init__(self, at: Instant, appends: tuple[Append, ...], seal: Callable[[bytes], str]) -> None:
         self.at = at
@@ -81,6 +81,7 @@ class Request:
             self.appends.append((append, bodies))
             for body in append.keeps:
                 self.kept.append((seal(body), body))
+        self.artifacts = [artifact for append in appends for artifact in append.artifacts]
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[tuple[Recorded, ...]] = self.loop.create_future()
 
@@ -173,7 +174,8 @@ class Writer:
             self._gathering = None
             if not self._waiting:
                 return
-            here = self._usual_s < self.quick_s and self._turn.acquire(blocking=False)
+            quick = self._usual_s < self.quick_s and not any(request.artifacts for request in self._waiting)
+            here = quick and self._turn.acquire(blocking=False)
             if not here:
                 self._leave_to_thread()
                 return
@@ -240,7 +242,8 @@ class Writer:
             self._fault = error
             return [refusal(self._path, error) for _ in group]
         self._known = known
-        self._usual_s += (time.perf_counter() - began - self._usual_s) / 8
+        if not any(request.artifacts for request in group):  # those say nothing about the others
+            self._usual_s += (time.perf_counter() - began - self._usual_s) / 8
         self.commits += 1
         return answers
 
@@ -264,6 +267,7 @@ class _Batch:
         self._rows: list[tuple[int, int, int, int, bytes, bytes]] = []
         self._names: list[tuple[str, str]] = []
         self._kept: list[tuple[str, bytes]] = []
+        self._artifacts: list[Artifact] = []
 
     def answer(self, request: Request) -> _Answer:
         """One request, all or nothing: a refusal is its answer and leaves the others alone."""
@@ -302,6 +306,7 @@ class _Batch:
         for name, _ in before:
             self._moved.add(name)
         self._kept += request.kept
+        self._artifacts += request.artifacts
         return tuple(written)
 
     def write(self) -> None:
@@ -327,6 +332,9 @@ class _Batch:
         ):
             if listed:
                 self._connection.executemany(statement, listed)
+        for artifact in self._artifacts:
+            parts = ((part_name(artifact.seal, number), part) for number, part in enumerate(artifact.parts()))
+            self._connection.executemany(_KEEP, parts)
         if known.position // CHECKPOINT_EVERY > self._began_at // CHECKPOINT_EVERY:
             self._remember_checkpoints()
         if len(known.streams) > REMEMBERED_STREAMS:

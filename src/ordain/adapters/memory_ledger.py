@@ -35,6 +35,7 @@ class MemoryLedger:
         self._plans: dict[str, PlanSummary] = {}
         self._key = token_bytes(32)
         self._kept: dict[str, bytes] = {}
+        self._artifacts: dict[str, tuple[bytes, ...]] = {}
 
     async def append(self, at: Instant, *appends: Append) -> tuple[Recorded, ...]:
         # Staged first and put in place at the end, so that a refusal half-way leaves nothing.
@@ -55,6 +56,7 @@ class MemoryLedger:
             staged += [(stream, chain.Row(*row)) for row in zip(numbers, bodies, heads, strict=True)]
         self._stands = {stream: stand for stream, stand in stands.items() if stand.size}
         self._kept |= {self.seal(body): body for append in appends for body in append.keeps}
+        self._artifacts |= {one.seal: tuple(one.parts()) for append in appends for one in append.artifacts}
         return tuple(self._put(stream, row) for stream, row in staged)
 
     def _put(self, stream: str, row: chain.Row) -> Recorded:
@@ -127,6 +129,12 @@ class MemoryLedger:
 
     def kept(self, seal: str) -> bytes | None:
         return self._kept.get(seal)
+
+    def has_room(self, size: int) -> bool:
+        return True
+
+    def artifact(self, seal: str) -> Iterator[bytes] | None:
+        return iter(self._artifacts[seal]) if seal in self._artifacts else None
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -8,11 +8,12 @@ transaction. Where nothing can be written, everything can still be looked at.
 from __future__ import annotations
 
 import hmac
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import islice, takewhile
+from itertools import count, islice, takewhile
 from pathlib import Path
 
 import apsw
@@ -32,8 +33,18 @@ from ordain.adapters.ledger_file import (
 )
 from ordain.adapters.ledger_migration import migrate, open_to_look
 from ordain.adapters.ledger_projection import rebuild
-from ordain.adapters.ledger_reading import EVENTS, entries, events_after, last_checkpoint, stand, summary_of
+from ordain.adapters.ledger_reading import (
+    EVENTS,
+    adds_up,
+    entries,
+    events_after,
+    last_checkpoint,
+    part_name,
+    stand,
+    summary_of,
+)
 from ordain.adapters.ledger_writer import Request, Writer
+from ordain.adapters.spool import ROOM_BYTES
 from ordain.core import chain
 from ordain.core.event import Recorded
 from ordain.core.problem import refuse
@@ -185,6 +196,28 @@ class SqliteLedger:
         if self.seal(row[0]) != seal:
             raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
         return bytes(row[0])
+
+    def has_room(self, size: int) -> bool:
+        disk = os.statvfs(self._path.parent)
+        # It is written twice: to the log, and from there to its place.
+        return disk.f_bavail * disk.f_frsize >= 2 * size + ROOM_BYTES
+
+    def artifact(self, seal: str) -> Iterator[bytes] | None:
+        if next(self._parts(seal), None) is None:
+            return None
+        if not adds_up(self._parts(seal), seal, self.seal):
+            raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
+        return self._parts(seal)
+
+    def _parts(self, seal: str) -> Iterator[bytes]:
+        """One at a time: what is kept never changes, and nobody is held up while somebody reads."""
+        for number in count():
+            row = None
+            with self._reading() as connection:
+                row = first(connection, "SELECT body FROM kept WHERE seal = ?", (part_name(seal, number),))
+            if row is None:
+                return
+            yield bytes(row[0])
 
     @cached_property
     def _key(self) -> bytes:

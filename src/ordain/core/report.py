@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from ordain.core.approval import Base, Principal
-from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.artifact import is_whole
+from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
 from ordain.core.event import Evidence, Limits, Outcome, StepState
@@ -266,9 +267,10 @@ def _error(record: StepRecord) -> str | None:
 
 def _cut(outcome: Outcome | None) -> str:
     """That not all of a result is kept, where it is not."""
-    if outcome is None or outcome.output_bytes <= OUTPUT_BYTES_MAX:
+    if outcome is None or outcome.output_bytes <= OUTPUT_BYTES_MAX or is_whole(outcome.output_seal):
         return ""
-    return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept"
+    room = ", for want of room" if outcome.whole_seal and outcome.output_bytes <= ARTIFACT_BYTES_MAX else ""
+    return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept{room}"
 
 
 def _evidence(record: StepRecord, contract: bool) -> str:

@@ -73,7 +73,7 @@ class Session:
     @functools.cached_property
     def app(self) -> App:
         """Ordain over the workspace; opened when first asked for, so that a refusal is told like any other."""
-        return open_workspace(self._workspace or ".", exact=self._workspace is not None)
+        return open_workspace(self._workspace or ".", exact=self._workspace is not None, alone=True)
 
     @property
     def by(self) -> Principal:
