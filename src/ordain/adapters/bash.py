@@ -78,7 +78,11 @@ class BashShell:
         self._reaping = False
 
     def environment(self, names: Sequence[str]) -> dict[str, str]:
-        return {name: os.environ[name] for name in names if name in os.environ}
+        found = {name: os.environ[name] for name in names if name in os.environ}
+        if "PATH" in found:
+            # A part that is not absolute means the directory a command runs in, where steps can put programs.
+            found["PATH"] = ":".join(part for part in found["PATH"].split(":") if part.startswith("/"))
+        return found
 
     async def run(self, command: Command) -> Finished:
         import asyncio  # most commands only look, and start faster without it
