@@ -381,3 +381,67 @@ def kept(ran: Ran) -> bytes:
     command = [*ORDAIN, "-C", str(ran.workspace), "show", ran.run_id, "--output", "s1", "-o", str(target)]
     subprocess.run(command, check=True, capture_output=True)
     return target.read_bytes()
+
+
+# --- A full disk ------------------------------------------------------------------------------------------------------
+
+ON_A_SMALL_DISK = """\
+import json, os, subprocess, sys
+from pathlib import Path
+disk, size, setup = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], check=True)
+workspace = Path(disk) / "ws"
+workspace.mkdir()
+os.environ["ORDAIN_HOME"] = f"{disk}/state"
+os.environ["TMPDIR"] = disk
+from tests.test_hostile import ORDAIN, approved, audited
+plan = approved(workspace, *setup["steps"])
+done = subprocess.run([*ORDAIN, "-C", str(workspace), "commit", plan, "--json"], stdout=subprocess.PIPE, check=False)
+answer = json.loads(done.stdout)
+steps = answer["data"] and [(step["state"], step["error"], step["evidence"]) for step in answer["data"]["steps"]]
+print(json.dumps({
+    "status": done.returncode,
+    "steps": steps,
+    "problems": answer["problems"],
+    "good": audited(workspace),
+    "reserve": any((Path(disk) / "state").glob("workspaces/*/reserve")),
+    "free": os.statvfs(disk).f_bavail * 4096,
+}))
+"""
+
+
+def on_a_small_disk(tmp_path: Path, size: str, *steps: dict[str, object]) -> dict[str, Any]:
+    """What becomes of a run where workspace and state are on one disk of this size."""
+    command = ["unshare", "-rm", sys.executable, "-c", ON_A_SMALL_DISK, str(tmp_path), size]
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    done = subprocess.run([*command, json.dumps({"steps": steps})], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+FILLING = runs("cat /dev/zero > big", on_failure={"strategy": "skip"})
+
+
+def test_a_step_that_fills_the_disk_is_recorded_and_the_run_ends_in_order(tmp_path: Path) -> None:
+    found = on_a_small_disk(tmp_path, "100m", FILLING, runs("exit 3"))
+    assert (found["status"], found["good"], found["reserve"]) == (1, True, False)
+    (filled, error, evidence), (failed, _, _) = found["steps"]
+    assert (filled, error, failed) == ("skipped", "F_STEP_FAILED", "failed")
+    assert evidence == "exit status 1"
+
+
+def test_without_room_set_aside_the_run_stops_and_says_so(tmp_path: Path) -> None:
+    """A disk too small to set anything aside: what the test above would show if the reserve were of no use."""
+    found = on_a_small_disk(tmp_path, "40m", FILLING, runs("exit 3"))
+    assert (found["status"], found["steps"], found["good"]) == (1, None, True)
+    assert [problem["code"] for problem in found["problems"]] == ["E_LEDGER_IO", "F_RUN_STOPPED"]
+
+
+def test_an_output_that_there_is_no_room_for_costs_its_beginning_and_nothing_else(tmp_path: Path) -> None:
+    found = on_a_small_disk(tmp_path, "70m", runs("head -c 50000000 /dev/zero"))
+    ((state, error, evidence),) = found["steps"]
+    assert (found["status"], state, error, found["good"]) == (0, "passed", None, True)
+    assert evidence.endswith("; only the last 1 MiB of its 50,000,000 bytes are kept, for want of room")
+    assert found["free"] > 60_000_000, "what was spooled is let go"

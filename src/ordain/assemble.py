@@ -19,6 +19,7 @@ from ordain.adapters.ledger_archive import FileArchive
 from ordain.adapters.notifier import CommandNotifier
 from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.read_only import ReadOnlyProbe
+from ordain.adapters.reserve import Reserve
 from ordain.adapters.state_directory import (
     check_state_directory,
     shelf_path,
@@ -61,7 +62,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False, 
     def open_ledger() -> Ledger:
         from ordain.adapters.sqlite_ledger import SqliteLedger  # apsw is not needed for linting
 
-        return SqliteLedger.open(shelf() / LEDGER)
+        return SqliteLedger.open(shelf() / LEDGER, reserve=Reserve(shelf() / "reserve"))
 
     def has_ledger() -> bool:
         return _ledger_of(workspace) is not None

@@ -39,6 +39,7 @@ from ordain.adapters.ledger_projection import (
     plan_row,
 )
 from ordain.adapters.ledger_reading import accounted, last_checkpoint, lost, part_name, summary_of
+from ordain.adapters.reserve import Reserve
 from ordain.core import chain
 from ordain.core.event import Recorded, ids_named
 from ordain.core.problem import Refused
@@ -111,12 +112,13 @@ class _Known(msgspec.Struct):
 class Writer:
     """The one writer of this process for one file. It is closed with nothing left waiting."""
 
-    def __init__(self, path: Path, busy_timeout_ms: int) -> None:
+    def __init__(self, path: Path, busy_timeout_ms: int, reserve: Reserve | None = None) -> None:
         self.commits = 0
         self.quick_s = QUICK_S
         self._path = path
         self._identity = identity(path)
         self._busy_timeout_ms = busy_timeout_ms
+        self._reserve = reserve
         self._connection: apsw.Connection | None = None
         self._known: _Known | None = None
         self._fault: Exception | None = None
@@ -228,6 +230,8 @@ class Writer:
         try:
             connection = self._connect()
             connection.set_busy_timeout(busy_timeout_ms)
+            if self._reserve is not None:
+                self._reserve.give_up_if_low()
             with transaction(connection):
                 began = time.perf_counter()
                 if known is None or known.version != connection.data_version():
@@ -250,6 +254,8 @@ class Writer:
     def _connect(self) -> apsw.Connection:
         if self._connection is None:
             self._connection = connect(self._path, self._busy_timeout_ms)
+            if self._reserve is not None:
+                self._reserve.set_aside()
         # SQLite goes on writing to a file that was deleted or replaced; those events would be gone with it.
         if identity(self._path) != self._identity:
             raise OSError("the file was replaced while it was in use")

@@ -44,6 +44,7 @@ from ordain.adapters.ledger_reading import (
     summary_of,
 )
 from ordain.adapters.ledger_writer import Request, Writer
+from ordain.adapters.reserve import Reserve
 from ordain.adapters.spool import ROOM_BYTES
 from ordain.core import chain
 from ordain.core.event import Recorded
@@ -72,11 +73,13 @@ class SqliteLedger:
         """Or why nothing can be written."""
 
     @classmethod
-    def open(cls, path: Path, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> SqliteLedger:
+    def open(
+        cls, path: Path, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS, reserve: Reserve | None = None
+    ) -> SqliteLedger:
         """Open the ledger in this file, which is made, readable by its owner only, when it is missing.
 
         A file of an earlier format is brought to the present one. One that cannot be written is opened to look at:
-        every append is refused then.
+        every append is refused then. `reserve` is room on the disk to be used when there is no other.
         """
         path = real_place(path)
         with errors(path):
@@ -84,7 +87,7 @@ class SqliteLedger:
                 create(path)
             inspect(path)
             try:
-                writer: Writer | Exception = Writer(path, busy_timeout_ms)
+                writer: Writer | Exception = Writer(path, busy_timeout_ms, reserve)
                 connection = _connect(path, busy_timeout_ms)
             except _NOT_WRITABLE as error:
                 connection, writer = open_to_look(path, busy_timeout_ms), error
