@@ -77,11 +77,7 @@ def _send(pid: int, number: int) -> bool:
 
 def children_of_us() -> list[int]:
     """Our own children, and orphans that were handed to us; also those that have ended and nobody has collected."""
-    found: list[int] = []
-    for path in Path("/proc/self/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += [int(word) for word in path.read_text().split()]
-    return found
+    return _children("self")
 
 
 def all_processes() -> list[int]:
@@ -99,9 +95,17 @@ def with_descendants(roots: Iterable[int]) -> set[int]:
         if pid in found:
             continue
         found.add(pid)
-        for path in Path(f"/proc/{pid}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                waiting += [int(word) for word in path.read_text().split()]
+        waiting += _children(str(pid))
+    return found
+
+
+def _children(process: str) -> list[int]:
+    """The children that each thread of a process started or was handed. For every command: so without pathlib."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
+            with contextlib.suppress(OSError), open(f"/proc/{process}/task/{thread}/children", "rb") as file:  # noqa: PTH123
+                found += [int(word) for word in file.read().split()]
     return found
 
 
