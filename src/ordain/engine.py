@@ -164,10 +164,13 @@ class Engine:
     async def _take_over(self, pid: int, boot_id: str) -> None:
         """Claim the run, kill what a dead executor left running, put protected files back, and face every step that was
         begun and not ended."""
-        self._shell.sweep(f"{self._state.workspace_identity.id}/", again=self._state.epoch > 0)
+        before = self._state.epoch > 0
         self._fold(ExecutorStarted(epoch=self._state.epoch + 1, pid=pid, boot_id=boot_id))
+        if before:
+            # Whoever was believed dead records nothing from here on, least of all that what is killed now has failed.
+            await self._flush()
+        self._shell.sweep(f"{self._state.workspace_identity.id}/", again=before)
         if any(self._state.protects(step_id) for step_id in self._state.active):
-            await self._flush()  # whoever was believed dead writes nothing from here on
             await self._guard.take_over(self._record_now)
         for step_id in list(self._state.active):
             if self._state.steps[step_id].state is not StepState.RUNNING:
