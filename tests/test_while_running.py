@@ -269,12 +269,16 @@ def test_an_executor_that_was_replaced_records_nothing(workspace):
     plan_id = approved(app, runs("touch begun; until test -e go; do sleep 0.01; done; touch effect"))
     ordain = [sys.executable, "-m", "ordain", "-C", str(workspace)]
     with subprocess.Popen([*ordain, "commit", plan_id, "--json"], stdout=subprocess.PIPE) as executor:
-        while not (workspace / "begun").exists():
-            assert executor.poll() is None
-            time.sleep(0.01)
-        ledger_of(workspace).with_name("writer.lock").unlink()
-        report = asyncio.run(app.resume(None))
-        out, _ = executor.communicate(timeout=60)
+        try:
+            while not (workspace / "begun").exists():
+                assert executor.poll() is None
+                time.sleep(0.01)
+            for lock in ledger_of(workspace).parent.rglob("*.lock"):
+                lock.unlink()
+            report = asyncio.run(app.resume(None))
+            out, _ = executor.communicate(timeout=60)
+        finally:
+            executor.kill()
     assert (report.status, only(report).error) == ("waiting", "F_STEP_IN_DOUBT")
     assert msgspec.json.decode(out)["error"]["code"] == "E_FENCED"
     assert app.run(report.run_id) == report

@@ -284,7 +284,7 @@ def test_one_executor_at_a_time(workspace: Workspace):
     other = workspace.approved("small.plan.md")
     with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
         run.expect_said("▸ slow")
-        done = workspace.ordain("commit", other)
+        done = workspace.ordain("commit", "--no-wait", other)
         assert (done.status, "E_WORKSPACE_BUSY" in done.err) == (REFUSED, True)
         assert "executing" in workspace.ordain("status").out
         workspace.write("go", "")

@@ -183,7 +183,7 @@ class BashShell:
     def _kill_leftovers(self, group: int, mark: str) -> int:
         """Kill what the command left: its process group, and whatever detached itself and became our child."""
         killed = 1 if _signal_group(group, signal.SIGKILL) else 0
-        return killed + end_all(lambda: with_descendants(self._strays(group, mark)))
+        return killed + end_all(lambda: with_descendants(self._strays(group, mark)), reap=True)
 
     def _strays(self, session: int, mark: str) -> list[int]:
         """What the command left and was handed to us. This process may have children of its own that are none of our

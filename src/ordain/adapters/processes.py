@@ -28,10 +28,11 @@ END_S = 3.0
 """How long to go after processes that fork faster than they are killed; what is left then is left to the next sweep."""
 
 
-def end_all(find: Callable[[], set[int]]) -> int:
+def end_all(find: Callable[[], set[int]], *, reap: bool = False) -> int:
     """Kill everything that `find` finds, until it finds nothing; how many were alive.
 
-    All are stopped before any is killed: what is stopped does not fork. Whatever is our child is reaped.
+    All are stopped before any is killed: what is stopped does not fork. `reap` collects what was handed to us; whatever
+    else is our child is for somebody else to collect.
     """
     ended: set[int] = set()
     beyond: set[int] = set()
@@ -39,7 +40,7 @@ def end_all(find: Callable[[], set[int]]) -> int:
     give_up = time.monotonic() + END_S
     while True:
         stopped: set[int] = set()
-        while new := _unreaped(find() - stopped - beyond):
+        while new := {pid for pid in find() - stopped - beyond if not (reap and _reaped(pid))}:
             beyond |= {pid for pid in new if not _send(pid, signal.SIGSTOP)}
             stopped |= new - beyond
             if time.monotonic() > give_up:
@@ -52,12 +53,8 @@ def end_all(find: Callable[[], set[int]]) -> int:
         time.sleep(0.001)  # the kernel takes a moment to let a killed process go
 
 
-def _unreaped(pids: set[int]) -> set[int]:
-    """Those that are still alive, once our own that have ended are collected."""
-    return {pid for pid in pids if not _reaped(pid)}
-
-
 def _reaped(pid: int) -> bool:
+    """Whether a process was our child, had ended and is collected now."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:

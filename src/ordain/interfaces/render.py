@@ -115,6 +115,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
     yield f"  Status: {_run_status(report, style)}"
     if report.reason:
         yield f"  Why:    {visible(report.reason)}"
+    if report.rerun_of is not None:
+        yield f"  Again:  {report.rerun_of}"
     yield ""
     width = max((len(step.id) for step in report.steps), default=0)
     for step in report.steps:
@@ -190,7 +192,7 @@ def _run_status(report: RunReport, style: Style) -> str:
             return style.good(words)
         case "failed":
             return style.bad(words)
-        case "stopped":
+        case "stopped" | "stalled" | "paused":
             return style.warn(f"{words} → ordain resume {report.run_id}")
         case _:
             return style.warn(words)
