@@ -56,6 +56,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False, 
         raise refuse("E_WORKSPACE", detail, "Start it in a UTF-8 locale, or with PYTHONUTF8=1.")
     workspace = real_directory(Path(start)) if exact else _governed(find_workspace(Path(start)))
 
+    @cache  # made once: who looks again later, when a run has ended, must not be refused for want of room
     def shelf() -> Path:
         return workspace_directory(state_directory(os.environ, workspace), workspace)
 
