@@ -7,7 +7,7 @@ always passed in: only a person's channel can approve, answer or trust.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ordain.answering import Answering
@@ -29,6 +29,7 @@ from ordain.core.report import (
     Review,
     RunReport,
     Side,
+    StepOutput,
 )
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
@@ -183,6 +184,27 @@ class App:
     def run(self, ref: str) -> RunReport:
         """One run as it stands."""
         return self._running.report(self._records.find_run(ref))
+
+    def output(self, ref: str, step: str) -> tuple[StepOutput, Iterator[bytes]]:
+        """What a step of a run wrote, exactly, as far as it is kept, part by part. Nothing in it is redacted."""
+        run_id = self._records.find_run(ref)
+        state = self._records.run(run_id)[0]
+        record = state.steps.get(StepId(step))
+        if record is None:
+            named = ", ".join(state.steps)
+            raise refuse("E_STEP_UNKNOWN", f"{run_id} has no step `{step}`.", f"Its steps are: {named}.")
+        outcome, ledger = record.outcome, self._here.ledger
+        seal = outcome.output_seal if outcome is not None else ""
+        kept, parts = ledger.kept(seal), ledger.artifact(seal)
+        if outcome is None or (kept is None and parts is None):
+            raise refuse(
+                "E_OUTPUT_NOT_KEPT",
+                f"Nothing is kept of what `{step}` wrote in {run_id}.",
+                command=f"ordain show --verbose {run_id}",
+            )
+        size = len(kept) if kept is not None else outcome.output_bytes
+        found = StepOutput(run_id=run_id, step=StepId(step), output_bytes=outcome.output_bytes, kept_bytes=size)
+        return found, parts if parts is not None else iter((kept or b"",))
 
     def plans(self, *, open_only: bool = False, newest: int | None = None) -> tuple[PlanLine, ...]:
         """The plans of the workspace, oldest first, each with its newest run while that is not finished."""

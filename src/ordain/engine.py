@@ -65,8 +65,20 @@ from ordain.core.state import RunState, apply
 from ordain.core.tool import EffectClass, action_kind
 from ordain.core.value import Instant, StepId
 from ordain.guard import Guard
-from ordain.ports import Append, Clock, Command, Ledger, Observer, Protection, Shell, Toolbox, ToolResult
-from ordain.sink import Sink
+from ordain.ports import (
+    Append,
+    Artifact,
+    Clock,
+    Command,
+    Ledger,
+    Observer,
+    Protection,
+    Shell,
+    Toolbox,
+    ToolResult,
+    Whole,
+)
+from ordain.sink import Sink, in_parts
 from ordain.verify import ask, signal_name, verify
 
 __all__ = ["Engine"]
@@ -112,6 +124,10 @@ class Engine:
         self._batch: list[RunEvent] = []
         self._results: list[bytes] = []
         """Exact results that are to be kept with the batch."""
+        self._artifacts: list[Artifact] = []
+        """The same of long ones."""
+        self._exact: dict[StepId, bytes | Artifact] = {}
+        """Of attempts that are not yet recorded as ended."""
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
         self._keys: dict[StepId, str] = {}
@@ -206,11 +222,14 @@ class Engine:
     async def _take_over(self, pid: int, boot_id: str) -> None:
         """Claim the run, kill what a dead executor left running, put protected files back, and face every step that was
         begun and not ended."""
-        for mark in self._leftovers:
-            self._shell.sweep(mark)
+        before = self._state.epoch > 0
         self._fold(ExecutorStarted(epoch=self._state.epoch + 1, pid=pid, boot_id=boot_id))
+        if before:
+            # Whoever was believed dead records nothing from here on, least of all that what is killed now has failed.
+            await self._flush()
+        for mark in self._leftovers:
+            self._shell.sweep(mark, again=before)
         if any(self._state.protects(step_id) for step_id in self._state.active):
-            await self._flush()  # whoever was believed dead writes nothing from here on
             await self._guard.take_over(self._record_now)
         for step_id in list(self._state.active):
             if self._state.steps[step_id].state is not StepState.RUNNING:
@@ -264,6 +283,7 @@ class Engine:
             return
         events, self._batch = tuple(self._batch), []
         results, self._results = tuple(self._results), []
+        artifacts, self._artifacts = tuple(self._artifacts), []
         waiters, self._after_flush = self._after_flush, []
         first = isinstance(events[0], ExecutorStarted)
         epoch = self._state.epoch
@@ -275,6 +295,7 @@ class Engine:
             epoch=None if first else epoch,
             new_epoch=epoch if first else None,
             keeps=results,
+            artifacts=artifacts,
         )
         recorded = await self._append(append)
         self._head = recorded[len(events) - 1].head
@@ -350,7 +371,7 @@ class Engine:
                 await self._guard.before(step_id, self._record)
             except Refused as refused:
                 outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
-                return lambda now: ended(self._state, step_id, outcome, now, stopped=False)
+                return self._ended_with(step_id, outcome)
             outcome = await self._look_first(step_id) or await self._effect(step_id)
             await self._guard.after(step_id, self._record)
         except asyncio.CancelledError:
@@ -360,7 +381,23 @@ class Engine:
             duration = self._clock.now() - started
             await self._guard.after(step_id, self._record)
             outcome = Outcome(duration_ms=duration, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
-        return lambda now: ended(self._state, step_id, outcome, now, stopped=stopped)
+        return self._ended_with(step_id, outcome, stopped=stopped)
+
+    def _ended_with(self, step_id: StepId, outcome: Outcome, *, stopped: bool = False) -> Report:
+        """The end of an attempt; where it went well, its exact result is kept in the same append."""
+
+        def report(now: Instant) -> RunEvent:
+            event = ended(self._state, step_id, outcome, now, stopped=stopped)
+            exact = self._exact.pop(step_id, None)
+            if event.outcome.error is not None:
+                return event
+            if isinstance(exact, bytes):
+                self._results.append(exact)
+            elif exact is not None:
+                self._artifacts.append(exact)
+            return event
+
+        return report
 
     async def _look_first(self, step_id: StepId) -> Outcome | None:
         """Run the contract before the effect where that settles doubt later or proves that it can be broken; the
@@ -393,11 +430,13 @@ class Engine:
                 elif finished.exit_code != 0:
                     error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
                 return self._outcome(
+                    step_id,
                     finished.duration_ms,
                     error,
                     detail,
                     finished.output,
                     finished.output_bytes,
+                    finished.whole,
                     exit_code=finished.exit_code,
                     leftovers=finished.leftovers,
                 )
@@ -413,8 +452,9 @@ class Engine:
                     if effect_class(step, self._tools) not in (EffectClass.READS, EffectClass.REPEATABLE):
                         raise
                     result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
-                data, size = _result_bytes(result)
-                return self._outcome(self._clock.now() - started, result.error, result.detail, data, size)
+                data, size, whole = _result_bytes(result)
+                duration_ms = self._clock.now() - started
+                return self._outcome(step_id, duration_ms, result.error, result.detail, data, size, whole)
             case _:
                 # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
                 kind = action_kind(step.action)
@@ -435,23 +475,31 @@ class Engine:
             return None
         names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step_id, "ORDAIN_STEP_KEY": self._key(step_id)}
         env = self._shell.environment(self._state.limits_in_force.env) | literal(dict(variables)) | names
-        return Command(text=text, argv=argv, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id))
+        return Command(text=text, argv=argv, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id), whole=True)
 
     def _outcome(
         self,
+        step_id: StepId,
         duration_ms: int,
         error: str | None,
         detail: str,
         data: bytes,
         size: int,
+        whole: Whole | None,
         *,
         exit_code: int | None = None,
         leftovers: int = 0,
     ) -> Outcome:
-        """What was seen, as it may be recorded. The exact result of an attempt that went well is kept beside it."""
-        output = self._sink.output(data, size)
+        """What was seen, as it may be recorded; the exact result of an attempt that went well is held for that."""
+        exact: bytes | Artifact = data
+        if whole is None:
+            output = self._sink.output(data, size)
+        elif error is None and whole.parts is not None and self._ledger.has_room(whole.size):
+            output, exact = self._sink.artifact(data, whole)
+        else:
+            output = self._sink.long(data, whole)
         if error is None and data:
-            self._results.append(data)
+            self._exact[step_id] = exact
         return Outcome(
             duration_ms=duration_ms,
             error=error,
@@ -459,6 +507,7 @@ class Engine:
             output_tail=output.tail,
             output_bytes=output.size,
             output_seal=output.seal,
+            whole_seal=output.whole_seal,
             exit_code=exit_code,
             leftovers=leftovers,
         )
@@ -520,8 +569,8 @@ class Engine:
         return variables | {name: value for name, value in own.items() if name != "status"}
 
     def _seen(self, step_id: StepId) -> dict[str, Any]:
-        """What is known of a step. An output that is not kept whole is not there to be asked about: what was not seen
-        is no evidence."""
+        """What is known of a step. An output of which more came than its end is not there to be asked about: what was
+        not seen is no evidence."""
         record = self._state.steps[step_id]
         outcome = record.outcome
         seen: dict[str, Any] = {
@@ -600,15 +649,15 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _result_bytes(result: ToolResult) -> tuple[bytes, int]:
-    """The end of what a tool gave back, as much as is kept, and how long all of it is."""
+def _result_bytes(result: ToolResult) -> tuple[bytes, int, Whole | None]:
+    """The end of what a tool gave back, how long all of it is, and all of it where that is more."""
     if result.output is not None:
-        return result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output))
+        return result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output)), result.whole
     if result.error is not None:
-        return b"", 0
+        return b"", 0, None
     text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
     data = text.encode("utf-8", "replace")
-    return data[-OUTPUT_BYTES_MAX:], len(data)
+    return data[-OUTPUT_BYTES_MAX:], len(data), in_parts(data)
 
 
 def _raising(error: Exception) -> Report:

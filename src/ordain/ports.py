@@ -24,8 +24,10 @@ from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant
 
 __all__ = [
+    "PART_BYTES",
     "Append",
     "Archive",
+    "Artifact",
     "Clock",
     "Command",
     "Copies",
@@ -44,9 +46,30 @@ __all__ = [
     "Shell",
     "ToolResult",
     "Toolbox",
+    "Whole",
     "Workspace",
     "WriterLock",
 ]
+
+
+PART_BYTES = 1 << 20
+"""How much of something long is held in memory at a time."""
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    """All of an output that is longer than the end of it that is at hand."""
+
+    size: int
+    sha256: bytes
+    parts: Callable[[], Iterator[bytes]] | None = None
+    """Its bytes, from the beginning; None where they are too many, or there was no room for them."""
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """An output to keep whole, under its name (`core.artifact`)."""
+
+    seal: str
+    parts: Callable[[], Iterator[bytes]]
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +86,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     new_epoch: int | None = None
     keeps: tuple[bytes, ...] = ()
     """Exact bytes to keep beside the chain, recorded together with the events that name their seals."""
+    artifacts: tuple[Artifact, ...] = ()
+    """The same of what is too long to be held in memory."""
 
 
 class Ledger(Protocol):
@@ -132,6 +157,17 @@ class Ledger(Protocol):
         """
         ...
 
+    def has_room(self, size: int) -> bool:
+        """Whether an artifact of this size could be kept and leave room for what must be recorded."""
+        ...
+
+    def artifact(self, seal: str) -> Iterator[bytes] | None:
+        """The artifact of this name from its beginning, part by part, if it is there.
+
+        Raises `Refused` with E_LEDGER_BROKEN, before it hands anything out, when it is not what was sealed.
+        """
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -167,6 +203,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what it writes to standard error is kept apart from its output."""
     argv: tuple[str, ...] = ()
     """A program and its arguments, to be run without a shell; the text is then only how a person would type it."""
+    whole: bool = False
+    """Whether all of a long output is wanted, and not only its end."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +223,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     output_bytes: int = 0
     """How much it wrote in all, but for what is kept apart."""
     errors_bytes: int = 0
+    whole: Whole | None = None
+    """All of it, where that was wanted and `output` is only its end."""
     leftovers: int = 0
 
 
@@ -195,8 +235,11 @@ class Shell(Protocol):
         """Run to the end or to the timeout. When cancelled, kills everything it started first."""
         ...
 
-    def sweep(self, mark_prefix: str) -> int:
-        """Kill every process whose mark begins so (left by an executor that died); returns how many."""
+    def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
+        """Kill every process whose mark begins so (left by an executor that died) with all that it started; how many.
+
+        `again` looks a second time, a moment later: what the dead one was starting bears its mark only then.
+        """
         ...
 
     def environment(self, names: Sequence[str]) -> dict[str, str]:
@@ -222,6 +265,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """In place of a value: the end of the bytes that came, exactly, also where it went badly."""
     output_bytes: int = 0
     """How many came in all."""
+    whole: Whole | None = None
+    """All of them, where `output` is only their end."""
 
 
 class Toolbox(Protocol):

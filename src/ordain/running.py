@@ -426,7 +426,7 @@ class Running:
         with self._here.lock.claim(run_id):
             state = self._refuse_ended(run_id)
             if state.paused_by is None:
-                self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/")
+                self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
                 event = RunPaused(by=by, reason=text)
                 await self._here.ledger.append(
                     self._here.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
@@ -486,7 +486,7 @@ class Running:
     async def _end_run(self, run_id: RunId, by: Principal, reason: str, status: str) -> None:
         """End a run that nobody carries out, and whatever its executor left running."""
         state, _, head = self._records.run(run_id)
-        self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/")
+        self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
         head = await self._put_back(state, head)
         now, event = self._here.now(), RunCancelled(by=by, reason=reason, status=status)
         await self._here.ledger.append(now, *self._records.cancelling(state, head, event, now))

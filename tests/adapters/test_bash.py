@@ -1,6 +1,7 @@
 """Real commands: what is seen of them, and that nothing of them is left."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.bash import BashShell, _mark_of
+from ordain.adapters import bash
+from ordain.adapters.bash import BashShell
+from ordain.adapters.processes import mark_of, with_descendants
 from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.ports import Command, Finished
 
@@ -31,7 +34,7 @@ def shell(tmp_path: Path) -> BashShell:
 def marked(prefix: str) -> list[int]:
     """Living processes with such a mark."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in pids if (_mark_of(pid) or "").startswith(prefix) and _alive(pid)]
+    return [pid for pid in pids if (mark_of(pid) or "").startswith(prefix) and _alive(pid)]
 
 
 def _alive(pid: int) -> bool:
@@ -208,6 +211,110 @@ def test_sweep_kills_what_a_dead_executor_left_and_nothing_else(shell):
         for process in (ours, other):
             process.kill()
             process.wait()
+
+
+def test_sweep_takes_along_what_was_started_without_the_mark(shell):
+    """The marked one is stopped first, so that it cannot start anything more."""
+    import subprocess
+
+    environment = {**ENVIRONMENT, "ORDAIN_MARK": "RUN-TREE/a/1"}
+    text = "for i in 1 2 3; do env -i setsid sleep 300 & done; env -i sleep 300 & echo; wait"
+    with subprocess.Popen(
+        ["bash", "-c", text], env=environment, stdout=subprocess.PIPE, start_new_session=True
+    ) as tree:
+        assert tree.stdout is not None
+        tree.stdout.readline()
+        under = with_descendants([tree.pid])
+        wait_for(lambda: len(under | with_descendants([tree.pid])) >= 5)
+        under |= with_descendants([tree.pid])
+        assert shell.sweep("RUN-TREE/") == len(under)
+        wait_for(lambda: not any(_alive(pid) for pid in under))
+
+
+def test_what_an_executor_was_just_starting_is_found_a_moment_later(shell, monkeypatch):
+    """Between fork and exec a process bears no mark of its own. `again` looks a second time."""
+    import subprocess
+
+    begun = []
+
+    def moment(seconds):
+        if seconds == bash.AGAIN_S:
+            environment = {**ENVIRONMENT, "ORDAIN_MARK": "RUN-LATE/a/1"}
+            begun.append(subprocess.Popen(["sleep", "300"], env=environment, start_new_session=True))
+            wait_for(lambda: marked("RUN-LATE/"))
+
+    monkeypatch.setattr(bash.time, "sleep", moment)
+    assert (shell.sweep("RUN-LATE/"), begun) == (0, [])
+    assert shell.sweep("RUN-LATE/", again=True) == 1
+    assert begun[0].wait(10) == -9
+
+
+def test_a_writer_that_gets_away_does_not_hold_up_the_end(shell, tmp_path):
+    """It is not ours to find here, holds the pipe, and writes as fast as it can."""
+    started = time.monotonic()
+    text = "env -i setsid -f bash -c 'echo $$ > pid; exec cat /dev/zero'; until test -s pid; do sleep 0.01; done"
+    try:
+        assert run(shell, text).exit_code == 0
+        assert time.monotonic() - started < 10
+    finally:
+        pid = int((tmp_path / "pid").read_text())
+        with contextlib.suppress(ProcessLookupError):  # the pipe may have broken under it
+            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+HOST = """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+from ordain.adapters.bash import BashShell
+from ordain.ports import Command
+
+first = [] if sys.argv[2] == "none" else [subprocess.Popen(["sleep", "300"])]
+shell = BashShell(Path(sys.argv[1]), alone=True)
+
+async def run(text):
+    return await shell.run(Command(text=text, env={"PATH": os.environ["PATH"]}, timeout_ms=20000, mark="RUN-HOST/a/1"))
+
+async def both():
+    slow = asyncio.create_task(run("until test -e go; do sleep 0.01; done"))
+    away = "env -i setsid -f bash -c 'echo $$ > pid; sleep 300' > /dev/null 2>&1"
+    fast = await run(away + "; until test -s pid; do sleep 0.01; done")
+    alive = Path("/proc", Path(sys.argv[1], "pid").read_text().strip()).exists()
+    Path(sys.argv[1], "go").touch()
+    return fast.leftovers, alive, (await slow).leftovers
+
+fast, alive, slow = asyncio.run(both())
+pid = int(Path(sys.argv[1], "pid").read_text())
+left = Path("/proc", str(pid)).exists()
+print(fast, alive, slow > 0, left, [one.poll() for one in first])
+for one in first:
+    one.kill()
+if left:
+    os.killpg(pid, 9)
+"""
+
+
+@pytest.mark.parametrize(("children", "said"), [("none", "0 True True False []"), ("one", "0 True False True [None]")])
+def test_what_bears_no_mark_is_ended_only_where_it_can_be_nothing_else(tmp_path, children, said):
+    """While another command is under way it may be that one's, and is left until that has ended too. A process that has
+    children of its own keeps them, whatever it says."""
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", HOST, str(tmp_path), children], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == (said, "")
+
+
+def test_a_command_leaves_no_core_file(shell):
+    assert run(shell, "ulimit -c").output == b"0\n"
+    assert program(shell, "bash", "-c", "sleep 0.01; ulimit -Hc").output == b"0\n"
+
+
+def test_programs_come_from_no_place_that_a_step_can_write(shell, monkeypatch):
+    monkeypatch.setenv("PATH", ":.:bin:/usr/bin::/bin:./x:")
+    monkeypatch.setenv("OTHER", ":.:")
+    assert shell.environment(["PATH", "OTHER"]) == {"PATH": "/usr/bin:/bin", "OTHER": ":.:"}
 
 
 def test_a_missing_directory_is_a_fault_not_an_exception(tmp_path):

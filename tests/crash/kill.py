@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from ordain.adapters.bash import _mark_of
+from ordain.adapters.processes import mark_of
 from ordain.assemble import open_workspace
 from ordain.core.approval import Channel, Principal
 from ordain.core.report import RunReport
@@ -151,7 +151,7 @@ class Victim:
         end = time.monotonic() + 5
         while True:
             pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-            found = [pid for pid in pids if f"/{run_id}/" in (_mark_of(pid) or "")]
+            found = [pid for pid in pids if f"/{run_id}/" in (mark_of(pid) or "")]
             if not found or time.monotonic() > end:
                 return found
             time.sleep(0.02)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ordain.adapters.bash import _mark_of
+from ordain.adapters.processes import mark_of
 from ordain.app import App
 from ordain.core.codes import PAGES
 from ordain.documents.configuration import TEMPLATE
@@ -659,7 +659,7 @@ def test_a_bug_is_called_one(workspace: Workspace, monkeypatch: pytest.MonkeyPat
 
 def marked_processes(run: str) -> list[int]:
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in pids if (_mark_of(pid) or "").startswith(run)]
+    return [pid for pid in pids if (mark_of(pid) or "").startswith(run)]
 
 
 def test_the_first_interrupt_lets_the_step_end_and_resume_completes(workspace: Workspace):

@@ -114,7 +114,7 @@ class ScriptedShell:
             return Finished(duration_ms=1, exit_code=answer)
         return answer if isinstance(answer, Finished) else await answer(command)
 
-    def sweep(self, mark_prefix: str) -> int:
+    def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         self.swept.append(mark_prefix)
         return 0
 

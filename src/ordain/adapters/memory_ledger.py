@@ -36,6 +36,7 @@ class MemoryLedger:
         self._plans: dict[str, PlanSummary] = {}
         self._key = token_bytes(32)
         self._kept: dict[str, bytes] = {}
+        self._artifacts: dict[str, tuple[bytes, ...]] = {}
         self._bells: list[asyncio.Event] = []
         """Rung when anything is recorded."""
 
@@ -58,6 +59,7 @@ class MemoryLedger:
             staged += [(stream, chain.Row(*row)) for row in zip(numbers, bodies, heads, strict=True)]
         self._stands = {stream: stand for stream, stand in stands.items() if stand.size}
         self._kept |= {self.seal(body): body for append in appends for body in append.keeps}
+        self._artifacts |= {one.seal: tuple(one.parts()) for append in appends for one in append.artifacts}
         for bell in self._bells:
             bell.set()
         return tuple(self._put(stream, row) for stream, row in staged)
@@ -142,6 +144,12 @@ class MemoryLedger:
 
     def kept(self, seal: str) -> bytes | None:
         return self._kept.get(seal)
+
+    def has_room(self, size: int) -> bool:
+        return True
+
+    def artifact(self, seal: str) -> Iterator[bytes] | None:
+        return iter(self._artifacts[seal]) if seal in self._artifacts else None
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -721,6 +721,14 @@ PAGES: dict[str, Page] = {
         "The file named with `-o` is in a directory that is not there or not yours, or is no regular file.",
         "Give a name that is free, or that of a regular file you may replace.",
     ),
+    "E_OUTPUT_NOT_KEPT": Page(
+        "Output is not kept",
+        (
+            "Only what an attempt that went well wrote is kept exactly. The step has not gone well, wrote nothing, or "
+            "the ledger was restored from an export, which leaves outputs out."
+        ),
+        "`ordain show --verbose RUN` shows the redacted end of what every step wrote.",
+    ),
     "E_LEDGER_CONFLICT": Page(
         "Somebody else wrote first",
         "The ledger has changed between looking and writing, so nothing was written.",

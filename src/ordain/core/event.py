@@ -135,7 +135,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_sha256: str = ""
     """Only in ledgers of the first format: a plain hash would let a secret be guessed."""
     output_seal: str = ""
-    """Commits to the exact output, which is kept beside the chain under this name."""
+    """Commits to the exact output, which is kept beside the chain under this name; to its end where there is more."""
+    whole_seal: str = ""
+    """Commits to all of an output of which only the end is kept, by its digest and length."""
     leftovers: int = 0
     """Processes the attempt left behind, killed by us."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from ordain.core.approval import Base, Principal
-from ordain.core.bound import DAY_MS, OUTPUT_BYTES_MAX
+from ordain.core.artifact import is_whole
+from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
 from ordain.core.event import Evidence, Limits, Outcome, StepState
@@ -28,6 +29,7 @@ __all__ = [
     "RunReport",
     "Side",
     "Since",
+    "StepOutput",
     "StepReport",
     "run_report",
 ]
@@ -134,6 +136,9 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int | None = None
     error: str | None = None
     output_tail: str = ""
+    """The redacted end of what was written last: by its contract, where that was run, else by the step."""
+    own_output_tail: str = ""
+    """The same of the step itself, where its contract was run."""
     waiting: str | None = None
     meaning: str | None = None
     """What its verification is said to show."""
@@ -143,6 +148,16 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """The same of a contract that was run before the effect."""
     tampered: tuple[str, ...] = ()
     """Protected files that changed while its last attempt was at work, and were put back."""
+
+
+class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step wrote and is kept exactly, and how much there was of it."""
+
+    run_id: RunId
+    step: StepId
+    output_bytes: int
+    kept_bytes: int
+    """Less than all where only the end is kept."""
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,7 +282,8 @@ def _could_go_on(state: RunState) -> bool:
 def _step_report(state: RunState, index: int, now: Instant) -> StepReport:
     step = state.plan.steps[index]
     record = state.steps[step.id]
-    shown = record.evidence or record.outcome
+    outcome = record.outcome
+    shown = record.evidence or outcome
     return StepReport(
         number=index + 1,
         id=step.id,
@@ -275,9 +291,10 @@ def _step_report(state: RunState, index: int, now: Instant) -> StepReport:
         state=record.state,
         attempts=record.attempts,
         evidence=_evidence(record, contract_of(step) is not None),
-        duration_ms=record.outcome.duration_ms if record.outcome is not None else None,
+        duration_ms=outcome.duration_ms if outcome is not None else None,
         error=_error(record),
         output_tail=shown.output_tail if shown is not None else "",
+        own_output_tail=outcome.output_tail if outcome is not None and shown is not outcome else "",
         waiting=None if state.finished else why_waiting(state, step.id, now),
         meaning=step.verification.description if step.verification is not None else None,
         verified=record.evidence,
@@ -301,9 +318,10 @@ def _error(record: StepRecord) -> str | None:
 
 def _cut(outcome: Outcome | None) -> str:
     """That not all of a result is kept, where it is not."""
-    if outcome is None or outcome.output_bytes <= OUTPUT_BYTES_MAX:
+    if outcome is None or outcome.output_bytes <= OUTPUT_BYTES_MAX or is_whole(outcome.output_seal):
         return ""
-    return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept"
+    room = ", for want of room" if outcome.whole_seal and outcome.output_bytes <= ARTIFACT_BYTES_MAX else ""
+    return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept{room}"
 
 
 def _evidence(record: StepRecord, contract: bool) -> str:

@@ -129,6 +129,10 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         state = painted(f"{step.state.value:<10}", step.state, style)
         yield (f"  {step.number:>3}. {state} {step.id:<{min(width, 32)}} {took}  {visible(why)}{style.dim(tries)}")
         wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
+        if verbose and step.own_output_tail.strip():
+            yield "         It wrote:"
+            yield from _tail(step.own_output_tail, report.run_id)
+            yield "         Its contract wrote:" if step.output_tail.strip() else "         Its contract wrote nothing."
         if (wrong or verbose) and step.output_tail.strip():
             yield from tail_lines(step.output_tail, report.run_id)
         if verbose:
