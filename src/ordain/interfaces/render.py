@@ -131,7 +131,7 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
         if verbose and step.own_output_tail.strip():
             yield "         It wrote:"
-            yield from _tail(step.own_output_tail, report.run_id)
+            yield from tail_lines(step.own_output_tail, report.run_id)
             yield "         Its contract wrote:" if step.output_tail.strip() else "         Its contract wrote nothing."
         if (wrong or verbose) and step.output_tail.strip():
             yield from tail_lines(step.output_tail, report.run_id)
