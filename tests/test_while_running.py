@@ -1,4 +1,7 @@
-"""The corpus's last group, on real files and a real shell: what steps do while they run, and what is made of it."""
+"""The corpus's last group, on real files and a real shell: what steps do while they run, and what is made of it.
+
+Rows about values that are decided at run time, budgets and agents' tools have no code yet: plans with them do not run.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import msgspec
 import pytest
 
-from ordain import Channel, Principal, open_workspace
-from ordain.adapters.bash import _mark_of
+from ordain import Channel, Principal, Refused, open_workspace
+from ordain.adapters.processes import mark_of
+from ordain.app import App
 from ordain.core.report import RunReport, StepReport
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -53,6 +59,10 @@ def runs(command: str, contract: str | None = None, **fields: object) -> dict[st
     return step
 
 
+def calls(tool: str, **args: object) -> dict[str, object]:
+    return {"action": {"type": "tool", "tool": tool, "args": args}}
+
+
 def only(report: RunReport) -> StepReport:
     (step,) = report.steps
     return step
@@ -60,7 +70,7 @@ def only(report: RunReport) -> StepReport:
 
 def marked() -> list[str]:
     """The marks of all processes that carry one."""
-    marks = [_mark_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    marks = [mark_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
     return [mark for mark in marks if mark is not None and "/RUN-" in mark]
 
 
@@ -75,11 +85,24 @@ def marked() -> list[str]:
         (runs("rm -r tests; ln -s /etc tests", "test -s tests/passwd"), "F_CONTRACT_TAMPERED"),
         (runs("rm tests/check.sh; exit 3"), "F_CONTRACT_TAMPERED"),
         (runs("echo x > done.txt", "echo 'exit 0' > tests/check.sh; test -s done.txt"), "F_CONTRACT_TAMPERED"),
+        (runs("true", "head -c 100000000 /dev/zero; test -s done.txt"), "F_CONTRACT_BROKEN"),
+        (runs("true", "sleep 300 & setsid -f sleep 300; sleep 300"), "F_CONTRACT_INCONCLUSIVE"),
+        (runs("exit 7"), "F_STEP_FAILED"),
+        (runs("no-such-program-anywhere"), "F_STEP_FAILED"),
+        (runs("sleep 300 & setsid -f sleep 300; sleep 300", timeout_ms=300), "F_STEP_TIMEOUT"),
+        (calls("read_file", path="planted/passwd"), "F_PATH_ESCAPE"),
+        (calls("write_file", path="planted/x", content="x"), "F_PATH_ESCAPE"),
+        (calls("list_files", path="planted"), "F_PATH_ESCAPE"),
+        (calls("make_dir", path="planted/x"), "F_PATH_ESCAPE"),
+        (calls("move", path="planted/passwd", to="x"), "F_PATH_ESCAPE"),
+        (calls("delete", path="planted/passwd"), "F_PATH_ESCAPE"),
     ],
 )
 def test_the_code_of_what_went_wrong(workspace, step, error):
-    report = carried_out(workspace, step, protect=["tests/**"])
-    assert (report.status, only(report).error) == ("failed", error)
+    plant = runs("ln -s /etc planted")
+    report = carried_out(workspace, plant, {**step, "needs": ["s1"]}, protect=["tests/**"])
+    assert (report.status, report.steps[1].error) == ("failed", error)
+    assert [mark for mark in marked() if report.run_id in mark] == []
     assert (workspace / "tests/check.sh").read_bytes() == CHECK
     assert [path.name for path in (workspace / "tests").iterdir()] == ["check.sh"]
 
@@ -187,6 +210,7 @@ def test_files_are_put_back_when_a_run_goes_on_after_a_kill(workspace):
     async def gone_on() -> RunReport:
         app = open_workspace(workspace, exact=True)
         first = await app.resume(None)
+        assert only(first).error == "F_STEP_IN_DOUBT"
         assert (workspace / "tests/check.sh").read_bytes() == CHECK
         await app.answer(f"{first.run_id}/s1", "happened", KIM)
         last = await app.resume(None)
@@ -195,6 +219,71 @@ def test_files_are_put_back_when_a_run_goes_on_after_a_kill(workspace):
 
     report = asyncio.run(gone_on())
     assert (report.status, only(report).error) == ("waiting", "F_CONTRACT_TAMPERED")
+
+
+def approved(app: App, *steps: dict[str, object]) -> str:
+    tree = {"title": "T", "steps": [{"id": f"s{n}", **step} for n, step in enumerate(steps, 1)]}
+
+    async def life() -> str:
+        prepared = await app.prepare(msgspec.json.encode(tree), None, KIM)
+        await app.approve(prepared.review.plan_id, KIM)
+        return str(prepared.review.plan_id)
+
+    return asyncio.run(life())
+
+
+def ledger_of(workspace: Path) -> Path:
+    (found,) = (workspace.parent / "state/workspaces").glob("*/ledger.db")
+    return found
+
+
+def test_a_ledger_that_cannot_be_written_means_no_effect(workspace):
+    app = open_workspace(workspace, exact=True)
+    plan_id = approved(app, runs("touch effect"))
+    ledger_of(workspace).rename(workspace.parent / "elsewhere.db")
+    with pytest.raises(Refused) as refused:
+        asyncio.run(app.commit(plan_id, KIM))
+    asyncio.run(app.close())
+    assert refused.value.problems[0].code == "E_LEDGER_IO"
+    assert not (workspace / "effect").exists()
+
+
+def test_a_broken_chain_means_no_effect_and_can_be_looked_at(workspace):
+    app = open_workspace(workspace, exact=True)
+    plan_id = approved(app, runs("touch effect"))
+    asyncio.run(app.close())
+    with closing(apsw.Connection(str(ledger_of(workspace)))) as connection:
+        connection.execute("UPDATE events SET body = CAST(replace(body, 'kim', 'tim') AS BLOB) WHERE position = 2")
+    app = open_workspace(workspace, exact=True)
+    with pytest.raises(Refused) as refused:
+        asyncio.run(app.commit(plan_id, KIM))
+    assert refused.value.problems[0].code == "E_LEDGER_BROKEN"
+    assert not app.auditing.verify().good
+    asyncio.run(app.close())
+    assert not (workspace / "effect").exists()
+
+
+def test_an_executor_that_was_replaced_records_nothing(workspace):
+    """Its lock is taken away under it, and another one takes over; what it was carrying out is ended."""
+    app = open_workspace(workspace, exact=True)
+    plan_id = approved(app, runs("touch begun; until test -e go; do sleep 0.01; done; touch effect"))
+    ordain = [sys.executable, "-m", "ordain", "-C", str(workspace)]
+    with subprocess.Popen([*ordain, "commit", plan_id, "--json"], stdout=subprocess.PIPE) as executor:
+        try:
+            while not (workspace / "begun").exists():
+                assert executor.poll() is None
+                time.sleep(0.01)
+            for lock in ledger_of(workspace).parent.rglob("*.lock"):
+                lock.unlink()
+            report = asyncio.run(app.resume(None))
+            out, _ = executor.communicate(timeout=60)
+        finally:
+            executor.kill()
+    assert (report.status, only(report).error) == ("waiting", "F_STEP_IN_DOUBT")
+    assert msgspec.json.decode(out)["error"]["code"] == "E_FENCED"
+    assert app.run(report.run_id) == report
+    asyncio.run(app.close())
+    assert not (workspace / "effect").exists()
 
 
 def test_what_was_not_seen_is_no_evidence(workspace):

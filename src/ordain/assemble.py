@@ -19,6 +19,7 @@ from ordain.adapters.ledger_archive import FileArchive
 from ordain.adapters.notifier import CommandNotifier
 from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.read_only import ReadOnlyProbe
+from ordain.adapters.reserve import Reserve
 from ordain.adapters.state_directory import (
     check_state_directory,
     shelf_path,
@@ -42,10 +43,11 @@ __all__ = ["every_workspace", "open_workspace"]
 LEDGER = "ledger.db"
 
 
-def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) -> App:
+def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False, alone: bool = False) -> App:
     """Ordain over the workspace that `start` lies in, or over `start` itself when `exact`.
 
-    Nothing is written until a verb has something to record.
+    Nothing is written until a verb has something to record. `alone` says that this process starts no others of its own,
+    so that everything that a command leaves behind can be told from them and ended.
     """
     if sys.getfilesystemencoding() != "utf-8":
         detail = (
@@ -54,13 +56,14 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         raise refuse("E_WORKSPACE", detail, "Start it in a UTF-8 locale, or with PYTHONUTF8=1.")
     workspace = real_directory(Path(start)) if exact else _governed(find_workspace(Path(start)))
 
+    @cache  # made once: who looks again later, when a run has ended, must not be refused for want of room
     def shelf() -> Path:
         return workspace_directory(state_directory(os.environ, workspace), workspace)
 
     def open_ledger() -> Ledger:
         from ordain.adapters.sqlite_ledger import SqliteLedger  # apsw is not needed for linting
 
-        return SqliteLedger.open(shelf() / LEDGER)
+        return SqliteLedger.open(shelf() / LEDGER, reserve=Reserve(shelf() / "reserve"))
 
     def has_ledger() -> bool:
         return _ledger_of(workspace) is not None
@@ -72,10 +75,10 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         workspace=DirectoryWorkspace(workspace, TIER),
         protection=ProtectedFiles(workspace),
         expressions=_expressions,
-        toolbox=built_in_tools(workspace),
+        toolbox=built_in_tools(workspace, shelf),
         clock=WallClock(boot_id),
         ids=RandomIds(),
-        lock=FileWriterLock(lambda: shelf() / "writer.lock"),
+        lock=FileWriterLock(shelf, boot_id),
         keyring=FileKeyring(lambda: state_directory(os.environ, workspace)),
         notifier=CommandNotifier(workspace),
         copies=WorkspaceCopies(workspace),
@@ -85,7 +88,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
     )
     return App(
         here,
-        shell=BashShell(workspace),
+        shell=BashShell(workspace, room=shelf, alone=alone),
         probe=ReadOnlyProbe(workspace, *_state_paths()),
         pid=os.getpid(),
         boot_id=boot_id,

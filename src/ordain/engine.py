@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, assert_never
 
 from ordain.core import chain
@@ -27,20 +27,24 @@ from ordain.core.event import (
     ExecutorStarted,
     Outcome,
     Recorded,
+    RunCancelled,
     RunEnded,
     RunEvent,
     RunFinished,
+    RunPaused,
     Settlement,
     StepState,
+    StopAsked,
     Verdict,
 )
 from ordain.core.expr import Expressions, named
-from ordain.core.model import check_of
+from ordain.core.model import check_of, contract_of
 from ordain.core.problem import Refused
 from ordain.core.refs import literal
 from ordain.core.schedule import (
     Effect,
     End,
+    Recheck,
     SettleByContract,
     Start,
     Stop,
@@ -53,6 +57,7 @@ from ordain.core.schedule import (
     judged,
     looks_first,
     not_begun,
+    rechecked,
     settled,
     wants_proof,
 )
@@ -60,8 +65,20 @@ from ordain.core.state import RunState, apply
 from ordain.core.tool import EffectClass, action_kind
 from ordain.core.value import Instant, StepId
 from ordain.guard import Guard
-from ordain.ports import Append, Clock, Command, Ledger, Observer, Protection, Shell, Toolbox, ToolResult
-from ordain.sink import Sink
+from ordain.ports import (
+    Append,
+    Artifact,
+    Clock,
+    Command,
+    Ledger,
+    Observer,
+    Protection,
+    Shell,
+    Toolbox,
+    ToolResult,
+    Whole,
+)
+from ordain.sink import Sink, in_parts
 from ordain.verify import ask, signal_name, verify
 
 __all__ = ["Engine"]
@@ -86,8 +103,14 @@ class Engine:
         protection: Protection,
         expressions: Callable[[], Expressions],
         git_head: Callable[[], str | None],
+        heard: int,
+        leftovers: Sequence[str],
+        former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
+        """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
+        `leftovers` are the marks that dead executors' processes may bear; `former` is what was seen of the steps of
+        the run that this one does again."""
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
@@ -95,16 +118,23 @@ class Engine:
         self._sink = sink
         self._guard = Guard(state, protection, ledger)
         self._expressions, self._git_head = expressions, git_head
+        self._heard, self._leftovers, self._former = heard, leftovers, former or {}
         self._observers = observers
         self._stream = f"run/{state.run_id}"
         self._batch: list[RunEvent] = []
         self._results: list[bytes] = []
         """Exact results that are to be kept with the batch."""
+        self._artifacts: list[Artifact] = []
+        """The same of long ones."""
+        self._exact: dict[StepId, bytes | Artifact] = {}
+        """Of attempts that are not yet recorded as ended."""
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
         self._keys: dict[StepId, str] = {}
         self._mailbox: asyncio.Queue[Report] = asyncio.Queue()
         self._stopping = False
+        self._asked: StopAsked | None = None
+        """What somebody outside asked of us last."""
         self._ended = False
         self._now = clock.now()
         """The instant of this turn: everything folded and appended in it bears this time."""
@@ -118,13 +148,19 @@ class Engine:
         """Work until the run has finished, waits for a person, or was told to stop. Raises Refused when the ledger
         cannot be written or another executor has taken over; everything under way is ended first."""
         timer: asyncio.Task[None] | None = None
+        listening = asyncio.create_task(self._listen())
         try:
             await self._take_over(pid, boot_id)
             while True:
+                if self._asked is not None and self._asked.to != "paused":
+                    await self._cancel(self._asked)
+                    return self._state
                 effects = decide(self._state, self._now)
-                if self._stopping:  # begin nothing more, but end what has come to its end
-                    effects = tuple(effect for effect in effects if isinstance(effect, End | Stop))
+                if self._stopping:  # begin nothing more, but judge and end what has come to its end
+                    effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
                 begin = [effect for effect in effects if self._is_new(effect)]
+                if any(type(effect) is Start for effect in begin) and self._heed():
+                    continue  # nothing begins after somebody asked for that
                 self._intend(begin)
                 await self._flush()
                 for effect in begin:
@@ -136,22 +172,64 @@ class Engine:
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
                 elif not self._under_way and self._mailbox.empty():
+                    await self._pause()
                     return self._state
                 await self._collect()
         finally:
+            listening.cancel()
             if timer is not None:
                 timer.cancel()
             await self._end_everything()
+
+    # --- Being asked to stop -------------------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """Heed what other processes record about this run in its plan's stream."""
+        lineage = self._state.lineage
+        try:
+            while True:
+                await self._ledger.grown(lineage, self._heard)
+                self._heed()
+        except Exception as error:  # a ledger that cannot be read ends the run's loop, not just this task
+            self._mailbox.put_nowait(_raising(error))
+
+    def _heed(self) -> bool:
+        """Look what was recorded in the plan's stream since; whether something was asked of us."""
+        lineage, before = self._state.lineage, self._asked
+        if self._ledger.size(lineage) > self._heard:
+            for recorded in self._ledger.read(lineage, self._heard):
+                self._heard, event = recorded.seq, recorded.event
+                if isinstance(event, StopAsked) and event.run_id == self._state.run_id:
+                    self._asked = event
+                    self.stop()
+        return self._asked is not before
+
+    async def _pause(self) -> None:
+        """With nothing under way: say that the run was paused, where somebody asked for it and it has not ended."""
+        if self._asked is not None and not self._state.finished:
+            self._now = self._clock.now()
+            await self._record_now(RunPaused(by=self._asked.by, reason=self._asked.reason))
+
+    async def _cancel(self, asked: StopAsked) -> None:
+        """End what is under way and then the run, as it stands: of a step that was at work no outcome is claimed."""
+        await self._end_everything()
+        self._fold_reports()
+        await self._guard.take_over(self._record_now)
+        await self._record_now(RunCancelled(by=asked.by, reason=asked.reason, status=asked.to))
 
     # --- Recovery ------------------------------------------------------------------------------------------------
 
     async def _take_over(self, pid: int, boot_id: str) -> None:
         """Claim the run, kill what a dead executor left running, put protected files back, and face every step that was
         begun and not ended."""
-        self._shell.sweep(f"{self._state.workspace_identity.id}/")
+        before = self._state.epoch > 0
         self._fold(ExecutorStarted(epoch=self._state.epoch + 1, pid=pid, boot_id=boot_id))
+        if before:
+            # Whoever was believed dead records nothing from here on, least of all that what is killed now has failed.
+            await self._flush()
+        for mark in self._leftovers:
+            self._shell.sweep(mark, again=before)
         if any(self._state.protects(step_id) for step_id in self._state.active):
-            await self._flush()  # whoever was believed dead writes nothing from here on
             await self._guard.take_over(self._record_now)
         for step_id in list(self._state.active):
             if self._state.steps[step_id].state is not StepState.RUNNING:
@@ -167,6 +245,8 @@ class Engine:
         match effect:
             case Start(step=step):
                 return ("start", step) not in self._under_way
+            case Recheck(step=step):
+                return ("recheck", step) not in self._under_way
             case Verify(step=step):
                 return ("verify", step) not in self._under_way
             case SettleByContract(step=step):
@@ -203,6 +283,7 @@ class Engine:
             return
         events, self._batch = tuple(self._batch), []
         results, self._results = tuple(self._results), []
+        artifacts, self._artifacts = tuple(self._artifacts), []
         waiters, self._after_flush = self._after_flush, []
         first = isinstance(events[0], ExecutorStarted)
         epoch = self._state.epoch
@@ -214,6 +295,7 @@ class Engine:
             epoch=None if first else epoch,
             new_epoch=epoch if first else None,
             keeps=results,
+            artifacts=artifacts,
         )
         recorded = await self._append(append)
         self._head = recorded[len(events) - 1].head
@@ -228,11 +310,9 @@ class Engine:
         """Append a batch; the one that finishes the run carries the lineage's commitment to this chain's head."""
         last = append.events[-1]
         lineage, ending = self._state.lineage, None
-        if isinstance(last, RunFinished):
-            head = bytes.fromhex(self._head)
-            for seq, event in enumerate(append.events, start=append.expected + 1):
-                head = chain.extend(head, chain.encode(self._stream, seq, self._now, event))
-            ending = RunEnded(run_id=self._state.run_id, status=last.status, head=head.hex())
+        if isinstance(last, RunFinished | RunCancelled):
+            head = chain.head_after(self._head, append.stream, append.expected, append.events, self._now)
+            ending = RunEnded(run_id=self._state.run_id, status=last.status, head=head)
         while True:
             size = self._ledger.size(lineage) if ending is not None else 0
             also = (Append(stream=lineage, expected=size, events=(ending,)),) if ending is not None else ()
@@ -254,6 +334,8 @@ class Engine:
         match effect:
             case Start(step=step):
                 self._begin(("start", step), self._attempt(step))
+            case Recheck(step=step):
+                self._begin(("recheck", step), self._recheck(step))
             case Verify(step=step):
                 self._begin(("verify", step), self._verify(step))
             case SettleByContract(step=step):
@@ -291,7 +373,7 @@ class Engine:
                 await self._guard.before(step_id, self._record)
             except Refused as refused:
                 outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
-                return lambda now: ended(self._state, step_id, outcome, now, stopped=False)
+                return self._ended_with(step_id, outcome)
             outcome = await self._look_first(step_id) or await self._effect(step_id)
             await self._guard.after(step_id, self._record)
         except asyncio.CancelledError:
@@ -301,7 +383,23 @@ class Engine:
             duration = self._clock.now() - started
             await self._guard.after(step_id, self._record)
             outcome = Outcome(duration_ms=duration, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
-        return lambda now: ended(self._state, step_id, outcome, now, stopped=stopped)
+        return self._ended_with(step_id, outcome, stopped=stopped)
+
+    def _ended_with(self, step_id: StepId, outcome: Outcome, *, stopped: bool = False) -> Report:
+        """The end of an attempt; where it went well, its exact result is kept in the same append."""
+
+        def report(now: Instant) -> RunEvent:
+            event = ended(self._state, step_id, outcome, now, stopped=stopped)
+            exact = self._exact.pop(step_id, None)
+            if event.outcome.error is not None:
+                return event
+            if isinstance(exact, bytes):
+                self._results.append(exact)
+            elif exact is not None:
+                self._artifacts.append(exact)
+            return event
+
+        return report
 
     async def _look_first(self, step_id: StepId) -> Outcome | None:
         """Run the contract before the effect where that settles doubt later or proves that it can be broken; the
@@ -334,11 +432,13 @@ class Engine:
                 elif finished.exit_code != 0:
                     error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
                 return self._outcome(
+                    step_id,
                     finished.duration_ms,
                     error,
                     detail,
                     finished.output,
                     finished.output_bytes,
+                    finished.whole,
                     exit_code=finished.exit_code,
                     leftovers=finished.leftovers,
                 )
@@ -354,8 +454,9 @@ class Engine:
                     if effect_class(step, self._tools) not in (EffectClass.READS, EffectClass.REPEATABLE):
                         raise
                     result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
-                data, size = _result_bytes(result)
-                return self._outcome(self._clock.now() - started, result.error, result.detail, data, size)
+                data, size, whole = _result_bytes(result)
+                duration_ms = self._clock.now() - started
+                return self._outcome(step_id, duration_ms, result.error, result.detail, data, size, whole)
             case _:
                 # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
                 kind = action_kind(step.action)
@@ -376,23 +477,31 @@ class Engine:
             return None
         names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step_id, "ORDAIN_STEP_KEY": self._key(step_id)}
         env = self._shell.environment(self._state.limits_in_force.env) | literal(dict(variables)) | names
-        return Command(text=text, argv=argv, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id))
+        return Command(text=text, argv=argv, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id), whole=True)
 
     def _outcome(
         self,
+        step_id: StepId,
         duration_ms: int,
         error: str | None,
         detail: str,
         data: bytes,
         size: int,
+        whole: Whole | None,
         *,
         exit_code: int | None = None,
         leftovers: int = 0,
     ) -> Outcome:
-        """What was seen, as it may be recorded. The exact result of an attempt that went well is kept beside it."""
-        output = self._sink.output(data, size)
+        """What was seen, as it may be recorded; the exact result of an attempt that went well is held for that."""
+        exact: bytes | Artifact = data
+        if whole is None:
+            output = self._sink.output(data, size)
+        elif error is None and whole.parts is not None and self._ledger.has_room(whole.size):
+            output, exact = self._sink.artifact(data, whole)
+        else:
+            output = self._sink.long(data, whole)
         if error is None and data:
-            self._results.append(data)
+            self._exact[step_id] = exact
         return Outcome(
             duration_ms=duration_ms,
             error=error,
@@ -400,9 +509,16 @@ class Engine:
             output_tail=output.tail,
             output_bytes=output.size,
             output_seal=output.seal,
+            whole_seal=output.whole_seal,
             exit_code=exit_code,
             leftovers=leftovers,
         )
+
+    async def _recheck(self, step_id: StepId) -> Report:
+        """Look whether what a step did in the run before is still there."""
+        checked = contract_of(self._state.step(step_id)) is not None
+        evidence = await self._contract(step_id) if checked else None
+        return lambda now: rechecked(step_id, self._former.get(step_id), evidence)
 
     async def _verify(self, step_id: StepId) -> Report:
         evidence = await self._checked(step_id)
@@ -455,8 +571,8 @@ class Engine:
         return variables | {name: value for name, value in own.items() if name != "status"}
 
     def _seen(self, step_id: StepId) -> dict[str, Any]:
-        """What is known of a step. An output that is not kept whole is not there to be asked about: what was not seen
-        is no evidence."""
+        """What is known of a step. An output of which more came than its end is not there to be asked about: what was
+        not seen is no evidence."""
         record = self._state.steps[step_id]
         outcome = record.outcome
         seen: dict[str, Any] = {
@@ -480,7 +596,7 @@ class Engine:
         if step_id not in self._keys:
             state = self._state
             self._keys[step_id] = step_key(
-                state.workspace_identity.id, state.run_id, step_id, state.step(step_id).action
+                state.workspace_identity.id, state.first_run, step_id, state.step(step_id).action
             )
         return self._keys[step_id]
 
@@ -510,11 +626,15 @@ class Engine:
 
     async def _collect(self) -> None:
         """Wait for at least one report and fold everything that has arrived."""
-        reports = [await self._mailbox.get()]
+        self._fold_reports(await self._mailbox.get())
+
+    def _fold_reports(self, *reports: Report) -> None:
+        """Fold these reports and all others that have arrived."""
+        arrived = list(reports)
         while not self._mailbox.empty():
-            reports.append(self._mailbox.get_nowait())
+            arrived.append(self._mailbox.get_nowait())
         self._now = self._clock.now()
-        for report in reports:
+        for report in arrived:
             event = report(self._now)
             if event is not None:
                 self._fold(event)
@@ -531,15 +651,15 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _result_bytes(result: ToolResult) -> tuple[bytes, int]:
-    """The end of what a tool gave back, as much as is kept, and how long all of it is."""
+def _result_bytes(result: ToolResult) -> tuple[bytes, int, Whole | None]:
+    """The end of what a tool gave back, how long all of it is, and all of it where that is more."""
     if result.output is not None:
-        return result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output))
+        return result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output)), result.whole
     if result.error is not None:
-        return b"", 0
+        return b"", 0, None
     text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
     data = text.encode("utf-8", "replace")
-    return data[-OUTPUT_BYTES_MAX:], len(data)
+    return data[-OUTPUT_BYTES_MAX:], len(data), in_parts(data)
 
 
 def _raising(error: Exception) -> Report:

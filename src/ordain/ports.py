@@ -24,13 +24,16 @@ from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant
 
 __all__ = [
+    "PART_BYTES",
     "Append",
     "Archive",
+    "Artifact",
     "Clock",
     "Command",
     "Copies",
     "Credential",
     "Finished",
+    "Holder",
     "Ids",
     "Keyring",
     "Ledger",
@@ -43,9 +46,30 @@ __all__ = [
     "Shell",
     "ToolResult",
     "Toolbox",
+    "Whole",
     "Workspace",
     "WriterLock",
 ]
+
+
+PART_BYTES = 1 << 20
+"""How much of something long is held in memory at a time."""
+
+
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    """All of an output that is longer than the end of it that is at hand."""
+
+    size: int
+    sha256: bytes
+    parts: Callable[[], Iterator[bytes]] | None = None
+    """Its bytes, from the beginning; None where they are too many, or there was no room for them."""
+
+
+class Artifact(msgspec.Struct, frozen=True, kw_only=True):
+    """An output to keep whole, under its name (`core.artifact`)."""
+
+    seal: str
+    parts: Callable[[], Iterator[bytes]]
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +86,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
     new_epoch: int | None = None
     keeps: tuple[bytes, ...] = ()
     """Exact bytes to keep beside the chain, recorded together with the events that name their seals."""
+    artifacts: tuple[Artifact, ...] = ()
+    """The same of what is too long to be held in memory."""
 
 
 class Ledger(Protocol):
@@ -81,6 +107,10 @@ class Ledger(Protocol):
 
     def size(self, stream: str) -> int:
         """How many events a stream has, without reading them. Nothing is verified."""
+        ...
+
+    async def grown(self, stream: str, size: int) -> None:
+        """Return once the stream has more events than this, whoever recorded them."""
         ...
 
     def streams(self, prefix: str) -> Sequence[str]:
@@ -127,6 +157,17 @@ class Ledger(Protocol):
         """
         ...
 
+    def has_room(self, size: int) -> bool:
+        """Whether an artifact of this size could be kept and leave room for what must be recorded."""
+        ...
+
+    def artifact(self, seal: str) -> Iterator[bytes] | None:
+        """The artifact of this name from its beginning, part by part, if it is there.
+
+        Raises `Refused` with E_LEDGER_BROKEN, before it hands anything out, when it is not what was sealed.
+        """
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -162,6 +203,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Whether what it writes to standard error is kept apart from its output."""
     argv: tuple[str, ...] = ()
     """A program and its arguments, to be run without a shell; the text is then only how a person would type it."""
+    whole: bool = False
+    """Whether all of a long output is wanted, and not only its end."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,6 +223,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     output_bytes: int = 0
     """How much it wrote in all, but for what is kept apart."""
     errors_bytes: int = 0
+    whole: Whole | None = None
+    """All of it, where that was wanted and `output` is only its end."""
     leftovers: int = 0
 
 
@@ -190,8 +235,11 @@ class Shell(Protocol):
         """Run to the end or to the timeout. When cancelled, kills everything it started first."""
         ...
 
-    def sweep(self, mark_prefix: str) -> int:
-        """Kill every process whose mark begins so (left by an executor that died); returns how many."""
+    def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
+        """Kill every process whose mark begins so (left by an executor that died) with all that it started; how many.
+
+        `again` looks a second time, a moment later: what the dead one was starting bears its mark only then.
+        """
         ...
 
     def environment(self, names: Sequence[str]) -> dict[str, str]:
@@ -217,6 +265,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """In place of a value: the end of the bytes that came, exactly, also where it went badly."""
     output_bytes: int = 0
     """How many came in all."""
+    whole: Whole | None = None
+    """All of them, where `output` is only their end."""
 
 
 class Toolbox(Protocol):
@@ -388,15 +438,37 @@ class Secrets(Protocol):
         ...
 
 
-class WriterLock(Protocol):
-    """At most one executor works in a workspace at a time; the lock dies with its holder."""
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who has claimed something."""
 
-    def hold(self, holder: str) -> AbstractContextManager[None]:
-        """Hold the lock, or raise `Refused` with E_WORKSPACE_BUSY that names the present holder."""
+    name: str
+    pid: int = 0
+    silent_ms: int = 0
+    """How long ago it last gave a sign of life."""
+
+
+class WriterLock(Protocol):
+    """Who is at work in a workspace. What is held dies with its holder."""
+
+    def claim(self, what: str) -> AbstractContextManager[None]:
+        """Be the only one who is at work on this (a run), or raise `Refused` with E_RUN_BUSY."""
         ...
 
-    def holder(self) -> str | None:
-        """Who else holds the lock right now; None when nobody does, or we do."""
+    def place(self, holder: str, places: int) -> AbstractContextManager[None]:
+        """Have one of so many places for those who change the workspace, or raise `Refused` with E_WORKSPACE_BUSY that
+        names who has them."""
+        ...
+
+    def beat(self) -> None:
+        """Give a sign of life, for everything that is held."""
+        ...
+
+    def holder(self, what: str) -> Holder | None:
+        """Who else has claimed this right now; None when nobody has, or we have."""
+        ...
+
+    def end(self, what: str) -> bool:
+        """End the process that has claimed this, as nobody else can be made to let go; whether nobody has it now."""
         ...
 
 

@@ -152,12 +152,7 @@ class Records:
             try:
                 apply_lineage(state, recorded.event, recorded.at)
             except IllegalTransition as error:
-                raise refuse(
-                    "E_LEDGER_BROKEN",
-                    f"Event {recorded.seq} of `{stream}` cannot have happened: {error}.",
-                    "Its chain is whole, so somebody wrote it who could write the file.",
-                    command="ordain audit verify",
-                ) from error
+                raise _impossible(recorded, error) from error
         return state
 
     def plan(self, stream: str, identity: PlanId | None = None) -> Plan:
@@ -178,7 +173,10 @@ class Records:
         state = RunState(self.plan(opened.lineage, opened.plan_id))
         for recorded in events:
             assert isinstance(recorded.event, RunEvent)
-            apply(state, recorded.event, recorded.at)
+            try:
+                apply(state, recorded.event, recorded.at)
+            except IllegalTransition as error:
+                raise _impossible(recorded, error) from error
         return state, opened.plan_id, events[-1].head
 
     def start_of(self, run_id: RunId) -> tuple[str | None, Permission | None]:
@@ -242,8 +240,8 @@ class Records:
     def cancelling(self, state: RunState, head: str, event: RunCancelled, at: Instant) -> tuple[Append, Append]:
         """What ends a run as it stands: in its own stream, and in its plan's, which commits to the run's last head."""
         stream = f"run/{state.run_id}"
-        last = chain.extend(bytes.fromhex(head), chain.encode(stream, state.size + 1, at, event))
-        ended = RunEnded(run_id=state.run_id, status="cancelled", head=last.hex())
+        last = chain.head_after(head, stream, state.size, (event,), at)
+        ended = RunEnded(run_id=state.run_id, status=event.status, head=last)
         return (
             Append(stream=stream, expected=state.size, events=(event,)),
             Append(stream=state.lineage, expected=self._ledger.size(state.lineage), events=(ended,)),
@@ -264,6 +262,16 @@ class Records:
             except Refused as refused:
                 if refused.problems[0].code != "E_LEDGER_CONFLICT":
                     raise
+
+
+def _impossible(recorded: Recorded, error: IllegalTransition) -> Refused:
+    """The refusal of a history that cannot have been."""
+    return refuse(
+        "E_LEDGER_BROKEN",
+        f"Event {recorded.seq} of `{recorded.stream}` cannot have happened: {error}.",
+        "Its chain is whole, so somebody wrote it who could write the file.",
+        command="ordain audit verify",
+    )
 
 
 def decoded_plan(event: PlanPrepared) -> Plan:

@@ -7,12 +7,16 @@ plain hash would let a secret in them be guessed.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ordain.core.artifact import whole_seal
+from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.redaction import Redactor
+from ordain.ports import PART_BYTES, Artifact, Whole
 
-__all__ = ["Observed", "Sink"]
+__all__ = ["Observed", "Sink", "in_parts"]
 
 TAIL_CHARACTERS = 4000
 """How much of an output stands in the ledger to be shown."""
@@ -24,6 +28,7 @@ class Observed(NamedTuple):
     tail: str
     size: int
     seal: str
+    whole_seal: str = ""
 
 
 class Sink:
@@ -43,3 +48,24 @@ class Sink:
         whole = size is None or size == len(data)
         tail = self._redactor.tail(data, TAIL_CHARACTERS, whole=whole)
         return Observed(tail, len(data) if size is None else size, self.seal(data))
+
+    def long(self, data: bytes, whole: Whole) -> Observed:
+        """The same of an output of which `data` is only the end, with what commits to all of it."""
+        return self.output(data, whole.size)._replace(whole_seal=whole_seal(self.seal, whole.sha256, whole.size))
+
+    def artifact(self, data: bytes, whole: Whole) -> tuple[Observed, Artifact]:
+        """The same, to be kept whole; only where its parts are there."""
+        assert whole.parts is not None
+        observed = self.long(data, whole)
+        return observed._replace(seal=observed.whole_seal, whole_seal=""), Artifact(
+            seal=observed.whole_seal, parts=whole.parts
+        )
+
+
+def in_parts(data: bytes) -> Whole | None:
+    """All of an output that is in memory, where it is longer than the end that is kept of it otherwise."""
+    if len(data) <= OUTPUT_BYTES_MAX:
+        return None
+    fits = len(data) <= ARTIFACT_BYTES_MAX
+    parts = (lambda: (data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES))) if fits else None
+    return Whole(size=len(data), sha256=hashlib.sha256(data).digest(), parts=parts)

@@ -1,6 +1,7 @@
 """Real commands: what is seen of them, and that nothing of them is left."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import signal
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.bash import BashShell, _mark_of
+from ordain.adapters import bash, processes
+from ordain.adapters.bash import BashShell
+from ordain.adapters.processes import mark_of, with_descendants
 from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.problem import Refused
 from ordain.ports import Command, Finished
@@ -34,7 +37,7 @@ def shell(tmp_path: Path) -> BashShell:
 def marked(prefix: str) -> list[int]:
     """Living processes with such a mark."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in pids if (_mark_of(pid) or "").startswith(prefix) and _alive(pid)]
+    return [pid for pid in pids if (mark_of(pid) or "").startswith(prefix) and _alive(pid)]
 
 
 def _alive(pid: int) -> bool:
@@ -180,8 +183,6 @@ def test_commands_run_at_once_and_do_not_kill_each_others_processes(shell):
 
 
 def test_children_of_the_host_process_are_left_alone(shell):
-    import subprocess
-
     host, ended = subprocess.Popen(["sleep", "300"]), subprocess.Popen(["sh", "-c", "exit 7"])
     try:
         wait_for(lambda: not _alive(ended.pid))
@@ -195,8 +196,6 @@ def test_children_of_the_host_process_are_left_alone(shell):
 
 
 def test_sweep_kills_what_a_dead_executor_left_and_nothing_else(shell):
-    import subprocess
-
     def leave(mark: str) -> subprocess.Popen[bytes]:
         environment = {**ENVIRONMENT, "ORDAIN_MARK": mark}
         return subprocess.Popen(["sleep", "300"], env=environment, start_new_session=True)
@@ -211,6 +210,105 @@ def test_sweep_kills_what_a_dead_executor_left_and_nothing_else(shell):
         for process in (ours, other):
             process.kill()
             process.wait()
+
+
+def test_sweep_takes_along_what_was_started_without_the_mark(shell):
+    """The marked one is stopped first, so that it cannot start anything more."""
+    environment = {**ENVIRONMENT, "ORDAIN_MARK": "RUN-TREE/a/1"}
+    text = "for i in 1 2 3; do env -i setsid sleep 300 & done; env -i sleep 300 & echo; wait"
+    with subprocess.Popen(
+        ["bash", "-c", text], env=environment, stdout=subprocess.PIPE, start_new_session=True
+    ) as tree:
+        assert tree.stdout is not None
+        tree.stdout.readline()
+        under = with_descendants([tree.pid])
+        wait_for(lambda: len(under | with_descendants([tree.pid])) >= 5)
+        under |= with_descendants([tree.pid])
+        assert shell.sweep("RUN-TREE/") == len(under)
+        wait_for(lambda: not any(_alive(pid) for pid in under))
+
+
+def test_what_an_executor_was_just_starting_is_found_a_moment_later(shell, monkeypatch):
+    """Between fork and exec a process bears no mark of its own. `again` looks a second time."""
+    begun = []
+
+    def moment(seconds):
+        if seconds == bash.AGAIN_S:
+            environment = {**ENVIRONMENT, "ORDAIN_MARK": "RUN-LATE/a/1"}
+            begun.append(subprocess.Popen(["sleep", "300"], env=environment, start_new_session=True))
+            wait_for(lambda: marked("RUN-LATE/"))
+
+    monkeypatch.setattr(bash.time, "sleep", moment)
+    assert (shell.sweep("RUN-LATE/"), begun) == (0, [])
+    assert shell.sweep("RUN-LATE/", again=True) == 1
+    assert begun[0].wait(10) == -9
+
+
+def test_a_writer_that_gets_away_does_not_hold_up_the_end(shell, tmp_path):
+    """It is not ours to find here, holds the pipe, and writes as fast as it can."""
+    started = time.monotonic()
+    text = "env -i setsid -f bash -c 'echo $$ > pid; exec cat /dev/zero'; until test -s pid; do sleep 0.01; done"
+    try:
+        assert run(shell, text).exit_code == 0
+        assert time.monotonic() - started < 10
+    finally:
+        pid = int((tmp_path / "pid").read_text())
+        with contextlib.suppress(ProcessLookupError):  # the pipe may have broken under it
+            os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+HOST = """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+from ordain.adapters.bash import BashShell
+from ordain.ports import Command
+
+first = [] if sys.argv[2] == "none" else [subprocess.Popen(["sleep", "300"])]
+shell = BashShell(Path(sys.argv[1]), alone=True)
+
+async def run(text):
+    return await shell.run(Command(text=text, env={"PATH": os.environ["PATH"]}, timeout_ms=20000, mark="RUN-HOST/a/1"))
+
+async def both():
+    slow = asyncio.create_task(run("until test -e go; do sleep 0.01; done"))
+    away = "env -i setsid -f bash -c 'echo $$ > pid; sleep 300' > /dev/null 2>&1"
+    fast = await run(away + "; until test -s pid; do sleep 0.01; done")
+    alive = Path("/proc", Path(sys.argv[1], "pid").read_text().strip()).exists()
+    Path(sys.argv[1], "go").touch()
+    return fast.leftovers, alive, (await slow).leftovers
+
+fast, alive, slow = asyncio.run(both())
+pid = int(Path(sys.argv[1], "pid").read_text())
+left = Path("/proc", str(pid)).exists()
+print(fast, alive, slow > 0, left, [one.poll() for one in first])
+for one in first:
+    one.kill()
+if left:
+    os.killpg(pid, 9)
+"""
+
+
+@pytest.mark.parametrize(("children", "said"), [("none", "0 True True False []"), ("one", "0 True False True [None]")])
+def test_what_bears_no_mark_is_ended_only_where_it_can_be_nothing_else(tmp_path, children, said):
+    """While another command is under way it may be that one's, and is left until that has ended too. A process that has
+    children of its own keeps them, whatever it says."""
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", HOST, str(tmp_path), children], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == (said, "")
+
+
+def test_a_command_leaves_no_core_file(shell):
+    assert run(shell, "ulimit -c").output == b"0\n"
+    assert program(shell, "bash", "-c", "sleep 0.01; ulimit -Hc").output == b"0\n"
+
+
+def test_programs_come_from_no_place_that_a_step_can_write(shell, monkeypatch):
+    monkeypatch.setenv("PATH", ":.:bin:/usr/bin::/bin:./x:")
+    monkeypatch.setenv("OTHER", ":.:")
+    assert shell.environment(["PATH", "OTHER"]) == {"PATH": "/usr/bin:/bin", "OTHER": ":.:"}
 
 
 def test_a_missing_directory_is_a_fault_not_an_exception(tmp_path):
@@ -250,16 +348,16 @@ def test_a_process_that_is_just_becoming_another_program_is_not_overlooked(monke
     """While a program is being loaded its process shows no environment; on a busy machine one in a thousand commands
     that detach something was caught in that instant."""
     child = subprocess.Popen(["sleep", "60"], env={"ORDAIN_MARK": "becoming/1"})
-    real, looks = Path.read_bytes, []
+    real, looks = processes._content, []
 
-    def at_first_nothing(path: Path) -> bytes:
-        looks.append(path)
-        return b"" if len(looks) < 4 else real(path)
+    def at_first_nothing(file: str) -> bytes | None:
+        looks.append(file)
+        return b"" if len(looks) < 4 else real(file)
 
     try:
         with monkeypatch.context() as patched:
-            patched.setattr(Path, "read_bytes", at_first_nothing)
-            assert _mark_of(child.pid) == "becoming/1"
+            patched.setattr(processes, "_content", at_first_nothing)
+            assert mark_of(child.pid) == "becoming/1"
     finally:
         child.kill()
         child.wait()
@@ -273,9 +371,9 @@ def test_that_nobody_can_be_looked_for_is_not_taken_for_nobody_being_there(shell
     def refusing(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    for patched, name in ((os, "listdir"), (Path, "read_bytes")):
+    for patched, name in ((os, "listdir"), (processes, "open")):
         with monkeypatch.context() as patching:
-            patching.setattr(patched, name, refusing)
+            patching.setattr(patched, name, refusing, raising=False)
             with pytest.raises(Refused) as refused:
                 shell.sweep("RUN-TEST/")
             assert [problem.code for problem in refused.value.problems] == ["E_PROCESSES"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import socket
 import ssl
 import threading
@@ -194,6 +195,17 @@ def test_of_a_long_answer_the_end_is_kept_and_all_is_counted(server):
     result = call(server.url(f"/big/{size}"))
     assert (result.error, result.output_bytes) == (None, size + 3)
     assert result.output == b"x" * (OUTPUT_BYTES_MAX - 3) + b"END"
+    assert result.whole is not None and (result.whole.size, result.whole.parts) == (size + 3, None)
+
+
+def test_where_there_is_room_a_long_answer_is_there_whole(server, tmp_path):
+    size = 3 * OUTPUT_BYTES_MAX + 17
+    tools = HttpTools(lambda: tmp_path)
+    result = asyncio.run(tools.call("http_request", {"url": server.url(f"/big/{size}")}, "step:0"))
+    whole = result.whole
+    assert whole is not None and whole.parts is not None
+    data = b"".join(whole.parts())
+    assert (data, whole.sha256) == (b"x" * size + b"END", hashlib.sha256(data).digest())
 
 
 def test_an_answer_that_ends_early_is_a_failure_that_says_it_was_sent(server):

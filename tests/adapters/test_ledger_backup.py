@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import shutil
@@ -21,10 +22,11 @@ from ordain.adapters.ledger_backup import EXPORT_FORMAT, backup, export, restore
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
+from ordain.core.artifact import whole_seal
 from ordain.core.event import AttemptStarted, Event
 from ordain.core.problem import Refused
 from ordain.core.value import Instant, StepId
-from ordain.ports import Append, Ledger
+from ordain.ports import Append, Artifact, Ledger
 
 AT = Instant(1_700_000_000_000)
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledgers"
@@ -189,12 +191,16 @@ def test_what_is_not_a_ledger_is_not_backed_up(tmp_path: Path) -> None:
 
 
 def test_a_restored_backup_goes_on_where_it_was(ledger: SqliteLedger, tmp_path: Path) -> None:
+    seal = whole_seal(ledger.seal, hashlib.sha256(b"secret 4").digest(), 8)
+    long = Artifact(seal=seal, parts=lambda: iter([b"secret ", b"4"]))
+    append(ledger, Append(stream="run/L", expected=0, events=(fact(1),), artifacts=(long,)))
     backup(ledger.path, tmp_path / "copy.db")
     assert restore(tmp_path / "copy.db", tmp_path / "new.db") == ledger.checkpoint()
     assert mode(tmp_path / "new.db") == 0o600
     with opened(tmp_path / "new.db") as again:
         assert told(again) == told(ledger)
         assert again.kept(ledger.seal(b"secret 3")) == b"secret 3"
+        assert list(again.artifact(long.seal) or ()) == [b"secret ", b"4"]
         append(again, Append(stream="run/A", expected=5, events=(fact(5),)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import resource
 import signal
@@ -26,6 +27,7 @@ from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.artifact import whole_seal
 from ordain.core.event import (
     AttemptStarted,
     ConfigTrusted,
@@ -40,7 +42,7 @@ from ordain.core.event import (
 from ordain.core.failure import Abort
 from ordain.core.problem import Refused
 from ordain.core.value import Instant, PlanId, RunId, StepId
-from ordain.ports import Append, Ledger
+from ordain.ports import Append, Artifact, Ledger
 
 AT = Instant(1_700_000_000_000)
 ANA = Principal(name="ana", channel=Channel.TERMINAL)
@@ -597,6 +599,26 @@ def test_what_is_kept_and_was_changed_is_not_handed_out(path: Path) -> None:
     with opened(path) as ledger:
         assert code(lambda: ledger.kept(ledger.seal(b"12 euros"))) == "E_LEDGER_BROKEN"
         assert len(ledger.read("a")) == 1
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE kept SET body = CAST('99' AS BLOB) WHERE seal LIKE '%/1'",
+        "DELETE FROM kept WHERE seal LIKE '%/1'",
+        "DELETE FROM kept WHERE seal LIKE '%/2'",
+        "INSERT INTO kept SELECT replace(seal, '/2', '/3'), body FROM kept WHERE seal LIKE '%/2'",
+    ],
+)
+def test_an_artifact_that_was_changed_is_not_handed_out(path: Path, statement: str) -> None:
+    parts = (b"12", b"34", b"56")
+    with opened(path) as ledger:
+        seal = whole_seal(ledger.seal, hashlib.sha256(b"".join(parts)).digest(), 6)
+        artifact = Artifact(seal=seal, parts=lambda: iter(parts))
+        append(ledger, Append(stream="a", expected=0, events=(fact(1),), artifacts=(artifact,)))
+    meddle(path, statement)
+    with opened(path) as ledger:
+        assert code(lambda: ledger.artifact(seal)) == "E_LEDGER_BROKEN"
 
 
 def test_each_ledger_seals_with_a_key_of_its_own(path: Path) -> None:

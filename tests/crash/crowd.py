@@ -89,7 +89,7 @@ async def _task(task: dict[str, Any], connection: socket.socket) -> dict[str, An
         match task["task"]:
             case "commit":
                 if task["lock"] is not None:
-                    app._here.lock = FileWriterLock(lambda: Path(task["lock"]))
+                    app._here.lock = FileWriterLock(lambda: Path(task["lock"]), "")
                 _count_conflicts(app, task)
                 return run_told(await app.commit(task["plan"], KIM))
             case "update":

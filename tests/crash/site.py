@@ -143,6 +143,11 @@ class Site:
     def lock(self) -> Path:
         return self.ledger.with_name("writer.lock")
 
+    def lose_locks(self) -> None:
+        """Take away what keeps a second executor out."""
+        for file in self.ledger.parent.glob("*.lock"):
+            file.unlink()
+
     def start(
         self, verb: str, *args: str, strace: str | None = None, threaded: bool = False, warm: Warm | None = None
     ) -> Verb:
@@ -162,7 +167,7 @@ class Site:
     def copied(self) -> Path:
         """The ledger in a fresh copy of the state directory."""
         shutil.rmtree(self._copies, ignore_errors=True)
-        _copy(self.home, self._copies)
+        _copy(self.home, self._copies, without="reserve")
         return self._copies / self.ledger.relative_to(self.home)
 
     def modes(self) -> set[tuple[str, int]]:
@@ -171,9 +176,9 @@ class Site:
         return {("directory" if path.is_dir() else "file", path.lstat().st_mode & 0o777) for path in everything}
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(source: Path, target: Path, without: str = "") -> None:
     if source.exists():
-        shutil.copytree(source, target, dirs_exist_ok=True)
+        shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(without))
 
 
 class Seen(NamedTuple):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.bash import _mark_of
+from ordain.adapters.processes import mark_of
 from ordain.assemble import open_workspace
 from tests.crash.kill import Victim, compare, kill_and_resume, undisturbed
 from tests.crash.process import KIM
@@ -74,6 +74,6 @@ def test_an_opaque_step_killed_in_flight_is_asked_about_and_its_processes_are_go
     resumed = subprocess.run([*ordain, "resume"], capture_output=True, text=True, check=False)
     assert resumed.returncode == 3, resumed
     assert "in doubt" in resumed.stdout and "ordain answer RUN-" in resumed.stdout
-    marks = [_mark_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    marks = [mark_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()]
     assert not [mark for mark in marks if mark is not None and "/echo-begun" in mark]
     assert not (workspace / "sent").exists()

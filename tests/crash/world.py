@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ordain.adapters.bash import _mark_of
+from ordain.adapters.processes import mark_of
 from ordain.core.event import StepState
 
 __all__ = ["OPAQUE", "compare", "document", "furnish", "happened", "leftovers", "times"]
@@ -173,7 +173,7 @@ def leftovers(run_id: str, patience_s: float = 5.0) -> list[int]:
     end = time.monotonic() + patience_s
     while True:
         pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        found = [pid for pid in pids if f"/{run_id}/" in (_mark_of(pid) or "")]
+        found = [pid for pid in pids if f"/{run_id}/" in (mark_of(pid) or "")]
         if not found or time.monotonic() > end:
             return found
         time.sleep(0.02)

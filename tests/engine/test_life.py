@@ -9,7 +9,7 @@ from ordain.core.action import RunCommand
 from ordain.core.event import AttemptEnded, AttemptStarted
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.problem import Refused, refuse
-from ordain.ports import Finished
+from ordain.ports import Finished, Holder
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario
 
@@ -353,7 +353,7 @@ def test_an_abort_with_another_step_in_doubt_still_ends():
         attempt = with_contract(Scenario(plan=life.plan)).approve().crash_at(at).run()
         if attempt.states() != {"write": "passed", "mail": "running", "edit": "running"}:
             continue
-        attempt.crash_at(3).resume()
+        attempt.crash_at(5).resume()  # after it claimed the run and recorded the doubt
         if attempt.states().get("mail") == "in_doubt":
             attempt.answer("mail", "abort").resume()
             assert attempt.status() == "failed", (at, attempt.states())
@@ -486,11 +486,11 @@ def test_an_expired_proposal_cannot_be_approved():
 
 def test_only_one_executor_at_a_time():
     life = Scenario(step("a")).approve()
-    life.lock.other = "RUN-OTHER"
+    life.lock.others["RUN-OTHER"] = Holder(name="RUN-OTHER", pid=7)
     with pytest.raises(Refused) as refused:
         life.run()
     assert codes(refused) == ["E_WORKSPACE_BUSY"]
-    life.lock.other = None
+    life.lock.others.clear()
     assert life.run().status() == "completed"
 
 

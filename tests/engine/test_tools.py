@@ -8,10 +8,11 @@ import pytest
 
 from ordain.adapters import moving
 from ordain.adapters.toolbox import built_in_tools
-from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.artifact import whole_seal
+from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.event import AttemptEnded, DoubtSettled, Outcome
 from ordain.core.failure import Escalate
-from ordain.ports import Finished, ToolResult
+from ordain.ports import Command, Finished, ToolResult, Whole
 from tests.build import step
 from tests.scenario import Crash, Scenario
 
@@ -184,19 +185,77 @@ def kept(life: Scenario) -> bytes | None:
     return life.ledger.kept(outcome(life).output_seal)
 
 
-@pytest.mark.parametrize("size", [OUTPUT_BYTES_MAX - 1, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX + 1, 3 * OUTPUT_BYTES_MAX])
-def test_of_a_long_result_the_end_is_kept_exactly_and_the_report_says_so(size):
+def artifact(life: Scenario) -> bytes | None:
+    parts = life.ledger.artifact(outcome(life).output_seal)
+    return b"".join(parts) if parts is not None else None
+
+
+SIZES = [OUTPUT_BYTES_MAX - 1, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX + 1, 3 * OUTPUT_BYTES_MAX]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_long_result_is_kept_whole_as_an_artifact(size):
     text = "ä" * (size // 2) + "x" * (size % 2)
     life = Scenario(step("a", tool="read_file", args={"path": "f"}))
     life.toolbox.files["f"] = text
     life.prepare().run()
-    assert outcome(life).output_bytes == size
-    assert kept(life) == text.encode()[-OUTPUT_BYTES_MAX:]
+    seen = outcome(life)
+    assert (seen.output_bytes, seen.whole_seal) == (size, "")
+    long = size > OUTPUT_BYTES_MAX
+    assert (kept(life), artifact(life)) == ((None, text.encode()) if long else (text.encode(), None))
     assert life.report is not None
-    evidence = life.report.steps[0].evidence
-    assert evidence.startswith("result seen by the harness")
-    cut = f"; only the last 1 MiB of its {size:,} bytes are kept"
-    assert evidence.endswith(cut) == (size > OUTPUT_BYTES_MAX)
+    assert life.report.steps[0].evidence == "result seen by the harness"
+
+
+@pytest.mark.parametrize(("size", "room"), [(ARTIFACT_BYTES_MAX + 1, True), (3_000_000, False)])
+def test_of_what_is_not_kept_whole_the_end_is_and_all_of_it_is_committed_to(size, room, monkeypatch):
+    parts = None if size > ARTIFACT_BYTES_MAX else lambda: iter([b"x" * size])
+    end, whole = b"x" * OUTPUT_BYTES_MAX, Whole(size=size, sha256=b"\1" * 32, parts=parts)
+    answer = ToolResult(output=end, output_bytes=size, whole=whole)
+    life = Scenario(step("a", tool="http_request", args={"url": "http://host/"}))
+    life.toolbox.answers["GET http://host/"] = answer
+    monkeypatch.setattr(life.ledger, "has_room", lambda size: room)
+    life.approve().run()
+    seen = outcome(life)
+    assert (kept(life), artifact(life), seen.output_bytes) == (end, None, size)
+    assert seen.whole_seal == whole_seal(life.ledger.seal, whole.sha256, size)
+    assert (b"\1" * 32).hex() not in str(seen)
+    assert life.report is not None
+    want = "" if room else ", for want of room"
+    said = f"result seen by the harness; only the last 1 MiB of its {size:,} bytes are kept{want}"
+    assert life.report.steps[0].evidence == said
+
+
+def test_of_an_attempt_that_failed_nothing_is_kept_and_all_is_committed_to():
+    size = 3_000_000
+    whole = Whole(size=size, sha256=b"\1" * 32, parts=lambda: iter([b"x" * size]))
+    end = b"x" * OUTPUT_BYTES_MAX
+    life = Scenario(step("a")).script(
+        a=Finished(duration_ms=1, exit_code=1, output=end, output_bytes=size, whole=whole)
+    )
+    life.approve().run()
+    seen = outcome(life)
+    assert (kept(life), artifact(life), life.ledger.artifact(seen.whole_seal)) == (None, None, None)
+    assert (seen.output_seal, seen.whole_seal) == (
+        life.ledger.seal(end),
+        whole_seal(life.ledger.seal, b"\1" * 32, size),
+    )
+
+
+def test_an_artifact_of_a_step_that_spoilt_protected_files_is_not_kept():
+    size = 3_000_000
+    whole = Whole(size=size, sha256=b"\1" * 32, parts=lambda: iter([b"x" * size]))
+    life = Scenario(step("a", protect=("t",)))
+    life.workspace.documents["t"] = b"good"
+
+    async def spoils(command: Command) -> Finished:
+        assert command.whole
+        life.workspace.documents["t"] = b"bad"
+        return Finished(duration_ms=1, exit_code=0, output=b"x", output_bytes=size, whole=whole)
+
+    life.script(a=spoils).approve().run()
+    assert outcome(life).error == "F_CONTRACT_TAMPERED"
+    assert artifact(life) is None
 
 
 def test_the_same_is_said_of_a_command_and_of_a_step_with_a_contract():

@@ -129,6 +129,23 @@ def test_json_show(workspace: Workspace):
     run, _ = workspace.started("fails.plan.md")
     assert answered(workspace.ordain("show", "--json", run))["status"] == "failed"
     refused(workspace.ordain("show", "--json", "00000000"), "E_PLAN_NOT_FOUND")
+    workspace.write("says.plan.md", "# Say\n\n1. `printf 'a\\033[31m\\nb'`\n")
+    said, _ = workspace.started("says.plan.md")
+    (step,) = answered(workspace.ordain("show", "--json", said))["steps"]
+    output = answered(workspace.ordain("show", "--json", said, "--output", step["id"]))
+    assert output == {
+        "run_id": said,
+        "step": step["id"],
+        "output_bytes": 8,
+        "kept_bytes": 8,
+        "written": None,
+        "output": "a\x1b[31m\nb",
+    }
+    output = answered(workspace.ordain("show", "--json", said, "--output", step["id"], "-o", "out"))
+    assert (output["written"], output["output"]) == ("out", None)
+    refused(workspace.ordain("show", "--json", said, "--output", step["id"], "-o", "out"), "E_OUTPUT")
+    refused(workspace.ordain("show", "--json", said, "--output", "nope"), "E_STEP_UNKNOWN")
+    refused(workspace.ordain("show", "--json", run, "--output", "echo-three-effects"), "E_OUTPUT_NOT_KEPT")
 
 
 def test_json_prepare(workspace: Workspace):
@@ -183,7 +200,7 @@ def test_json_status(workspace: Workspace):
         ("Ask when it fails", "waiting"),
     ]
     (question,) = plans[1]["run"]["questions"]
-    assert (question["item"], question["kind"]) == (f"{run}/fetch", "escalation")
+    assert (question["item"], question["kind"], question["attempt"]) == (f"{run}/fetch", "escalation", 1)
     assert [choice["word"] for choice in question["choices"]] == ["retry", "skip", "pass", "abort"]
     proposed = plans[0]["plan_id"].removeprefix("plan:")[:12]
     assert envelope(done.out)["next"] == [f"ordain answer {run}/fetch", f"ordain approve {proposed}"]
@@ -194,6 +211,8 @@ def test_json_answer(workspace: Workspace):
     document = refused(workspace.ordain("answer", "--json", f"{run}/fetch", "pass"), "E_APPROVAL_CHANNEL", WAITING)
     assert document["error"]["command"] == f"ordain answer {run}/fetch pass"
     refused(workspace.ordain("answer", "--json", "RUN-AAAA/fetch", "pass"), "E_RUN_NOT_FOUND")
+    signing = workspace.ordain("answer", "--json", "--sign", "--as", "kim", f"{run}/fetch", "pass")
+    refused(signing, "E_APPROVAL_CHANNEL", WAITING)
     assert workspace.ordain("resume").status == WAITING
 
 

@@ -16,6 +16,7 @@ from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.artifact import is_whole, whole_seal
 from ordain.core.event import (
     AttemptStarted,
     Event,
@@ -30,7 +31,7 @@ from ordain.core.failure import Abort
 from ordain.core.problem import Refused
 from ordain.core.summary import PlanSummary, summarise
 from ordain.core.value import Instant, PlanId, RunId, StepId
-from ordain.ports import Append, Ledger
+from ordain.ports import PART_BYTES, Append, Artifact, Ledger
 
 
 def sqlite_on_a_slow_disk(folder: Path) -> Ledger:
@@ -88,8 +89,17 @@ def to(
     epoch: int | None = None,
     new_epoch: int | None = None,
     keeps: tuple[bytes, ...] = (),
+    artifacts: tuple[Artifact, ...] = (),
 ) -> Append:
-    return Append(stream=stream, expected=expected, events=events, epoch=epoch, new_epoch=new_epoch, keeps=keeps)
+    return Append(
+        stream=stream,
+        expected=expected,
+        events=events,
+        epoch=epoch,
+        new_epoch=new_epoch,
+        keeps=keeps,
+        artifacts=artifacts,
+    )
 
 
 def append(ledger: Ledger, *appends: Append, at: Instant = AT) -> tuple[Recorded, ...]:
@@ -368,6 +378,31 @@ def test_a_refused_append_keeps_nothing(ledger: Ledger) -> None:
     append(ledger, to("a", 0, fact(1)))
     assert refusal(ledger, to("b", 0, fact(1), keeps=(b"x",)), to("a", 0, fact(2))) == "E_LEDGER_CONFLICT"
     assert ledger.kept(ledger.seal(b"x")) is None
+
+
+def artifact_of(ledger: Ledger, *parts: bytes) -> Artifact:
+    data = b"".join(parts)
+    seal = whole_seal(ledger.seal, hashlib.sha256(data).digest(), len(data))
+    return Artifact(seal=seal, parts=lambda: iter(parts))
+
+
+def test_an_artifact_is_kept_part_by_part_under_a_name_that_no_bytes_have(ledger: Ledger) -> None:
+    one = artifact_of(ledger, b"a" * PART_BYTES, b"b" * PART_BYTES, b"c")
+    assert is_whole(one.seal) and not is_whole(ledger.seal(b"a"))
+    assert ledger.artifact(one.seal) is None
+    append(ledger, to("a", 0, fact(1), artifacts=(one,)))
+    append(ledger, to("a", 1, fact(2), artifacts=(one, artifact_of(ledger, b"d"))))
+    assert list(ledger.artifact(one.seal) or ()) == list(one.parts())
+    assert ledger.kept(one.seal) is None
+    assert ledger.artifact("\udcff") is None
+    assert ledger.has_room(len(b"".join(one.parts())))
+
+
+def test_a_refused_append_keeps_no_artifact(ledger: Ledger) -> None:
+    append(ledger, to("a", 0, fact(1)))
+    one = artifact_of(ledger, b"x")
+    assert refusal(ledger, to("b", 0, fact(1), artifacts=(one,)), to("a", 0, fact(2))) == "E_LEDGER_CONFLICT"
+    assert ledger.artifact(one.seal) is None
 
 
 # --- Names -------------------------------------------------------------------------------------------------------

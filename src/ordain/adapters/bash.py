@@ -2,26 +2,38 @@
 ended with what it started, as far as that can be found (SECURITY.md).
 
 Every process carries a mark in its environment, so that whatever an executor left running when it died can be found
-and killed before anything else is done. The output pipe is read as it comes: its length covers all of it, its end is
-kept exactly, up to a bound.
+and killed before anything else is done. What a command leaves when it ends is known by the mark, by its session, and in
+a process that is ours alone by being handed to us. The output pipe is read as it comes, into a `Spool`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
+import fcntl
 import os
+import resource
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ordain.core.bound import OUTPUT_BYTES_MAX
-from ordain.core.problem import refuse
+from ordain.adapters.processes import (
+    MARK,
+    all_processes,
+    ancestors_of_us,
+    children_of_us,
+    end_all,
+    mark_of,
+    session_of,
+    with_descendants,
+)
+from ordain.adapters.spool import Spool
 from ordain.ports import Command, Finished
 
 if TYPE_CHECKING:
@@ -29,32 +41,48 @@ if TYPE_CHECKING:
 
 __all__ = ["BashShell"]
 
-MARK = "ORDAIN_MARK"
 GRACE_S = 2.0
 """How long a command may tidy up after SIGTERM before it is killed."""
 BASH_OPTIONS = ("--noprofile", "--norc", "-eo", "pipefail", "-c")
 PR_SET_CHILD_SUBREAPER = 36
-BECOMING_LOOKS = 20
-"""How often a process without an environment is looked at, a millisecond apart, before it is believed to have none."""
+AGAIN_S = 0.01
+"""How much later to look again for what had not yet been started when its executor died."""
 
 
 class BashShell:
     """ports.Shell over real processes, rooted in one directory that no command can choose.
 
     `inside` are the words of a program that runs the rest of its command line inside something, such as a sandbox;
-    `handed_over` are the descriptors that it gets.
+    `handed_over` are the descriptors that it gets. `room` is where there is some for long outputs. `alone` says that
+    this process starts nothing but what we start: then whatever is handed to it was left by a command.
     """
 
-    def __init__(self, workspace: Path, inside: tuple[str, ...] = (), handed_over: tuple[int, ...] = ()) -> None:
+    _own: ClassVar[dict[int, str]] = {}
+    """The direct children of this process that are commands under way, and their marks."""
+    _childless: ClassVar[bool] = False
+    """Whether this process had no child when the first of them began."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        inside: tuple[str, ...] = (),
+        handed_over: tuple[int, ...] = (),
+        *,
+        room: Callable[[], Path] | None = None,
+        alone: bool = False,
+    ) -> None:
         self._workspace = workspace
         self._inside, self._handed_over = inside, handed_over
+        self._room, self._alone = room, alone
         self._bash = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
-        self._own: dict[int, str] = {}
-        """Our direct children and their marks."""
         self._reaping = False
 
     def environment(self, names: Sequence[str]) -> dict[str, str]:
-        return {name: os.environ[name] for name in names if name in os.environ}
+        found = {name: os.environ[name] for name in names if name in os.environ}
+        if "PATH" in found:
+            # A part that is not absolute means the directory a command runs in, where steps can put programs.
+            found["PATH"] = ":".join(part for part in found["PATH"].split(":") if part.startswith("/"))
+        return found
 
     async def run(self, command: Command) -> Finished:
         import asyncio  # most commands only look, and start faster without it
@@ -67,13 +95,15 @@ class BashShell:
         else:
             return Finished(duration_ms=0, fault="bash is not installed")
         self._become_reaper()
+        if self._alone and not self._own:
+            BashShell._childless = not children_of_us()
         try:
             child = self._spawn(words, command)
         except (OSError, ValueError) as error:
             return Finished(duration_ms=_since(started), fault=str(error))
         self._own[child.pid] = command.mark
         assert child.stdout is not None
-        output = _Output(child.stdout.fileno())
+        output = _Output(child.stdout.fileno(), self._room if command.whole else None)
         errors = _Output(child.stderr.fileno()) if child.stderr is not None else None
         timed_out = False
         try:
@@ -106,15 +136,16 @@ class BashShell:
             exit_code=status if status >= 0 and not timed_out else None,
             signal=-status if status < 0 and not timed_out else None,
             timed_out=timed_out,
-            output=output.end(),
-            output_bytes=output.size,
-            errors=errors.end() if errors is not None else b"",
-            errors_bytes=errors.size if errors is not None else 0,
+            output=output.taken.end(),
+            output_bytes=output.taken.size,
+            errors=errors.taken.end() if errors is not None else b"",
+            errors_bytes=errors.taken.size if errors is not None else 0,
+            whole=output.taken.whole() if command.whole else None,
             leftovers=leftovers,
         )
 
     def _spawn(self, words: tuple[str, ...], command: Command) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             [*self._inside, *words],
             cwd=self._workspace,
             env={**command.env, MARK: command.mark},
@@ -124,6 +155,11 @@ class BashShell:
             start_new_session=True,
             pass_fds=self._handed_over,
         )
+        # From outside, because a function to be run in the child before its program would make every start slow. What
+        # crashes leaves no image of its memory, with all that is secret in it, in the workspace.
+        with contextlib.suppress(OSError, AttributeError):
+            resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
+        return child
 
     async def _end(self, child: subprocess.Popen[bytes]) -> None:
         """SIGTERM to the whole group, a moment to tidy up, then SIGKILL."""
@@ -147,39 +183,38 @@ class BashShell:
     def _kill_leftovers(self, group: int, mark: str) -> int:
         """Kill what the command left: its process group, and whatever detached itself and became our child."""
         killed = 1 if _signal_group(group, signal.SIGKILL) else 0
-        # Killing an orphan hands its own children to us, so look until nothing new appears; bounded, for a command
-        # that forks faster than it is killed is left to the sweep.
-        for _ in range(100):
-            # Only what bears the mark: this process may have children of its own that are none of our business.
-            strays = [pid for pid in _children_of_us() if pid not in self._own and _mark_of(pid) == mark]
-            if not strays:
-                break
-            for pid in strays:
-                killed += _kill_and_reap(pid)
-        return killed
+        return killed + end_all(lambda: with_descendants(self._strays(group, mark)), reap=True)
 
-    def sweep(self, mark_prefix: str) -> int:
-        killed: set[int] = set()
-        for _ in range(100):
-            found = [pid for pid in _all_processes() if (_mark_of(pid) or "").startswith(mark_prefix)]
-            alive = [pid for pid in found if pid not in _ancestors_of_us()]
-            if not alive:
-                break
-            for pid in alive:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-                    killed.add(pid)
-            time.sleep(0.005)  # the kernel takes a moment to let a killed process go
-        return len(killed)
+    def _strays(self, session: int, mark: str) -> list[int]:
+        """What the command left and was handed to us. This process may have children of its own that are none of our
+        business, so one counts only for what it bears or where it is, or where it can be nothing else: this process
+        starts nothing else, had no child when the commands under way began, and this is the only one."""
+        certain = self._alone and self._childless and len(self._own) == 1
+        return [
+            pid
+            for pid in children_of_us()
+            if pid not in self._own and (certain or mark_of(pid) == mark or session_of(pid) == session)
+        ]
+
+    def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
+        def left() -> set[int]:
+            marked = {pid for pid in all_processes() if (mark_of(pid) or "").startswith(mark_prefix)}
+            return with_descendants(marked - spared) if marked else marked
+
+        spared = ancestors_of_us()
+        killed = end_all(left)
+        if again:
+            time.sleep(AGAIN_S)
+            killed += end_all(left)
+        return killed
 
 
 class _Output:
-    """The output pipe of one command: the length of everything, the end of it in memory."""
+    """The output pipe of one command, and what was taken out of it."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, room: Callable[[], Path] | None = None) -> None:
         self._descriptor = descriptor
-        self._end = bytearray()
-        self.size = 0
+        self.taken = Spool(room)
         os.set_blocking(descriptor, False)
 
     @contextlib.contextmanager
@@ -198,8 +233,10 @@ class _Output:
             loop.remove_reader(self._descriptor)
 
     def drain(self) -> None:
-        """Take what is left in the pipe; never waits, whoever may still hold the other end."""
-        while self._take():
+        """Take what is in the pipe now; never waits, and never longer, whoever may still write to the other end."""
+        there = struct.unpack("i", fcntl.ioctl(self._descriptor, termios.FIONREAD, b"\0" * 4))[0]
+        upto = self.taken.size + there
+        while self.taken.size < upto and self._take():
             pass
 
     def _take(self) -> bool | None:
@@ -210,14 +247,8 @@ class _Output:
             return None
         if not data:
             return False
-        self.size += len(data)
-        self._end += data
-        if len(self._end) >= 2 * OUTPUT_BYTES_MAX:  # not at each read: what is left is copied
-            del self._end[:-OUTPUT_BYTES_MAX]
+        self.taken.take(data)
         return True
-
-    def end(self) -> bytes:
-        return bytes(self._end[-OUTPUT_BYTES_MAX:])
 
 
 async def _exit_of(child: subprocess.Popen[bytes]) -> None:
@@ -259,92 +290,6 @@ def _signal_group(group: int, number: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
-
-
-def _kill_and_reap(pid: int) -> int:
-    """Kill a stray child; 1 when it was still alive, 0 when only its zombie was left."""
-    alive = 0
-    try:
-        done, _ = os.waitpid(pid, os.WNOHANG)
-        if not done:
-            os.kill(pid, signal.SIGKILL)
-            alive = 1
-            os.waitpid(pid, 0)
-    except (ChildProcessError, ProcessLookupError, PermissionError):
-        return alive
-    return alive
-
-
-def _children_of_us() -> list[int]:
-    tasks = _names("/proc/self/task")
-    return [int(word) for task in tasks for word in (_content(f"/proc/self/task/{task}/children") or b"").split()]
-
-
-def _all_processes() -> list[int]:
-    return [int(name) for name in _names("/proc") if name.isdigit()]
-
-
-def _mark_of(pid: int) -> str | None:
-    for entry in _environment(pid).split(b"\0"):
-        if entry.startswith(MARK.encode() + b"="):
-            return entry.partition(b"=")[2].decode("utf-8", "replace")
-    return None
-
-
-def _environment(pid: int) -> bytes:
-    """The environment of a process, as it was when its program began. One that is just becoming another program shows
-    none for an instant; it is looked at again, or what it becomes would outlive its run."""
-    for _ in range(BECOMING_LOOKS):
-        found = _content(f"/proc/{pid}/environ")
-        if found or found is None or not _has_program(pid):
-            return found or b""
-        time.sleep(0.001)
-    return b""
-
-
-def _names(directory: str) -> list[str]:
-    """What is in a directory of `/proc`, nothing where there is none."""
-    try:
-        return os.listdir(directory)  # noqa: PTH208
-    except OSError as error:
-        _refuse_blindness(error)
-        return []
-
-
-def _content(file: str) -> bytes | None:
-    """What a file of `/proc` says, None where the process is gone or not ours."""
-    try:
-        return Path(file).read_bytes()
-    except OSError as error:
-        _refuse_blindness(error)
-        return None
-
-
-def _refuse_blindness(error: OSError) -> None:
-    """That we cannot look does not mean that nobody is there: then nothing may go on as if nobody were."""
-    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
-        reason = os.strerror(error.errno).lower()
-        raise refuse("E_PROCESSES", f"What commands left running cannot be looked for in /proc: {reason}.") from error
-
-
-def _has_program(pid: int) -> bool:
-    """Whether a process runs a program: neither a thread of the kernel nor one that has ended."""
-    try:
-        return bool(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115
-    except OSError:
-        return False
-
-
-def _ancestors_of_us() -> set[int]:
-    """We and our parents: a run started from inside a step must not sweep itself away."""
-    found, pid = {os.getpid()}, os.getppid()
-    while pid > 1 and pid not in found:
-        found.add(pid)
-        try:
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, IndexError, ValueError):
-            break
-    return found
 
 
 def _since(started: float) -> int:

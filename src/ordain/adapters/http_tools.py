@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
-from ordain.core.bound import CONCURRENCY_MAX, OUTPUT_BYTES_MAX
+from ordain.adapters.spool import Spool
+from ordain.core.bound import CONCURRENCY_MAX
 from ordain.core.request import Address, header_fault, read_address
 from ordain.core.tool import EffectClass, Parameter, ToolDefinition
 from ordain.ports import ToolResult
@@ -53,7 +55,9 @@ DEFINITIONS = {
 class HttpTools:
     """ports.Toolbox with `http_request`, in threads of its own: servers that are slow must hold up nobody else."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: Callable[[], Path] | None = None) -> None:
+        self._room = room
+        """Where there is room for a long answer."""
         self._threads = ThreadPoolExecutor(CONCURRENCY_MAX, thread_name_prefix="http")
 
     def definitions(self) -> Mapping[str, ToolDefinition]:
@@ -65,7 +69,7 @@ class HttpTools:
         if tool not in DEFINITIONS:
             return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
         wire = _Wire()
-        work = asyncio.get_running_loop().run_in_executor(self._threads, _call, wire, args)
+        work = asyncio.get_running_loop().run_in_executor(self._threads, _call, wire, args, self._room)
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -139,38 +143,28 @@ class _Wire:
 
 
 class _Answer:
-    """An answer: its status, where it leads to, and of its body the end and the length."""
+    """An answer: its status, where it leads to, and its body."""
 
-    def __init__(self, status: int, location: str | None) -> None:
-        self.status, self.location = status, location
-        self.size = 0
-        self._end = bytearray()
-
-    def take(self, data: bytes) -> None:
-        self.size += len(data)
-        self._end += data
-        if len(self._end) >= 2 * OUTPUT_BYTES_MAX:  # not at each read: what is left is copied
-            del self._end[:-OUTPUT_BYTES_MAX]
-
-    def end(self) -> bytes:
-        return bytes(self._end[-OUTPUT_BYTES_MAX:])
+    def __init__(self, status: int, location: str | None, body: Spool) -> None:
+        self.status, self.location, self.body = status, location, body
 
 
-def _call(wire: _Wire, args: Mapping[str, Any]) -> ToolResult:
+def _call(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | None) -> ToolResult:
     wanted = args.get("status")
     try:
-        answer = _exchange(wire, args)
+        answer = _exchange(wire, args, room)
         good = answer.status == wanted if wanted is not None else 200 <= answer.status < 300
         error = None if good else "F_STEP_FAILED"
         detail = "" if good else f"the server answered with status {answer.status}"
-        return ToolResult(error=error, detail=detail, output=answer.end(), output_bytes=answer.size)
+        body = answer.body
+        return ToolResult(error=error, detail=detail, output=body.end(), output_bytes=body.size, whole=body.whole())
     except _Fault as fault:
         return ToolResult(error="F_STEP_FAILED", detail=str(fault))
     finally:
         wire.end()
 
 
-def _exchange(wire: _Wire, args: Mapping[str, Any]) -> _Answer:
+def _exchange(wire: _Wire, args: Mapping[str, Any], room: Callable[[], Path] | None) -> _Answer:
     """The request and its answer, after redirects."""
     url, method, headers = args["url"], args.get("method", "GET"), args.get("headers", {})
     address, fault = read_address(url), header_fault(headers)
@@ -179,7 +173,7 @@ def _exchange(wire: _Wire, args: Mapping[str, Any]) -> _Answer:
     if fault is not None:
         raise _Fault(f"it would send the header {fault}")
     for _ in range(REDIRECTS_MAX + 1):
-        answer = _ask(wire, method, address, headers, args.get("body"))
+        answer = _ask(wire, method, address, headers, args.get("body"), Spool(room))
         follows = method in _SAFE and answer.status in _REDIRECTS and answer.status != args.get("status")
         if not follows or answer.location is None:
             return answer
@@ -193,7 +187,9 @@ def _exchange(wire: _Wire, args: Mapping[str, Any]) -> _Answer:
     raise _Fault(f"it is redirected more than {REDIRECTS_MAX} times")
 
 
-def _ask(wire: _Wire, method: str, address: Address, headers: Mapping[str, str], body: str | None) -> _Answer:
+def _ask(
+    wire: _Wire, method: str, address: Address, headers: Mapping[str, str], body: str | None, spool: Spool
+) -> _Answer:
     import http.client  # few plans send requests
 
     try:
@@ -209,9 +205,9 @@ def _ask(wire: _Wire, method: str, address: Address, headers: Mapping[str, str],
         ours = {name: value for name, value in _HEADERS.items() if name.lower() not in given}
         client.request(method, address.target, body=data, headers={**ours, **headers})
         response = client.getresponse()
-        answer = _Answer(response.status, response.getheader("Location"))
+        answer = _Answer(response.status, response.getheader("Location"), spool)
         while data := response.read(65536):
-            answer.take(data)
+            spool.take(data)
         if response.length:  # the library tells of a body that ends early only where it is sent in chunks
             raise OSError(f"{response.length} bytes are missing")
         return answer

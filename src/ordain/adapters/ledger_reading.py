@@ -6,7 +6,8 @@ table says, so every value is given its type on the way out; a wrong one then br
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 import apsw
@@ -14,6 +15,7 @@ import msgspec
 
 from ordain.adapters.ledger_file import first, rows
 from ordain.core import chain
+from ordain.core.artifact import whole_seal
 from ordain.core.event import Recorded
 from ordain.core.problem import Refused
 from ordain.core.summary import PlanSummary, summarise
@@ -22,10 +24,12 @@ __all__ = [
     "EVENT",
     "EVENTS",
     "accounted",
+    "adds_up",
     "entries",
     "events_after",
     "last_checkpoint",
     "lost",
+    "part_name",
     "stand",
     "summary_of",
 ]
@@ -110,6 +114,20 @@ def summary_of(connection: apsw.Connection, opened: int, stored: bytes) -> PlanS
     for recorded in events_after(connection, named[0], 0) if named else ():
         summary = summarise(summary, recorded)
     return summary
+
+
+def part_name(seal: str, number: int) -> str:
+    """Under which name a part of an artifact is kept."""
+    return f"{seal}/{number}"
+
+
+def adds_up(parts: Iterable[bytes], seal: str, sealed: Callable[[bytes], str]) -> bool:
+    """Whether parts add up to what a seal commits to."""
+    digest, size = hashlib.sha256(), 0
+    for part in parts:
+        digest.update(part)
+        size += len(part)
+    return whole_seal(sealed, digest.digest(), size) == seal
 
 
 def last_checkpoint(connection: apsw.Connection) -> chain.Tip:

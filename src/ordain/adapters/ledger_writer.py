@@ -38,13 +38,14 @@ from ordain.adapters.ledger_projection import (
     SUMMARISE,
     plan_row,
 )
-from ordain.adapters.ledger_reading import accounted, last_checkpoint, lost, summary_of
+from ordain.adapters.ledger_reading import accounted, last_checkpoint, lost, part_name, summary_of
+from ordain.adapters.reserve import Reserve
 from ordain.core import chain
 from ordain.core.event import Recorded, ids_named
 from ordain.core.problem import Refused
 from ordain.core.summary import PlanSummary, summarise
 from ordain.core.value import Instant
-from ordain.ports import Append
+from ordain.ports import Append, Artifact
 
 __all__ = ["Request", "Writer"]
 
@@ -67,7 +68,7 @@ _Answer = tuple[Recorded, ...] | Refused
 class Request:
     """One call of `append`, encoded in the caller's thread: its sequence numbers follow from the expected sizes."""
 
-    __slots__ = ("appends", "at", "future", "kept", "loop")
+    __slots__ = ("appends", "artifacts", "at", "future", "kept", "loop")
 
     def __init__(self, at: Instant, appends: tuple[Append, ...], seal: Callable[[bytes], str]) -> None:
         self.at = at
@@ -81,6 +82,7 @@ class Request:
             self.appends.append((append, bodies))
             for body in append.keeps:
                 self.kept.append((seal(body), body))
+        self.artifacts = [artifact for append in appends for artifact in append.artifacts]
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[tuple[Recorded, ...]] = self.loop.create_future()
 
@@ -110,12 +112,13 @@ class _Known(msgspec.Struct):
 class Writer:
     """The one writer of this process for one file. It is closed with nothing left waiting."""
 
-    def __init__(self, path: Path, busy_timeout_ms: int) -> None:
+    def __init__(self, path: Path, busy_timeout_ms: int, reserve: Reserve | None = None) -> None:
         self.commits = 0
         self.quick_s = QUICK_S
         self._path = path
         self._identity = identity(path)
         self._busy_timeout_ms = busy_timeout_ms
+        self._reserve = reserve
         self._connection: apsw.Connection | None = None
         self._known: _Known | None = None
         self._fault: Exception | None = None
@@ -173,7 +176,8 @@ class Writer:
             self._gathering = None
             if not self._waiting:
                 return
-            here = self._usual_s < self.quick_s and self._turn.acquire(blocking=False)
+            quick = self._usual_s < self.quick_s and not any(request.artifacts for request in self._waiting)
+            here = quick and self._turn.acquire(blocking=False)
             if not here:
                 self._leave_to_thread()
                 return
@@ -226,6 +230,8 @@ class Writer:
         try:
             connection = self._connect()
             connection.set_busy_timeout(busy_timeout_ms)
+            if self._reserve is not None:
+                self._reserve.give_up_if_low()
             with transaction(connection):
                 began = time.perf_counter()
                 if known is None or known.version != connection.data_version():
@@ -240,13 +246,16 @@ class Writer:
             self._fault = error
             return [refusal(self._path, error) for _ in group]
         self._known = known
-        self._usual_s += (time.perf_counter() - began - self._usual_s) / 8
+        if not any(request.artifacts for request in group):  # those say nothing about the others
+            self._usual_s += (time.perf_counter() - began - self._usual_s) / 8
         self.commits += 1
         return answers
 
     def _connect(self) -> apsw.Connection:
         if self._connection is None:
             self._connection = connect(self._path, self._busy_timeout_ms)
+            if self._reserve is not None:
+                self._reserve.set_aside()
         # SQLite goes on writing to a file that was deleted or replaced; those events would be gone with it.
         if identity(self._path) != self._identity:
             raise OSError("the file was replaced while it was in use")
@@ -264,6 +273,7 @@ class _Batch:
         self._rows: list[tuple[int, int, int, int, bytes, bytes]] = []
         self._names: list[tuple[str, str]] = []
         self._kept: list[tuple[str, bytes]] = []
+        self._artifacts: list[Artifact] = []
 
     def answer(self, request: Request) -> _Answer:
         """One request, all or nothing: a refusal is its answer and leaves the others alone."""
@@ -302,6 +312,7 @@ class _Batch:
         for name, _ in before:
             self._moved.add(name)
         self._kept += request.kept
+        self._artifacts += request.artifacts
         return tuple(written)
 
     def write(self) -> None:
@@ -327,6 +338,9 @@ class _Batch:
         ):
             if listed:
                 self._connection.executemany(statement, listed)
+        for artifact in self._artifacts:
+            parts = ((part_name(artifact.seal, number), part) for number, part in enumerate(artifact.parts()))
+            self._connection.executemany(_KEEP, parts)
         if known.position // CHECKPOINT_EVERY > self._began_at // CHECKPOINT_EVERY:
             self._remember_checkpoints()
         if len(known.streams) > REMEMBERED_STREAMS:

@@ -8,11 +8,12 @@ transaction. Where nothing can be written, everything can still be looked at.
 from __future__ import annotations
 
 import hmac
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import islice, takewhile
+from itertools import count, islice, takewhile
 from pathlib import Path
 
 import apsw
@@ -32,8 +33,19 @@ from ordain.adapters.ledger_file import (
 )
 from ordain.adapters.ledger_migration import migrate, open_to_look
 from ordain.adapters.ledger_projection import rebuild
-from ordain.adapters.ledger_reading import EVENTS, entries, events_after, last_checkpoint, stand, summary_of
+from ordain.adapters.ledger_reading import (
+    EVENTS,
+    adds_up,
+    entries,
+    events_after,
+    last_checkpoint,
+    part_name,
+    stand,
+    summary_of,
+)
 from ordain.adapters.ledger_writer import Request, Writer
+from ordain.adapters.reserve import Reserve
+from ordain.adapters.spool import ROOM_BYTES
 from ordain.core import chain
 from ordain.core.event import Recorded
 from ordain.core.problem import refuse
@@ -44,6 +56,8 @@ from ordain.ports import Append
 __all__ = ["SqliteLedger"]
 
 LOOKUP_MAX = 10
+LISTENING_S = 0.1
+"""How often it is looked whether another process has recorded something."""
 CHUNK = 1000
 """How many events are fetched at a time when all are gone through."""
 
@@ -61,11 +75,13 @@ class SqliteLedger:
         """Or why nothing can be written."""
 
     @classmethod
-    def open(cls, path: Path, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> SqliteLedger:
+    def open(
+        cls, path: Path, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS, reserve: Reserve | None = None
+    ) -> SqliteLedger:
         """Open the ledger in this file, which is made, readable by its owner only, when it is missing.
 
         A file of an earlier format is brought to the present one. One that cannot be written is opened to look at:
-        every append is refused then.
+        every append is refused then. `reserve` is room on the disk to be used when there is no other.
         """
         path = real_place(path)
         with errors(path):
@@ -73,7 +89,7 @@ class SqliteLedger:
                 create(path)
             inspect(path)
             try:
-                writer: Writer | Exception = Writer(path, busy_timeout_ms)
+                writer: Writer | Exception = Writer(path, busy_timeout_ms, reserve)
                 connection = _connect(path, busy_timeout_ms)
             except _NOT_WRITABLE as error:
                 connection, writer = open_to_look(path, busy_timeout_ms), error
@@ -118,6 +134,12 @@ class SqliteLedger:
             found = stand(connection, stream)
             return found[1].size if found else 0
         return 0
+
+    async def grown(self, stream: str, size: int) -> None:
+        import asyncio  # most commands only look, and start faster without it
+
+        while self.size(stream) <= size:  # noqa: ASYNC110 - other processes record, and nobody rings
+            await asyncio.sleep(LISTENING_S)
 
     def streams(self, prefix: str) -> Sequence[str]:
         with self._reading() as connection:
@@ -185,6 +207,28 @@ class SqliteLedger:
         if self.seal(row[0]) != seal:
             raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
         return bytes(row[0])
+
+    def has_room(self, size: int) -> bool:
+        disk = os.statvfs(self._path.parent)
+        # It is written twice: to the log, and from there to its place.
+        return disk.f_bavail * disk.f_frsize >= 2 * size + ROOM_BYTES
+
+    def artifact(self, seal: str) -> Iterator[bytes] | None:
+        if next(self._parts(seal), None) is None:
+            return None
+        if not adds_up(self._parts(seal), seal, self.seal):
+            raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
+        return self._parts(seal)
+
+    def _parts(self, seal: str) -> Iterator[bytes]:
+        """One at a time: what is kept never changes, and nobody is held up while somebody reads."""
+        for number in count():
+            row = None
+            with self._reading() as connection:
+                row = first(connection, "SELECT body FROM kept WHERE seal = ?", (part_name(seal, number),))
+            if row is None:
+                return
+            yield bytes(row[0])
 
     @cached_property
     def _key(self) -> bytes:

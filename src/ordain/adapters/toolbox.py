@@ -6,7 +6,7 @@ compared, but a value may have been decided since.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,6 @@ class JoinedToolbox:
         return await box.operand(tool, args) if box is not None else None
 
 
-def built_in_tools(workspace: Path) -> JoinedToolbox:
-    """The tools that are built in, rooted in one directory."""
-    return JoinedToolbox(file_tools.FileTools(workspace), http_tools.HttpTools())
+def built_in_tools(workspace: Path, room: Callable[[], Path] | None = None) -> JoinedToolbox:
+    """The tools that are built in, rooted in one directory; `room` is where there is some for long results."""
+    return JoinedToolbox(file_tools.FileTools(workspace), http_tools.HttpTools(room))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ARTIFACT_BYTES_MAX",
     "ATTEMPTS_MAX",
     "COMMAND_BYTES_MAX",
     "CONCURRENCY_MAX",
@@ -54,4 +55,7 @@ EXIT_CODE_MAX = 255
 TIER_MAX = 2
 
 OUTPUT_BYTES_MAX = 1 << 20
-"""How much of the end of an output or a result is kept."""
+"""How much of the end of an output or a result is at hand: for expressions and patterns, and of one that is too long to
+be kept whole."""
+ARTIFACT_BYTES_MAX = 64 << 20
+"""How long an output or a result may be that is kept whole."""

@@ -489,16 +489,16 @@ PAGES: dict[str, Page] = {
     ),
     "E_APPROVAL_APPROVER": Page(
         "Not among the approvers",
-        "`[approval] approvers` names who may approve here, by user name or by the name of an enrolled key.",
+        "`[approval] approvers` names who may approve and answer here, by user name or by the name of an enrolled key.",
         "Ask one of them; `ordain config` and `ordain approver list` show who they are.",
     ),
     "E_APPROVAL_SIGNATURE": Page(
         "A good signature is missing",
         (
-            "Where `[approval] require_signature` is set, an approval counts only with the signature of an enrolled "
-            "key. Once anybody is enrolled, trusting a configuration and enrolling or revoking keys need one too. The "
-            "passphrase was wrong, the key is not enrolled here or not kept on this machine, or what is recorded was "
-            "not signed by it."
+            "Where `[approval] require_signature` is set, an approval, and an answer to what a run asks, counts only with "
+            "the signature of an enrolled key. Once anybody is enrolled, trusting a configuration and enrolling or "
+            "revoking keys need one too. The passphrase was wrong, the key is not enrolled here or not kept on this "
+            "machine, or what is recorded was not signed by it."
         ),
         (
             "Sign with `--sign` and the right passphrase. If something unsigned is recorded where it should not be, "
@@ -658,13 +658,24 @@ PAGES: dict[str, Page] = {
     ),
     "E_WORKSPACE_BUSY": Page(
         "Another process is at work",
-        "One executor works in a workspace at a time.",
-        "Wait until it has stopped; `ordain status` shows it.",
+        "As many runs are at work in this workspace as `run.writers` lets: one, unless you trusted another number.",
+        "Wait until one has stopped, or leave out `--no-wait`; `ordain status` shows them.",
+    ),
+    "E_RUN_BUSY": Page(
+        "Somebody is at work on this run",
+        "One executor carries out a run, and nobody else records anything about it meanwhile.",
+        "`ordain watch` shows it; `ordain pause` and `ordain cancel` reach it from another terminal. An executor that is "
+        "frozen is ended first with `--take-over`.",
     ),
     "E_RUN_NOT_FOUND": Page(
         "Run not found",
         "No run of that name is known here, or none is waiting to go on.",
         "`ordain status` lists what there is.",
+    ),
+    "E_RUN_STEP": Page(
+        "No such step",
+        "The plan of this run has no step of that name.",
+        "`ordain show RUN` lists its steps.",
     ),
     "E_RUN_AMBIGUOUS": Page(
         "Which run?",
@@ -686,6 +697,15 @@ PAGES: dict[str, Page] = {
         "The run asks no person about this step now.",
         "`ordain status` lists what is asked.",
     ),
+    "E_ANSWER_STALE": Page(
+        "That is not what is asked now",
+        (
+            "An answer counts for the question that was shown. This one is for an earlier question about the step, which "
+            "somebody has answered since, or something was recorded about the run while the question was being read. "
+            "From the second question about a step on, `RUN/STEP@2` says which one is meant. Nothing was recorded."
+        ),
+        "`ordain status` shows what is asked now, with the commands that answer it.",
+    ),
     "E_ANSWER_CHOICE": Page(
         "Not one of the choices",
         "The answer is not one of those the question allows.",
@@ -700,6 +720,14 @@ PAGES: dict[str, Page] = {
         "File cannot be written",
         "The file named with `-o` is in a directory that is not there or not yours, or is no regular file.",
         "Give a name that is free, or that of a regular file you may replace.",
+    ),
+    "E_OUTPUT_NOT_KEPT": Page(
+        "Output is not kept",
+        (
+            "Only what an attempt that went well wrote is kept exactly. The step has not gone well, wrote nothing, or "
+            "the ledger was restored from an export, which leaves outputs out."
+        ),
+        "`ordain show --verbose RUN` shows the redacted end of what every step wrote.",
     ),
     "E_LEDGER_CONFLICT": Page(
         "Somebody else wrote first",

@@ -57,11 +57,15 @@ __all__ = [
     "RunEvent",
     "RunFinished",
     "RunOpened",
+    "RunPaused",
     "RunStarted",
     "Settlement",
     "SignatureRefused",
     "StepEvent",
+    "StepKept",
+    "StepNotKept",
     "StepState",
+    "StopAsked",
     "Verdict",
     "WorkspaceEvent",
     "WorkspaceOpened",
@@ -131,7 +135,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_sha256: str = ""
     """Only in ledgers of the first format: a plain hash would let a secret be guessed."""
     output_seal: str = ""
-    """Commits to the exact output, which is kept beside the chain under this name."""
+    """Commits to the exact output, which is kept beside the chain under this name; to its end where there is more."""
+    whole_seal: str = ""
+    """Commits to all of an output of which only the end is kept, by its digest and length."""
     leftovers: int = 0
     """Processes the attempt left behind, killed by us."""
 
@@ -289,6 +295,16 @@ class RunStarted(_Fact, frozen=True, tag="run_started"):
     by: Principal
 
 
+class StopAsked(_Fact, frozen=True, tag="stop_asked"):
+    """Somebody asked whoever carries out a run to stop: to pause it, or to end it as it stands."""
+
+    run_id: RunId
+    to: str
+    """`paused`, `cancelled` or `failed`."""
+    by: Principal
+    reason: str = ""
+
+
 class RunEnded(_Fact, frozen=True, tag="run_ended"):
     """The lineage commits to the head of the finished run's chain."""
 
@@ -307,6 +323,13 @@ class RunOpened(_Fact, frozen=True, tag="run_opened"):
     workspace: WorkspaceIdentity
     """The directory the run was approved for; it goes on in no other."""
     limits: Limits
+    rerun_of: RunId | None = None
+    """The run of the same plan that this one does again."""
+    first_run: RunId | None = None
+    """The first of that chain of runs, where this is not it: step keys stay the same through all of them."""
+    may_keep: tuple[StepId, ...] = ()
+    """Steps that passed in the run before and are not run again if their contract holds now. One without a contract
+    stands here only where somebody said from which step on everything is to be run again."""
 
 
 class ExecutorStarted(_Fact, frozen=True, tag="executor_started"):
@@ -315,6 +338,25 @@ class ExecutorStarted(_Fact, frozen=True, tag="executor_started"):
     epoch: int
     pid: int
     boot_id: str
+
+
+class StepKept(_Fact, frozen=True, tag="step_kept"):
+    """A step that passed in the run before was not run again."""
+
+    step: StepId
+    attempt: int = 0
+    outcome: Outcome | None = None
+    """What was seen of it then; later steps may ask about it."""
+    evidence: Evidence | None = None
+    """What its contract showed now; absent for a step without one."""
+
+
+class StepNotKept(_Fact, frozen=True, tag="step_not_kept"):
+    """The contract of a step that passed in the run before does not hold any more: it is run again."""
+
+    step: StepId
+    evidence: Evidence
+    attempt: int = 0
 
 
 class AttemptStarted(_Fact, frozen=True, tag="attempt_started"):
@@ -419,13 +461,27 @@ class DoubtReferred(_Fact, frozen=True, tag="doubt_referred"):
 
 
 class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
-    """What a person answered about an escalated step or a doubt."""
+    """What a person answered about an escalated step or a doubt, and what it was an answer to.
+
+    The later half is missing in decisions of before answers were bound; `core.decision` says what is signed.
+    """
 
     step: StepId
     choice: str
     by: Principal
     to: StepState
     aborts: bool = False
+    attempt: int = 0
+    """The attempt that was asked about."""
+    about: str = ""
+    """`doubt` or `escalation`."""
+    asked_sha256: str = ""
+    """Digest of the question as it was put: its words, what was seen of the step, the choices and what each does."""
+    head: str = ""
+    """The run's chain as it was when the person was asked: this event comes right after it, and nowhere else."""
+    key: str | None = None
+    """The fingerprint of the key that signs this decision."""
+    signature: Signature | None = None
 
 
 class RunFinished(_Fact, frozen=True, tag="run_finished"):
@@ -435,11 +491,20 @@ class RunFinished(_Fact, frozen=True, tag="run_finished"):
     reason: str = ""
 
 
+class RunPaused(_Fact, frozen=True, tag="run_paused"):
+    """Somebody had the run stop with nothing under way; it goes on when the next executor starts."""
+
+    by: Principal
+    reason: str = ""
+
+
 class RunCancelled(_Fact, frozen=True, tag="run_cancelled"):
     """Somebody ended the run as it stood. Steps still open become cancelled, whatever was under way."""
 
     by: Principal
     reason: str = ""
+    status: str = "cancelled"
+    """Or `failed`, where somebody gave it up."""
 
 
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused
@@ -453,10 +518,13 @@ LineageEvent = (
     | ApprovalRevoked
     | ApprovalExpired
     | RunStarted
+    | StopAsked
     | RunEnded
 )
 StepEvent = (
-    AttemptStarted
+    StepKept
+    | StepNotKept
+    | AttemptStarted
     | FilesProtected
     | ContractSeen
     | AttemptEnded
@@ -468,7 +536,7 @@ StepEvent = (
     | DoubtReferred
     | DecisionGiven
 )
-RunEvent = RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | RunFinished | RunCancelled
+RunEvent = RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | RunPaused | RunFinished | RunCancelled
 Event = WorkspaceEvent | LineageEvent | RunEvent
 
 

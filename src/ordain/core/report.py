@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from ordain.core.approval import Base, Principal
-from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.artifact import is_whole
+from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
 from ordain.core.event import Evidence, Limits, Outcome, StepState
@@ -20,6 +21,7 @@ from ordain.core.value import Instant, PlanId, RunId, StepId
 __all__ = [
     "Approved",
     "InboxItem",
+    "Life",
     "LintReport",
     "PlanLine",
     "Prepared",
@@ -27,6 +29,7 @@ __all__ = [
     "RunReport",
     "Side",
     "Since",
+    "StepOutput",
     "StepReport",
     "run_report",
 ]
@@ -133,6 +136,9 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int | None = None
     error: str | None = None
     output_tail: str = ""
+    """The redacted end of what was written last: by its contract, where that was run, else by the step."""
+    own_output_tail: str = ""
+    """The same of the step itself, where its contract was run."""
     waiting: str | None = None
     meaning: str | None = None
     """What its verification is said to show."""
@@ -144,6 +150,16 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Protected files that changed while its last attempt was at work, and were put back."""
 
 
+class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step wrote and is kept exactly, and how much there was of it."""
+
+    run_id: RunId
+    step: StepId
+    output_bytes: int
+    kept_bytes: int
+    """Less than all where only the end is kept."""
+
+
 class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """One run: every step by name, how it ended, and what a person is asked."""
 
@@ -152,11 +168,17 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     plan_hash: str
     title: str
     status: str
-    """completed, failed, cancelled, executing, waiting (for a person) or stopped (nobody is carrying it out)."""
+    """completed, failed, cancelled; executing, pausing, cancelling; waiting (for a person), paused (by one), stopped
+    (nobody is carrying it out) or stalled (no sign of life for too long)."""
     steps: tuple[StepReport, ...]
     questions: tuple[Question, ...]
     reason: str = ""
     """Why it ended so, where there is more to say than the steps do."""
+    executors: int = 0
+    """How many processes have carried it out so far, one after the other."""
+    rerun_of: RunId | None = None
+    changed_at: Instant = Instant(0)
+    """When something was recorded of it last."""
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +210,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that waits for a person, and the command that decides it."""
 
     kind: str
-    """`approval`, `review` (rejected too often), `doubt` or `escalation`."""
+    """`approval`, `review` (rejected too often), `doubt`, `escalation` or `stalled`."""
     title: str
     plan_id: PlanId
     command: str
@@ -208,20 +230,48 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     document: str | None = None
 
 
-def run_report(state: RunState, plan_id: PlanId, now: Instant, *, executing: bool = False) -> RunReport:
-    """The report of a run as it stands; `executing` when an executor is at work on it."""
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run besides its events: whether somebody is at work on it, and for how long nobody was."""
+
+    executing: bool = False
+    silent_ms: int = 0
+    """Since the executor's last sign of life."""
+    stop_asked: str | None = None
+    """What the executor was asked and has not done yet: to have it `paused`, `cancelled` or `failed`."""
+    stalled_after_ms: int = DAY_MS
+
+
+def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> RunReport:
+    """The report of a run as it stands."""
     asked = questions(state)
-    open_status = "executing" if executing else "waiting" if asked and not _could_go_on(state) else "stopped"
     return RunReport(
         run_id=state.run_id,
         plan_id=plan_id,
         plan_hash=plan_hash(plan_id),
         title=state.plan.title,
-        status=state.status or open_status,
+        status=state.status or _open_status(state, now, life),
         steps=tuple(_step_report(state, index, now) for index in range(len(state.plan.steps))),
         questions=asked,
         reason=state.reason,
+        executors=state.epoch,
+        rerun_of=state.rerun_of,
+        changed_at=state.changed_at,
     )
+
+
+def _open_status(state: RunState, now: Instant, life: Life) -> str:
+    """The one word for a run that has not ended."""
+    if life.executing:
+        if life.silent_ms > life.stalled_after_ms:
+            return "stalled"
+        if life.stop_asked is not None:
+            return "pausing" if life.stop_asked == "paused" else "cancelling"
+        return "executing"
+    if state.paused_by is not None:
+        return "paused"
+    if questions(state) and not _could_go_on(state):
+        return "waiting"
+    return "stalled" if now - state.changed_at > life.stalled_after_ms else "stopped"
 
 
 def _could_go_on(state: RunState) -> bool:
@@ -232,7 +282,8 @@ def _could_go_on(state: RunState) -> bool:
 def _step_report(state: RunState, index: int, now: Instant) -> StepReport:
     step = state.plan.steps[index]
     record = state.steps[step.id]
-    shown = record.evidence or record.outcome
+    outcome = record.outcome
+    shown = record.evidence or outcome
     return StepReport(
         number=index + 1,
         id=step.id,
@@ -240,9 +291,10 @@ def _step_report(state: RunState, index: int, now: Instant) -> StepReport:
         state=record.state,
         attempts=record.attempts,
         evidence=_evidence(record, contract_of(step) is not None),
-        duration_ms=record.outcome.duration_ms if record.outcome is not None else None,
+        duration_ms=outcome.duration_ms if outcome is not None else None,
         error=_error(record),
         output_tail=shown.output_tail if shown is not None else "",
+        own_output_tail=outcome.output_tail if outcome is not None and shown is not outcome else "",
         waiting=None if state.finished else why_waiting(state, step.id, now),
         meaning=step.verification.description if step.verification is not None else None,
         verified=record.evidence,
@@ -266,9 +318,10 @@ def _error(record: StepRecord) -> str | None:
 
 def _cut(outcome: Outcome | None) -> str:
     """That not all of a result is kept, where it is not."""
-    if outcome is None or outcome.output_bytes <= OUTPUT_BYTES_MAX:
+    if outcome is None or outcome.output_bytes <= OUTPUT_BYTES_MAX or is_whole(outcome.output_seal):
         return ""
-    return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept"
+    room = ", for want of room" if outcome.whole_seal and outcome.output_bytes <= ARTIFACT_BYTES_MAX else ""
+    return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept{room}"
 
 
 def _evidence(record: StepRecord, contract: bool) -> str:
@@ -279,8 +332,12 @@ def _evidence(record: StepRecord, contract: bool) -> str:
             if record.decided_by is not None and (evidence is None or evidence.verdict != "held"):
                 return f"unverified: {record.decided_by} said so ({record.how})"
             if evidence is not None:
-                held = f"{what} held" + (f" (exit status {evidence.exit_code})" if contract else "") + _cut(outcome)
+                again = "kept from the run before: " if record.kept else ""
+                held = f"{again}{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
+                held += _cut(outcome)
                 return held if outcome is not None else f"{held}, settling a doubt after a crash"
+            if record.kept:
+                return "kept from the run before, where it passed; not looked at again"
             if outcome is not None and outcome.exit_code is not None:
                 return f"exit status {outcome.exit_code}, seen by the harness{_cut(outcome)}"
             return f"result seen by the harness{_cut(outcome)}"

@@ -31,7 +31,6 @@ _NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64."
 
 _LATER = {
     "plans": {"max_replans", "marks"},
-    "run": {"writers", "stalled_after"},
     "guard": None,
 }
 """Parts of the design that this version does not carry out; refused, so that nobody relies on them. None: all of it."""
@@ -250,6 +249,8 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
     },
     "run": {
         "concurrency": ("concurrency", _concurrency),
+        "writers": ("writers", _concurrency),
+        "stalled_after": ("stalled_after_ms", _duration),
         "step_timeout": ("step_timeout_ms", _duration),
         "contract_timeout": ("contract_timeout_ms", _duration),
         "on_failure": ("on_failure", _policy),
@@ -341,7 +342,7 @@ TEMPLATE = """\
 # ttl = "4h"                   # from approval to start; `approve --start` starts at once
 # separate = false             # true: whoever prepared a plan may not approve it
 # require_signature = false    # true: only an enrolled key can approve (ordain approver enroll)
-# approvers = []               # who may approve; empty: any person at a terminal
+# approvers = []               # who may approve and answer; empty: any person at a terminal
 # bind_git_head = false        # true: an approval holds only for the commit that is checked out
 
 [run]

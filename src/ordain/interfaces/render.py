@@ -30,6 +30,7 @@ __all__ = [
     "problem_lines",
     "run_lines",
     "status_lines",
+    "tail_lines",
     "visible",
 ]
 
@@ -115,6 +116,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
     yield f"  Status: {_run_status(report, style)}"
     if report.reason:
         yield f"  Why:    {visible(report.reason)}"
+    if report.rerun_of is not None:
+        yield f"  Again:  {report.rerun_of}"
     yield ""
     width = max((len(step.id) for step in report.steps), default=0)
     for step in report.steps:
@@ -126,8 +129,12 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         state = painted(f"{step.state.value:<10}", step.state, style)
         yield (f"  {step.number:>3}. {state} {step.id:<{min(width, 32)}} {took}  {visible(why)}{style.dim(tries)}")
         wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
+        if verbose and step.own_output_tail.strip():
+            yield "         It wrote:"
+            yield from tail_lines(step.own_output_tail, report.run_id)
+            yield "         Its contract wrote:" if step.output_tail.strip() else "         Its contract wrote nothing."
         if (wrong or verbose) and step.output_tail.strip():
-            yield from _tail(step.output_tail, report.run_id)
+            yield from tail_lines(step.output_tail, report.run_id)
         if verbose:
             yield from _evidence_lines(step)
     for question in report.questions:
@@ -165,7 +172,8 @@ def _seen(evidence: Evidence) -> str:
     return f"{evidence.verdict.value}: {visible(', '.join(said))}"
 
 
-def _tail(output: str, run_id: str) -> Iterator[str]:
+def tail_lines(output: str, run_id: str) -> Iterator[str]:
+    """The end of an output, and where the rest is."""
     lines = output.rstrip("\n").split("\n")
     if len(lines) > 8:
         yield f"         │ … {len(lines) - 8} earlier lines: ordain log {run_id} --json"
@@ -186,7 +194,7 @@ def _run_status(report: RunReport, style: Style) -> str:
             return style.good(words)
         case "failed":
             return style.bad(words)
-        case "stopped":
+        case "stopped" | "stalled" | "paused":
             return style.warn(f"{words} → ordain resume {report.run_id}")
         case _:
             return style.warn(words)

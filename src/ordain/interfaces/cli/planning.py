@@ -11,7 +11,7 @@ import msgspec
 
 from ordain.core.canonical import plan_id
 from ordain.core.problem import Problem, Refused, refuse
-from ordain.core.report import LintReport, Prepared, Review, RunReport
+from ordain.core.report import LintReport, Prepared, Review, RunReport, StepOutput
 from ordain.interfaces import render
 from ordain.interfaces.cli.shell import (
     FINE,
@@ -23,7 +23,7 @@ from ordain.interfaces.cli.shell import (
     read_to_store,
     with_params,
 )
-from ordain.interfaces.cli.writing import write_whole
+from ordain.interfaces.cli.writing import write_new, write_whole
 from ordain.interfaces.mermaid import mermaid_text
 from ordain.interfaces.picture import picture_lines, picture_value
 from ordain.interfaces.preview import review_lines
@@ -75,19 +75,35 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
 @click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
 @click.option("--verbose", "detail", flag_value="verbose", help="Everything, defaults too.")
 @click.option("--graph", is_flag=True, help="Draw which step waits for which.")
-@click.option("-o", "output", metavar="FILE", help="With --graph: write the whole picture to a file, as Mermaid.")
+@click.option("--output", "step", metavar="STEP", help="What a step of a run wrote, as far as it is kept.")
+@click.option(
+    "-o",
+    "target",
+    metavar="FILE",
+    help="With --graph: write the whole picture to a file, as Mermaid. With --output: the exact bytes, to a new one.",
+)
 @with_params
 def show(
-    session: Session, what: str, params: list[tuple[str, str]], detail: str, graph: bool, output: str | None
+    session: Session,
+    what: str,
+    params: list[tuple[str, str]],
+    detail: str,
+    graph: bool,
+    step: str | None,
+    target: str | None,
 ) -> int:
-    """Show what a document or plan would do, or how a run stands.
+    """Show what a document or plan would do, how a run stands, or what one of its steps wrote.
 
     Example: ordain show fix.plan.md
     """
-    if output is not None and not graph:
-        raise click.UsageError("-o writes a picture; it goes with --graph.")
+    if target is not None and not graph and step is None:
+        raise click.UsageError("-o writes a picture or an output; it goes with --graph or --output.")
+    if step is not None and (graph or not names_run(what)):
+        raise click.UsageError("--output is for a step of a run, and not for a picture.")
+    if step is not None:
+        return _show_output(session, what, step, target)
     if graph:
-        return _show_graph(session, what, params, output)
+        return _show_graph(session, what, params, target)
     if names_run(what):
         report = session.app.run(what)
         if session.json:
@@ -101,6 +117,34 @@ def show(
     else:
         session.say(review_lines(review, session.style, detail=detail), exactly=True)
     return FINE
+
+
+def _show_output(session: Session, run: str, step: str, target: str | None) -> int:
+    """Show what a step wrote, redacted and with nothing in it that a terminal would act on; or write it to a file."""
+    found, parts = session.app.output(run, step)
+    value = msgspec.to_builtins(found)
+    if target is not None:
+        write_new(target, parts)
+        if session.json:
+            session.answer({**value, "written": target, "output": None})
+        else:
+            session.say([f"Wrote {render.visible(target)}: {_much(found)}, exactly as they came, secrets too."])
+        return FINE
+    whole = found.kept_bytes == found.output_bytes
+    texts = session.output_texts(parts, whole=whole)
+    if session.json:
+        session.answer({**value, "written": None, "output": "".join(texts)})
+        return FINE
+    if not whole:
+        click.echo(f"Kept are {_much(found)}:", err=True)
+    session.say_output(texts)
+    return FINE
+
+
+def _much(found: StepOutput) -> str:
+    if found.kept_bytes < found.output_bytes:
+        return f"the last {found.kept_bytes:,} of {found.output_bytes:,} bytes"
+    return f"{found.output_bytes:,} bytes"
 
 
 def _show_graph(session: Session, what: str, params: list[tuple[str, str]], output: str | None) -> int:

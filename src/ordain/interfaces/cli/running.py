@@ -7,12 +7,15 @@ import msgspec
 
 from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Problem
+from ordain.core.value import RunId
 from ordain.interfaces import render
-from ordain.interfaces.cli.approving import ask_approval, check_approvable, credential
-from ordain.interfaces.cli.carrying import approve_and_start, carry_out, watcher
+from ordain.interfaces.cli.approving import ask_approval, check_approvable, credential, signer_named
+from ordain.interfaces.cli.carrying import approve_and_start, carry_out, no_wait, waiting, watcher
+from ordain.interfaces.cli.detaching import detach
 from ordain.interfaces.cli.planning import prepared_value
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.preview import review_lines
+from ordain.interfaces.question import question_lines
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
 
@@ -52,7 +55,8 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
         session.notices(review.notices)
         if not session.json:
             session.say(review_lines(review, session.style, detail="quiet"), exactly=True)
-        work = session.app.commit(review.plan_id, session.by, watcher(session, events=True))
+        waits = waiting(session, no_waiting=False)
+        work = session.app.commit(review.plan_id, session.by, watcher(session, events=True), waiting=waits)
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:
         return _ask_elsewhere(session, prepared_value(prepared), prepared.approval_command or "")
@@ -77,25 +81,48 @@ def _ask_elsewhere(session: Session, value: dict[str, object], command_line: str
 
 @command()
 @click.argument("plan")
-def commit(session: Session, plan: str) -> int:
+@click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
+@no_wait
+def commit(session: Session, plan: str, in_background: bool, no_waiting: bool) -> int:
     """Start the approved run of a plan and carry it out. What runs is what was prepared and approved.
 
     Example: ordain commit 4f2a9c01b7de
     """
     plan = session.plan_named(plan)
+    if in_background:
+        session.app.startable(plan)
+        words = ["commit", plan, *(["--no-wait"] if no_waiting else [])]
+        return detach(session, words, lambda: session.app.executing(plan))
     notices = session.app.review(plan).notices
     session.notices(notices)
-    return carry_out(session, session.app.commit(plan, session.by, watcher(session)), notices)
+    return carry_out(
+        session, session.app.commit(plan, session.by, watcher(session), waiting=waiting(session, no_waiting)), notices
+    )
 
 
 @command()
 @click.argument("run_ref", metavar="[RUN]", required=False)
-def resume(session: Session, run_ref: str | None) -> int:
-    """Go on with a run that stopped, was killed, or waited for an answer; by default the only one there is.
+@click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
+@click.option("--take-over", is_flag=True, help="End the process that is at work on it first, frozen or not.")
+@no_wait
+def resume(session: Session, run_ref: str | None, in_background: bool, take_over: bool, no_waiting: bool) -> int:
+    """Go on with a run that stopped, was paused or killed, or waited for an answer; by default the only one there is.
 
     Example: ordain resume
     """
-    return carry_out(session, session.app.resume(run_ref, watcher(session)))
+    if in_background:
+        run_id = session.app.find_run(run_ref)
+        options = {"--take-over": take_over, "--no-wait": no_waiting}
+        words = ["resume", run_id, *(option for option, given in options.items() if given)]
+        before = session.app.run(run_id).executors
+
+        def begun() -> RunId | None:
+            report = session.app.run(run_id)
+            return run_id if report.executors > before else None
+
+        return detach(session, words, begun)
+    work = session.app.resume(run_ref, watcher(session), waiting=waiting(session, no_waiting), take_over=take_over)
+    return carry_out(session, work)
 
 
 @command()
@@ -127,15 +154,29 @@ def status(session: Session) -> int:
 @click.argument("item", metavar="RUN/STEP")
 @click.argument("choice")
 @click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once.")
-def answer(session: Session, item: str, choice: str, go_on: bool) -> int:
+@click.option("--sign", is_flag=True, help="Sign the answer with an enrolled key.")
+@click.option("--as", "name", metavar="NAME", help="Whose key; default: the one of yours that is enrolled here.")
+def answer(session: Session, item: str, choice: str, go_on: bool, sign: bool, name: str | None) -> int:
     """Decide what a run asks a person: an escalation, or a step in doubt. `ordain status` lists the choices.
 
     Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
     """
     session.needs_person("answer this", f"ordain answer {item} {choice}")
-    report = session.run(session.app.answer(item, choice, session.by))
+    if session.json:
+        session.run(session.app.answer(item, choice, session.by))  # refused: the robots' channel can only ask
+        return WAITING
+    asked = session.app.asked(item)
+    wanted = sign or name is not None or session.app.settings()[0].require_signature
+    signer = signer_named(session, name) if wanted else None
+    session.app.check_answering(asked, choice, session.by, signer)
+    by = signer or session.by.name
+    session.say([*question_lines(asked, choice, by, signed=wanted, style=session.style), ""])
+    signing = credential(session, signer) if signer is not None else None
+    report = session.run(session.app.answer(item, choice, session.by, asked, signing))
     if not report.questions and (go_on or choice == "abort"):
-        return carry_out(session, session.app.resume(report.run_id, watcher(session)))
+        return carry_out(
+            session, session.app.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False))
+        )
     session.say(render.run_lines(report, session.style))
     if not report.questions:
         session.say(["", f"  → {session.style.bold(f'ordain resume {report.run_id}')}"])

@@ -6,6 +6,7 @@ Exit status: 0 fine · 1 failed after something ran · 2 refused, nothing done �
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import functools
 import getpass
@@ -48,6 +49,8 @@ __all__ = [
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 70, 130, 141
 
 _GOES_ON = "↪ "
+LINE_MAX = 1 << 16
+"""How much of a line without an end is waited for before it is shown."""
 _WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLAN_APPROVAL_MISSING")
 
 _STORED = re.compile(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+")
@@ -73,7 +76,7 @@ class Session:
     @functools.cached_property
     def app(self) -> App:
         """Ordain over the workspace; opened when first asked for, so that a refusal is told like any other."""
-        return open_workspace(self._workspace or ".", exact=self._workspace is not None)
+        return open_workspace(self._workspace or ".", exact=self._workspace is not None, alone=True)
 
     @property
     def by(self) -> Principal:
@@ -148,6 +151,32 @@ class Session:
             shown = line if exactly else self.clean(line)
             for row in _rows(shown, columns) if columns is not None else (shown,):
                 click.echo(row)
+
+    def output_texts(self, parts: Iterable[bytes], *, whole: bool) -> Iterator[str]:
+        """What a command wrote, without secrets, also where one lies across two parts. Where it is not whole, what may
+        be the rest of a secret that begins before it is left out."""
+        if not whole:
+            data = b"".join(parts)
+            yield self._redactor.tail(data, len(data), whole=False)
+            return
+        redacting = self._redactor.stream()
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for part in parts:
+            yield decoder.decode(redacting.feed(part))
+        yield decoder.decode(redacting.close(), final=True)
+
+    def say_output(self, texts: Iterable[str]) -> None:
+        """Show such texts with nothing in them that a terminal would act on; a line without an end comes in parts."""
+        line = ""
+        for text in texts:
+            *lines, line = (line + text).split("\n")
+            for ended in lines:
+                click.echo(render.visible(ended))
+            if len(line) > LINE_MAX:
+                click.echo(render.visible(line), nl=False)
+                line = ""
+        if line:
+            click.echo(render.visible(line))
 
     def page(self, lines: Sequence[str]) -> bool:
         """Show everything, exactly, to its end before anything is asked, a screen at a time; whether the end was

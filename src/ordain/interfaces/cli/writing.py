@@ -7,11 +7,12 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from ordain.core.problem import refuse
 
-__all__ = ["put", "write_whole"]
+__all__ = ["put", "write_new", "write_whole"]
 
 _NEW_MODE = 0o666
 
@@ -31,6 +32,31 @@ def write_whole(path: str, data: bytes) -> None:
         put(target, data, before)
     except OSError as error:
         raise _refused(path, error) from error
+
+
+def write_new(path: str, parts: Iterable[bytes]) -> None:
+    """Write a file that its owner alone can read, where there is none; nothing is left of a failure."""
+    target = Path(path)
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError as error:
+        raise refuse(
+            "E_OUTPUT", f"Something is at {path} already; it was left as it is.", "Give a new name."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise _refused(path, error) from error
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            target.unlink()
+        if isinstance(error, OSError):
+            raise _refused(path, error) from error
+        raise
 
 
 def put(target: Path, data: bytes, like: os.stat_result | None) -> None:

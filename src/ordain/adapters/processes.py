@@ -1,0 +1,181 @@
+"""Processes as the system tells of them (`/proc`), and ending many of them so that none gets away by forking.
+
+Where there is no `/proc` nothing is found; where it cannot be looked at, nothing goes on (`E_PROCESSES`). The
+invariant: only what a caller's own search finds is signalled.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+from ordain.core.problem import refuse
+
+__all__ = [
+    "MARK",
+    "all_processes",
+    "ancestors_of_us",
+    "children_of_us",
+    "end_all",
+    "mark_of",
+    "session_of",
+    "with_descendants",
+]
+
+MARK = "ORDAIN_MARK"
+BECOMING_LOOKS = 20
+"""How often a process without an environment is looked at, a millisecond apart, before it is believed to have none."""
+END_S = 3.0
+"""How long to go after processes that fork faster than they are killed; what is left then is left to the next sweep."""
+
+
+def end_all(find: Callable[[], set[int]], *, reap: bool = False) -> int:
+    """Kill everything that `find` finds, until it finds nothing; how many were alive.
+
+    All are stopped before any is killed: what is stopped does not fork. `reap` collects what was handed to us; whatever
+    else is our child is for somebody else to collect.
+    """
+    ended: set[int] = set()
+    beyond: set[int] = set()
+    """What runs as another user is not ours to signal."""
+    give_up = time.monotonic() + END_S
+    while True:
+        stopped: set[int] = set()
+        while new := {pid for pid in find() - stopped - beyond if not (reap and _reaped(pid))}:
+            beyond |= {pid for pid in new if not _send(pid, signal.SIGSTOP)}
+            stopped |= new - beyond
+            if time.monotonic() > give_up:
+                break
+        for pid in stopped:
+            _send(pid, signal.SIGKILL)
+        ended |= stopped
+        if not stopped or time.monotonic() > give_up:
+            return len(ended)
+        time.sleep(0.001)  # the kernel takes a moment to let a killed process go
+
+
+def _reaped(pid: int) -> bool:
+    """Whether a process was our child, had ended and is collected now."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return False  # not our child
+
+
+def _send(pid: int, number: int) -> bool:
+    """Signal a process, if it is still there; whether that is ours to do."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
+
+
+def children_of_us() -> list[int]:
+    """Our own children, and orphans that were handed to us; also those that have ended and nobody has collected."""
+    return _children("self")
+
+
+def all_processes() -> list[int]:
+    return [int(name) for name in _names("/proc") if name.isdigit()]
+
+
+def with_descendants(roots: Iterable[int]) -> set[int]:
+    """These processes and all that they started, as far as it still hangs together."""
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid in found:
+            continue
+        found.add(pid)
+        waiting += _children(str(pid))
+    return found
+
+
+def _children(process: str) -> list[int]:
+    """The children that each thread of a process started or was handed."""
+    found: list[int] = []
+    for thread in _names(f"/proc/{process}/task"):
+        found += [int(word) for word in (_content(f"/proc/{process}/task/{thread}/children") or b"").split()]
+    return found
+
+
+def mark_of(pid: int) -> str | None:
+    """The mark in a process's environment."""
+    for entry in _environment(pid).split(b"\0"):
+        if entry.startswith(MARK.encode() + b"="):
+            return entry.partition(b"=")[2].decode("utf-8", "replace")
+    return None
+
+
+def _environment(pid: int) -> bytes:
+    """The environment of a process, as it was when its program began. One that is just becoming another program shows
+    none for an instant; it is looked at again, or what it becomes would outlive its run."""
+    for _ in range(BECOMING_LOOKS):
+        found = _content(f"/proc/{pid}/environ")
+        if found or found is None or not _has_program(pid):
+            return found or b""
+        time.sleep(0.001)
+    return b""
+
+
+def _has_program(pid: int) -> bool:
+    """Whether a process runs a program: neither a thread of the kernel nor one that has ended."""
+    try:
+        return bool(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115
+    except OSError:
+        return False
+
+
+def _names(directory: str) -> list[str]:
+    """What is in a directory of `/proc`, nothing where there is none."""
+    try:
+        return os.listdir(directory)  # noqa: PTH208
+    except OSError as error:
+        _refuse_blindness(error)
+        return []
+
+
+def _content(file: str) -> bytes | None:
+    """What a file of `/proc` says, None where its process is gone or not ours. For each command, so without pathlib."""
+    try:
+        with open(file, "rb") as opened:  # noqa: PTH123
+            return opened.read()
+    except OSError as error:
+        _refuse_blindness(error)
+        return None
+
+
+def _refuse_blindness(error: OSError) -> None:
+    """That we cannot look does not mean that nobody is there: then nothing may go on as if nobody were."""
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
+        reason = os.strerror(error.errno).lower()
+        raise refuse("E_PROCESSES", f"What commands left running cannot be looked for in /proc: {reason}.") from error
+
+
+def session_of(pid: int) -> int | None:
+    """The session that a process is in, named by the process that opened it."""
+    return _stat(pid, 3)
+
+
+def ancestors_of_us() -> set[int]:
+    """We and our parents: a run started from inside a step must not sweep itself away."""
+    found, pid = {os.getpid()}, os.getppid()
+    while pid > 1 and pid not in found:
+        found.add(pid)
+        pid = _stat(pid, 1) or 0
+    return found
+
+
+def _stat(pid: int, field: int) -> int | None:
+    """A number of `/proc/PID/stat`, counted from after the name, which may hold anything."""
+    try:
+        return int((_content(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()[field])
+    except (IndexError, ValueError):
+        return None
