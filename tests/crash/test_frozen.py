@@ -29,8 +29,9 @@ SEEDS = 333
 """How many executors are struck in `make sweep`, each way."""
 PARTS = 3
 WAYS = ("killed", "frozen", "frozen without locks")
-WRITING = {"pwrite64", "fdatasync", "ftruncate", "write"}
-"""Who is frozen in the middle of writing to the ledger keeps everybody from writing until it is thawed or ended."""
+WRITING = {"pwrite64", "fdatasync", "ftruncate", "write", "unlink"}
+"""Who is frozen in the middle of writing to the ledger, or of closing it, keeps everybody else from writing until it is
+thawed or ended."""
 FENCED = {"E_FENCED", "F_RUN_STOPPED"}
 NOT_STARTED = {"E_APPROVAL_SPENT", "E_RUN_OPEN"}
 
