@@ -1,8 +1,8 @@
 """The heart's questions answered the slow way, for comparison: from the whole plan and the whole history, each time.
 
 Nothing here looks at what a RunState keeps (`ready`, `active` …), nor uses the rules it is compared with. `standing` is
-what the events say of every step, `check_effects` whether what is done next is right, and `check_history` what must be true of every
-history, whatever happened.
+what the events say of every step, `check_effects` asks whether what is to be done next is right, and `check_history`
+whether what must be true of every history is true of this one.
 """
 
 from __future__ import annotations
