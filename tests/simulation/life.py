@@ -273,6 +273,7 @@ class Life:
             codes = [problem.code for problem in refused.problems]
             self.world.tell(f"refused: {codes}")
             self.counted[f"thawed: {codes[0]}"] += 1
+            assert not fenced or codes[0] == "E_FENCED", "a conflict would be an invitation to try again"
         else:
             assert not fenced, "one that was taken over from went on"
         assert not fenced or size == self.world.shadow.size, "one that was taken over from wrote something"
