@@ -333,24 +333,26 @@ class Engine:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Start(step=step):
-                self._begin(("start", step), self._attempt(step))
+                self._begin(("start", step), self._attempt)
             case Recheck(step=step):
-                self._begin(("recheck", step), self._recheck(step))
+                self._begin(("recheck", step), self._recheck)
             case Verify(step=step):
-                self._begin(("verify", step), self._verify(step))
+                self._begin(("verify", step), self._verify)
             case SettleByContract(step=step):
-                self._begin(("settle", step), self._settle(step))
+                self._begin(("settle", step), self._settle)
             case Stop(step=step):
-                self._under_way[("start", step)].cancel()
+                task = self._under_way.get(("start", step))
+                if task is not None:  # else it came to its end by itself while the intents became durable
+                    task.cancel()
             case Wake() | End():
                 pass
             case _:
                 assert_never(effect)
 
-    def _begin(self, key: tuple[str, StepId], work: Coroutine[Any, Any, Report]) -> None:
+    def _begin(self, key: tuple[str, StepId], work: Callable[[StepId], Coroutine[Any, Any, Report]]) -> None:
         async def report() -> None:
             try:
-                seen = await work
+                seen = await work(key[1])
             except Exception as error:  # a bug in an adapter: it ends the loop, not just this task
                 seen = _raising(error)
             finally:

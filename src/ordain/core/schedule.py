@@ -131,13 +131,16 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     effects: list[Effect] = [
         SettleByContract(step) for step in state.doubtful if state.steps[step].settle is Settlement.CONTRACT
     ]
+    verifying = [step for step in state.active if state.steps[step].state is StepState.VERIFYING]
+    # Whatever runs, is settled or verified takes a place. More can wait to be verified than there are places, where
+    # people have answered that what was in doubt happened.
+    places = max(concurrency(state) - len(effects) - (len(state.active) - len(verifying)), 0)
+    effects += [Verify(step) for step in verifying[:places]]
     if state.aborted_by is not None:
         # What runs is ended; what is being verified is judged to the end, for its effect is there already.
-        for step in state.active:
-            effects.append(Stop(step) if state.steps[step].state is StepState.RUNNING else Verify(step))
+        effects += [Stop(step) for step in state.active if state.steps[step].state is StepState.RUNNING]
         return tuple(effects) if effects or state.doubtful else (End("failed", _why_aborted(state)),)
-    effects += [Verify(step) for step in state.active if state.steps[step].state is StepState.VERIFYING]
-    free = concurrency(state) - len(state.active)
+    free = places - len(verifying)
     wake: Instant | None = None
     # Only the front of the ready list is looked at: what is delayed, plus as many as there are free places.
     for position in state.ready:

@@ -241,7 +241,8 @@ def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
 
 
 def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
-    """Fold one event into the state and return it; raises IllegalTransition for what the table does not allow."""
+    """Fold one event into the state and return it; raises IllegalTransition for what the table does not allow, and then
+    nothing has changed."""
     if state.finished:
         raise IllegalTransition(f"{type(event).__name__} after the run finished")
     match event:
@@ -282,6 +283,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     expected = record.attempts + 1 if isinstance(event, AttemptStarted) else record.attempts
     if not isinstance(event, DecisionGiven) and event.attempt != expected:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
+    _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
     match event:
         case StepKept() | StepNotKept():
             if event.step not in state.may_keep or state.unmet_needs(event.step):
@@ -292,13 +294,13 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} is kept where its contract holds, and nowhere else")
             state.may_keep.discard(event.step)
             record.evidence = event.evidence
-            _move(state, event, PASSED if isinstance(event, StepKept) else PENDING)
+            state.move(event.step, PASSED if isinstance(event, StepKept) else PENDING)
             if isinstance(event, StepKept):
                 record.outcome, record.kept, record.ended_at = event.outcome, True, at
         case AttemptStarted():
             if state.unmet_needs(event.step):
                 raise IllegalTransition(f"{event.step} started before what it needs")
-            _move(state, event, RUNNING)
+            state.move(event.step, RUNNING)
             # What depends on a step that is run again may come out otherwise.
             state.may_keep.difference_update((event.step, *state.dependents_of(event.step)))
             record.attempts += 1
@@ -321,7 +323,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.seen_before, record.operand_before = event.evidence, event.operand
             record.seen_broken = record.seen_broken or event.evidence.verdict is Verdict.BROKEN
         case AttemptEnded():
-            record.outcome, record.ended_at = event.outcome, at
             if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
                 raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
             if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
@@ -330,17 +331,18 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
+            record.outcome, record.ended_at = event.outcome, at
             _after(state, event, failed=event.outcome.error is not None)
         case ContractHeld():
             _refuse_tampered(state, event.step)
             record.evidence, record.ended_at = event.evidence, at
-            _move(state, event, PASSED)
+            state.move(event.step, PASSED)
         case ContractBroken() | ContractInconclusive():
             record.evidence, record.ended_at = event.evidence, at
             _after(state, event, failed=True)
         case DoubtFound():
             record.settle, record.how = event.settle, event.reason
-            _move(state, event, IN_DOUBT)
+            state.move(event.step, IN_DOUBT)
         case DoubtReferred():
             if record.state is not IN_DOUBT:
                 raise IllegalTransition(f"{event.step} is not in doubt")
@@ -350,7 +352,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 _refuse_tampered(state, event.step)
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
-            _move(state, event, event.to)
+            state.move(event.step, event.to)
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
@@ -358,7 +360,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.settle, record.failures, record.not_before = None, 0, None
             record.how, record.decided_by = event.choice, event.by.name
             record.ended_at = at
-            _move(state, event, event.to)
+            state.move(event.step, event.to)
             if event.aborts:
                 state.aborted_by = event.step
         case _:
@@ -368,9 +370,10 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
 def _tampered(state: RunState, event: ProtectedChanged) -> None:
     """Note what was changed with every step that may have done it."""
     for step_id in event.steps:
-        record = state.steps.get(step_id)
-        if record is None or record.state not in (RUNNING, VERIFYING, IN_DOUBT):
+        if step_id not in state.steps or state.steps[step_id].state not in (RUNNING, VERIFYING, IN_DOUBT):
             raise IllegalTransition(f"{step_id} was not at work and cannot have changed anything")
+    for step_id in event.steps:
+        record = state.steps[step_id]
         record.tampered = tuple(dict.fromkeys((*record.tampered, *event.files)))
 
 
@@ -385,16 +388,27 @@ def _after(state: RunState, event: AttemptEnded | ContractBroken | ContractIncon
     if failed and event.to is not CANCELLED:
         record.failures += 1
     record.not_before = event.not_before
-    _move(state, event, event.to)
+    state.move(event.step, event.to)
     if event.aborts:
         state.aborted_by = event.step
 
 
-def _move(state: RunState, event: StepEvent, to: StepState) -> None:
-    origin = state.steps[event.step].state
+def _refuse_move(origin: StepState, event: StepEvent) -> None:
+    match event:
+        case FilesProtected() | ContractSeen() | DoubtReferred():
+            return  # they leave a step where it is, and are refused where they have no place
+        case AttemptStarted():
+            to = RUNNING
+        case ContractHeld() | StepKept():
+            to = PASSED
+        case StepNotKept():
+            to = PENDING
+        case DoubtFound():
+            to = IN_DOUBT
+        case _:
+            to = event.to
     if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
         raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
-    state.move(event.step, to)
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
