@@ -373,7 +373,7 @@ class SimulatedShell:
         output = f"{command.text}: {code}\n".encode()
         return Finished(duration_ms=int(over_ms), exit_code=code, output=output, output_bytes=len(output))
 
-    def sweep(self, mark_prefix: str) -> int:
+    def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         """Kill what an executor left that is gone, or only seems to be."""
         found = [one for one in self.world.processes if one.mark.startswith(mark_prefix)]
         for one in found:
