@@ -140,6 +140,12 @@ class RunState:
         self.active: dict[StepId, None] = {}
         self.doubtful: dict[StepId, None] = {}
         self.escalated: dict[StepId, None] = {}
+        self._members = {
+            RUNNING: self.active,
+            VERIFYING: self.active,
+            IN_DOUBT: self.doubtful,
+            ESCALATED: self.escalated,
+        }
         self.unsettled = len(plan.steps)
         """Steps that are not settled yet."""
         self.protected: dict[str, ProtectedFile] | None = None
@@ -161,6 +167,10 @@ class RunState:
     def protects(self, step_id: StepId) -> bool:
         """Whether any file must not change while this step is at work."""
         return bool(self.plan.protect or self.step(step_id).protect)
+
+    def is_blocked(self, step_id: StepId) -> bool:
+        """Whether any need of a step is not satisfied yet."""
+        return self._unmet[step_id] > 0
 
     def unmet_needs(self, step_id: StepId) -> tuple[StepId, ...]:
         """The needs of a step that are not satisfied yet."""
@@ -188,16 +198,13 @@ class RunState:
         position = self.position[step_id]
         if record.state is PENDING and self._unmet[step_id] == 0:
             del self.ready[bisect_left(self.ready, position)]
+        before, after = self._members.get(record.state), self._members.get(to)
         record.state = to
-        for members, states in (
-            (self.active, (RUNNING, VERIFYING)),
-            (self.doubtful, (IN_DOUBT,)),
-            (self.escalated, (ESCALATED,)),
-        ):
-            if to in states:
-                members[step_id] = None
-            else:
-                members.pop(step_id, None)
+        if after is not before:
+            if before is not None:
+                del before[step_id]
+            if after is not None:
+                after[step_id] = None
         if to is PENDING and self._unmet[step_id] == 0:
             insort(self.ready, position)
         if to in SETTLED:
@@ -255,7 +262,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     match event:
         case AttemptStarted():
-            if state.unmet_needs(event.step):
+            if state.is_blocked(event.step):
                 raise IllegalTransition(f"{event.step} started before what it needs")
             _move(state, event, RUNNING)
             record.attempts += 1
