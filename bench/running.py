@@ -32,7 +32,7 @@ from ordain.sink import Sink
 __all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
 
 CHAIN_STEP_BYTES = 500
-"""About what the ledger writes for one step of a chain: the outcome of one and the intent of the next."""
+"""About what the ledger stores for one step of a chain: the outcome of one and the intent of the next, each in a row."""
 
 _WARM_STEPS = 1000
 _NOTHING = ToolDefinition(name="nothing", description="Do nothing.", effect=EffectClass.READS)
@@ -94,6 +94,8 @@ class Bench:
             protection=ProtectedFiles(Path("/nowhere")),
             expressions=Cel,
             git_head=lambda: None,
+            heard=2,
+            leftovers=(f"WS-BENCH/{run_id}/",),
         )
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start

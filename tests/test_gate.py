@@ -45,7 +45,7 @@ from ordain.core.signature import Signature, fingerprint
 from ordain.core.tool import EffectClass
 from ordain.core.value import Instant, PlanId
 from ordain.core.workspace import proof_of, revocation
-from ordain.ports import Append, Credential, Ledger
+from ordain.ports import Append, Credential, Holder, Ledger
 from ordain.records import WORKSPACE_STREAM, Records
 from ordain.surroundings import Surroundings
 from tests.build import plan, step
@@ -675,9 +675,9 @@ def test_an_older_approval_that_is_good_is_used_where_a_newer_one_has_run_out():
 def test_a_refused_yes_on_the_spot_leaves_no_approval_behind():
     life = Scenario(step("a")).prepare()
     shown = life.app.review(str(life.plan_id))
-    life.lock.other = "RUN-OTHER"
+    life.lock.others["RUN-OTHER"] = Holder(name="RUN-OTHER", pid=7)
     assert refused(life, life.app.approve_and_commit(shown, KIM)) == ["E_WORKSPACE_BUSY"]
-    life.lock.other = None
+    life.lock.others.clear()
     assert refused(life, commit(life)) == ["E_PLAN_APPROVAL_MISSING"]
     assert do(life.app.approve_and_commit(shown, KIM)).status == "completed"
 

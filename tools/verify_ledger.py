@@ -291,10 +291,10 @@ CLOCK_SKEW_MS = 60_000
 BELONGS = {
     "workspace": "workspace_opened config_trusted approver_enrolled approver_revoked signature_refused",
     "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
-    "approval_expired run_started run_ended",
-    "run": "run_opened executor_started attempt_started files_protected protected_changed contract_seen attempt_ended "
+    "approval_expired run_started stop_asked run_ended",
+    "run": "run_opened executor_started step_kept step_not_kept attempt_started files_protected protected_changed contract_seen attempt_ended "
     "contract_held contract_broken contract_inconclusive doubt_found doubt_settled doubt_referred decision_given "
-    "run_finished run_cancelled",
+    "run_paused run_finished run_cancelled",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""
@@ -625,7 +625,7 @@ class Verifier:
             self.find("commitment", f"{name} was started, and there is nothing of it.")
             return
         (size, head), last = self.tips[stream], self.last[stream]
-        how = {"run_finished": last.get("status"), "run_cancelled": "cancelled"}
+        how = {"run_finished": last.get("status"), "run_cancelled": last.get("status", "cancelled")}
         finished = how.get(last.get("type", ""))
         if run.ended is not None:
             self.seq, ended = run.ended

@@ -7,14 +7,12 @@ always passed in: only a person's channel can approve, answer or trust.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ordain.core.approval import Approval, Principal
+from ordain.core.approval import Principal
 from ordain.core.canonical import plan_hash, plan_id, short_id
-from ordain.core.decision import decided, persons_only, questions
-from ordain.core.event import ApprovalGiven, Recorded, RunCancelled, RunEvent, RunOpened, RunStarted
+from ordain.core.event import Recorded
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
 from ordain.core.policy import planned_effects
@@ -29,19 +27,18 @@ from ordain.core.report import (
     Review,
     RunReport,
     Side,
-    run_report,
 )
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
-from ordain.core.state import RunState, apply
 from ordain.core.summary import PlanSummary
 from ordain.core.value import PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
-from ordain.gate import Gate, given, meanwhile
-from ordain.ports import Append, Credential, Observer, Probe, Shell
+from ordain.gate import Gate
+from ordain.ports import Credential, Observer, Probe, Shell
 from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, lineage_id, names_run
 from ordain.reviewing import Params, Reviewing, plan_or_refuse
+from ordain.running import Running, Waiting
 from ordain.surroundings import TIER, Surroundings
 
 if TYPE_CHECKING:
@@ -60,9 +57,8 @@ class App:
         self._reviewing = Reviewing(here)
         self._proposals = Proposals(here, self._reviewing)
         self._gate = Gate(here)
+        self._running = Running(here, self._gate, self._proposals, shell=shell, pid=pid, boot_id=boot_id)
         self._shell, self._probe = shell, probe
-        self._pid, self._boot_id = pid, boot_id
-        self._stop: Callable[[], None] | None = None
 
     @property
     def workspace_path(self) -> str:
@@ -125,7 +121,7 @@ class App:
             stream,
             state,
             self._proposals.copy_drift(stream, state),
-            self._report(run_id) if run_id is not None else None,
+            self._running.report(run_id) if run_id is not None else None,
         )
 
     async def simulate_document(self, data: bytes, file: str | None = None, params: Params = ()) -> Simulation:
@@ -183,7 +179,7 @@ class App:
 
     def run(self, ref: str) -> RunReport:
         """One run as it stands."""
-        return self._report(self._records.find_run(ref))
+        return self._running.report(self._records.find_run(ref))
 
     def plans(self, *, open_only: bool = False, newest: int | None = None) -> tuple[PlanLine, ...]:
         """The plans of the workspace, oldest first, each with its newest run while that is not finished."""
@@ -201,7 +197,7 @@ class App:
         status = state.status(self._here.now())
         if status == Stage.APPROVED and self._all_revoked(state):
             status = Stage.PROPOSED
-        run = self._report(state.open_run) if state.open_run is not None else None
+        run = self._running.report(state.open_run) if state.open_run is not None else None
         requires_approval, destructive = True, 0
         if status == Stage.PROPOSED:
             plan = self._records.plan(summary.stream)
@@ -284,22 +280,11 @@ class App:
         """Take a proposal back."""
         return self._line_of(await self._proposals.cancel(ref, by, reason))
 
-    async def cancel_run(self, ref: str, by: Principal, reason: str = "") -> RunReport:
-        """End a run as it stands, carrying nothing out: whatever an executor left running is ended, and of steps that
-        were under way nobody says what they did. Anybody may: it permits nothing."""
-        run_id = self._records.find_run(ref)
-        text = self._here.redactor(defaults=True).text(reason)
-        with self._here.lock.hold(f"cancelling {run_id}"):
-            state, _, head = self._records.run(run_id)
-            if state.finished:
-                raise refuse("E_RUN_ENDED", f"{run_id} has ended ({state.status}).", command=f"ordain show {run_id}")
-            self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/")
-            head = await self._put_back(state, head)
-            now, event = self._here.now(), RunCancelled(by=by, reason=text)
-            await self._here.ledger.append(now, *self._records.cancelling(state, head, event, now))
-        report = self._report(run_id)
-        self._tell(report, state.lineage)
-        return report
+    async def cancel_run(
+        self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
+    ) -> RunReport:
+        """End a run as it stands. Anybody may: it permits nothing."""
+        return await self._running.cancel(ref, by, reason, status=status, take_over=take_over)
 
     async def archive(self, ref: str, by: Principal) -> PlanLine:
         """Put away a plan that has come to its end."""
@@ -308,22 +293,6 @@ class App:
     def has_overdue(self) -> bool:
         """Whether a proposal ran out of time and nobody has recorded it yet."""
         return self._here.has_ledger() and any(self._proposals.overdue())
-
-    async def _put_back(self, state: RunState, head: str) -> str:
-        """Put back what steps that were under way did to protected files, as far as it can be; the run's head then."""
-        from ordain.guard import Guard  # only a run needs it
-
-        async def record(event: RunEvent, keeps: Sequence[bytes]) -> None:
-            nonlocal head
-            append = Append(stream=f"run/{state.run_id}", expected=state.size, events=(event,), keeps=tuple(keeps))
-            now = self._here.now()
-            (recorded,) = await self._here.ledger.append(now, append)
-            apply(state, event, now)
-            head = recorded.head
-
-        with suppress(Refused):  # the run ends all the same; what was found changed is recorded
-            await Guard(state, self._here.protection, self._here.ledger).take_over(record)
-        return head
 
     async def expire_overdue(self) -> int:
         """Record, and tell, which proposals nobody decided in time; how many."""
@@ -415,207 +384,67 @@ class App:
 
     # --- Running ---------------------------------------------------------------------------------------------------
 
-    async def commit(self, ref: str, by: Principal, *observers: Observer) -> RunReport:
-        """Start the approved run and carry it out until it ends or waits for a person.
-
-        Everything is checked first; the approval is spent in the transaction that opens the run, so a refusal
-        consumes nothing and one approval starts one run.
-        """
-        return await self._commit(ref, by, observers, shown=None)
+    async def commit(self, ref: str, by: Principal, *observers: Observer, waiting: Waiting | None = None) -> RunReport:
+        """Start the approved run and carry it out until it ends or waits for a person."""
+        return await self._running.commit(ref, by, *observers, waiting=waiting)
 
     async def approve_and_commit(
         self, shown: Review, by: Principal, *observers: Observer, credential: Credential | None = None
     ) -> RunReport:
-        """A person's yes to what was shown, spent on the spot: approval and start are one transaction, so a yes whose
-        run is refused leaves no approval behind."""
-        return await self._commit(shown.plan_id, by, observers, shown=shown, credential=credential)
+        """A person's yes to what was shown, spent on the spot."""
+        return await self._running.approve_and_commit(shown, by, *observers, credential=credential)
 
-    async def _commit(
+    async def rerun(
         self,
         ref: str,
         by: Principal,
-        observers: Sequence[Observer],
-        shown: Review | None,
-        credential: Credential | None = None,
+        *observers: Observer,
+        again_from: str | None = None,
+        waiting: Waiting | None = None,
     ) -> RunReport:
-        here, run_id = self._here, RunId(self._here.ids.mint("RUN-"))
-        stream, _ = self._records.current(ref)
-        with here.lock.hold(run_id):
-            while True:
-                try:
-                    await self._start(stream, run_id, by, shown, credential)
-                    break
-                except Refused as refused:
-                    if refused.problems[0].code != "E_LEDGER_CONFLICT":
-                        raise
-                    if shown is not None:
-                        raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
-            self._proposals.write_copy(stream, self._records.lineage(stream))
-            return await self._carry_out(run_id, observers)
+        """Run a plan again on a new approval, keeping the steps that passed and whose contract holds now."""
+        return await self._running.rerun(ref, by, *observers, again_from=again_from, waiting=waiting)
 
-    async def _start(
-        self, stream: str, run_id: RunId, by: Principal, shown: Review | None, credential: Credential | None
-    ) -> None:
-        """Check everything, then open the run and spend its approval in one transaction, which compares what was
-        looked at: the lineage, and with the workspace's own stream the settings and the approvers."""
-        here = self._here
-        state, workspace = self._records.lineage(stream), here.workspace_state()
-        plan, now = self._records.plan(stream), here.now()
-        self._refuse_open(state)
-        settings, _, _ = here.settings()
-        ruling = here.rule(plan, settings)
-        if ruling.denied:
-            raise Refused(ruling.denied)
-        events: tuple[ApprovalGiven | RunStarted, ...] = ()
-        if shown is not None:
-            permission = await self._gate.permit(stream, state, by, shown, credential)
-            approval: Approval | None = permission.approval
-            events = (given(permission),)
-        else:
-            approval = await self._gate.usable(state, stream, plan, required=ruling.requires_approval)
-        await self._refuse_unprotectable(plan)
-        started = RunStarted(
-            run_id=run_id,
-            plan_id=state.plan_id,
-            approval_id=approval.approval_id if approval is not None else None,
-            by=by,
-        )
-        opened = RunOpened(
-            run_id=run_id,
-            plan_id=state.plan_id,
-            lineage=stream,
-            workspace=await here.identity(),
-            limits=limits(settings),
-        )
-        await here.ledger.append(
-            now,
-            Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
-            Append(stream=stream, expected=state.size, events=(*events, started)),
-            Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
-        )
-
-    async def _refuse_unprotectable(self, plan: Plan) -> None:
-        """Raise Refused where what the plan protects cannot be kept, before anything is spent on it. Files that only
-        come to be while it runs are looked at then."""
-        for patterns in dict.fromkeys((plan.protect, *(step.protect for step in plan.steps))):
-            if patterns:
-                await self._here.protection.save(patterns, ())
-
-    async def resume(self, ref: str | None, *observers: Observer) -> RunReport:
+    async def resume(
+        self, ref: str | None, *observers: Observer, waiting: Waiting | None = None, take_over: bool = False
+    ) -> RunReport:
         """Go on with a run that stopped: the one named, or the only one that has not ended."""
-        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
-        with self._here.lock.hold(run_id):
-            state, _, _ = self._records.run(run_id)
-            if state.finished:
-                raise refuse("E_RUN_ENDED", f"{run_id} has ended ({state.status}); there is nothing to go on with.")
-            if state.workspace_identity != await self._here.identity():
-                raise refuse(
-                    "E_PLAN_WORKSPACE",
-                    f"{run_id} was begun in another directory than the one that is here now.",
-                    f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
-                    command=f"ordain cancel {run_id}",
-                )
-            await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id))
-            return await self._carry_out(run_id, observers)
+        return await self._running.resume(ref, *observers, waiting=waiting, take_over=take_over)
+
+    async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
+        """Have a run stop when what is under way has ended."""
+        return await self._running.pause(ref, by, reason)
+
+    async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
+        """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""
+        return await self._running.watch(ref, *observers)
 
     async def answer(self, item: str, word: str, by: Principal) -> RunReport:
         """Decide what a run asks a person; the run goes on with `resume`."""
-        run_ref, _, step = item.partition("/")
-        run_id = self._records.find_run(run_ref)
-        persons_only("answer this", by, f"ordain answer {run_id}/{step} {word}")
-        # While an executor is at work it alone appends to its run; it stops by itself when only people are waited for.
-        with self._here.lock.hold(f"answer to {run_id}"):
-            state, _, _ = self._records.run(run_id)
-            asked = {question.step: question for question in questions(state)}
-            question = next((q for q in asked.values() if q.step == step or (not step and len(asked) == 1)), None)
-            if question is None:
-                open_items = [q.item for q in asked.values()]
-                about = f"{run_id} asks nothing about `{step}`." if step else f"Which of its steps does {run_id} mean?"
-                raise refuse(
-                    "E_ANSWER_ITEM",
-                    about if asked else f"{run_id} asks nothing now.",
-                    *(["It asks about: " + ", ".join(open_items) + "."] if asked else []),
-                    command="ordain status",
-                )
-            event = decided(state, question, word, by)
-            await self._here.ledger.append(
-                self._here.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
-            )
-            return self._report(run_id)
+        return await self._running.answer(item, word, by)
 
     @property
     def carries_out(self) -> bool:
         """Whether a run is under way in this process."""
-        return self._stop is not None
+        return self._running.carries_out
 
     def stop(self) -> bool:
         """Ask the run under way to begin nothing more and return when what is under way has ended; whether there is
         such a run."""
-        if self._stop is None:
-            return False
-        self._stop()
-        return True
+        return self._running.stop()
 
-    async def _carry_out(self, run_id: RunId, observers: Sequence[Observer]) -> RunReport:
-        from ordain.engine import Engine  # only a run needs the loop and all it imports
+    def find_run(self, ref: str | None) -> RunId:
+        """The run a person means; without a name the only one that has not ended."""
+        return self._records.find_run(ref) if ref is not None else self._records.only_open_run()
 
-        state, _, head = self._records.run(run_id)
-        engine = Engine(
-            state,
-            head,
-            ledger=self._here.ledger,
-            shell=self._shell,
-            toolbox=self._here.toolbox,
-            clock=self._here.clock,
-            sink=self._here.sink(),
-            protection=self._here.protection,
-            expressions=self._here.expressions,
-            git_head=self._here.workspace.git_head,
-            observers=tuple(observers),
-        )
-        self._stop = engine.stop
-        try:
-            await engine.carry_out(self._pid, self._boot_id)
-        except Refused as refused:
-            stopped = Problem(
-                code="F_RUN_STOPPED",
-                detail=f"{run_id} stopped because of that; what was under way is looked at when it is resumed.",
-                command=f"ordain resume {run_id}",
-            )
-            raise Refused([*refused.problems, stopped]) from refused
-        finally:
-            self._stop = None
-        report = self._report(run_id)
-        self._tell(report, state.lineage)
-        return report
-
-    def _tell(self, report: RunReport, stream: str) -> None:
-        """Tell whoever the settings name how a run ended or what it asks."""
-        self._proposals.write_copy(stream, self._records.lineage(stream))
-        for question in report.questions:
-            self._here.notify(
-                question.kind,
-                run_id=report.run_id,
-                title=report.title,
-                text=question.text,
-                command=f"ordain answer {question.item} …",
-            )
-        if report.status in ("completed", "failed", "cancelled"):
-            self._here.notify("finished", run_id=report.run_id, title=report.title, status=report.status)
-
-    def _report(self, run_id: RunId) -> RunReport:
-        state, identity, _ = self._records.run(run_id)
-        return run_report(state, identity, self._here.now(), executing=self._here.lock.holder() == run_id)
+    def executing(self, ref: str) -> RunId | None:
+        """The run of a plan that somebody carries out by now, if there is one."""
+        run_id = self._records.current(ref)[1].open_run
+        return run_id if run_id is not None and self._running.report(run_id).executors else None
 
     def startable(self, ref: str) -> None:
         """Raise Refused where a run of this plan is open: nobody need be asked about what could not start."""
-        self._refuse_open(self._records.current(ref)[1])
-
-    def _refuse_open(self, state: PlanState) -> None:
-        if state.open_run is not None:
-            asked = self._report(state.open_run).questions
-            command = f"ordain answer {asked[0].item} …" if asked else f"ordain resume {state.open_run}"
-            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
+        self._running.refuse_open(self._records.current(ref)[1])
 
 
 def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:

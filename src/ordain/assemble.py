@@ -75,7 +75,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False) 
         toolbox=built_in_tools(workspace),
         clock=WallClock(boot_id),
         ids=RandomIds(),
-        lock=FileWriterLock(lambda: shelf() / "writer.lock"),
+        lock=FileWriterLock(shelf, boot_id),
         keyring=FileKeyring(lambda: state_directory(os.environ, workspace)),
         notifier=CommandNotifier(workspace),
         copies=WorkspaceCopies(workspace),

@@ -84,7 +84,7 @@ class Auditing:
         here = self._here
         persons_only("restore a ledger", by, f"ordain audit restore {source}")
         self.refuse_restoring()
-        with here.lock.hold("a restore of the ledger"):  # two at once must not place each other's drafts
+        with here.lock.place("a restore of the ledger", 1):  # two at once must not place each other's drafts
             tip, draft = here.archive.draft(source)
             try:
                 ended = await _end_what_is_open(draft, by, here.now())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, assert_never
 
 from ordain.core import chain
@@ -27,20 +27,24 @@ from ordain.core.event import (
     ExecutorStarted,
     Outcome,
     Recorded,
+    RunCancelled,
     RunEnded,
     RunEvent,
     RunFinished,
+    RunPaused,
     Settlement,
     StepState,
+    StopAsked,
     Verdict,
 )
 from ordain.core.expr import Expressions, named
-from ordain.core.model import check_of
+from ordain.core.model import check_of, contract_of
 from ordain.core.problem import Refused
 from ordain.core.refs import literal
 from ordain.core.schedule import (
     Effect,
     End,
+    Recheck,
     SettleByContract,
     Start,
     Stop,
@@ -53,6 +57,7 @@ from ordain.core.schedule import (
     judged,
     looks_first,
     not_begun,
+    rechecked,
     settled,
     wants_proof,
 )
@@ -89,8 +94,14 @@ class Engine:
         protection: Protection,
         expressions: Callable[[], Expressions],
         git_head: Callable[[], str | None],
+        heard: int,
+        leftovers: Sequence[str],
+        former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
+        """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
+        `leftovers` are the marks that dead executors' processes may bear; `former` is what was seen of the steps of
+        the run that this one does again."""
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
@@ -98,6 +109,7 @@ class Engine:
         self._sink = sink
         self._guard = Guard(state, protection, ledger)
         self._expressions, self._git_head = expressions, git_head
+        self._heard, self._leftovers, self._former = heard, leftovers, former or {}
         self._observers = observers
         self._stream = f"run/{state.run_id}"
         self._batch: list[RunEvent] = []
@@ -109,6 +121,8 @@ class Engine:
         self._keys: dict[StepId, str] = {}
         self._mailbox: asyncio.Queue[Report] = asyncio.Queue()
         self._stopping = False
+        self._asked: StopAsked | None = None
+        """What somebody outside asked of us last."""
         self._ended = False
         self._now = clock.now()
         """The instant of this turn: everything folded and appended in it bears this time."""
@@ -122,12 +136,13 @@ class Engine:
         """Work until the run has finished, waits for a person, or was told to stop. Raises Refused when the ledger
         cannot be written or another executor has taken over; everything under way is ended first."""
         timer: asyncio.Task[None] | None = None
+        listening = asyncio.create_task(self._listen())
         try:
             await self._take_over(pid, boot_id)
             while True:
                 effects = decide(self._state, self._now)
-                if self._stopping:  # begin nothing more, but end what has come to its end
-                    effects = tuple(effect for effect in effects if isinstance(effect, End | Stop))
+                if self._stopping:  # begin nothing more, but judge and end what has come to its end
+                    effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
                 begin = [effect for effect in effects if self._is_new(effect)]
                 self._intend(begin)
                 await self._flush()
@@ -140,19 +155,54 @@ class Engine:
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
                 elif not self._under_way and self._mailbox.empty():
+                    await self._pause()
                     return self._state
                 await self._collect()
+                if self._asked is not None and self._asked.to != "paused":
+                    await self._cancel(self._asked)
+                    return self._state
         finally:
+            listening.cancel()
             if timer is not None:
                 timer.cancel()
             await self._end_everything()
+
+    # --- Being asked to stop -------------------------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        """Heed what other processes record about this run in its plan's stream."""
+        lineage = self._state.lineage
+        try:
+            while True:
+                await self._ledger.grown(lineage, self._heard)
+                for recorded in self._ledger.read(lineage, self._heard):
+                    self._heard, event = recorded.seq, recorded.event
+                    if isinstance(event, StopAsked) and event.run_id == self._state.run_id:
+                        self._asked = event
+                        self.stop()
+        except Exception as error:  # a ledger that cannot be read ends the run's loop, not just this task
+            self._mailbox.put_nowait(_raising(error))
+
+    async def _pause(self) -> None:
+        """With nothing under way: say that the run was paused, where somebody asked for it and it has not ended."""
+        if self._asked is not None and not self._state.finished:
+            self._now = self._clock.now()
+            await self._record_now(RunPaused(by=self._asked.by, reason=self._asked.reason))
+
+    async def _cancel(self, asked: StopAsked) -> None:
+        """End what is under way and then the run, as it stands: of a step that was at work no outcome is claimed."""
+        await self._end_everything()
+        self._fold_reports()
+        await self._guard.take_over(self._record_now)
+        await self._record_now(RunCancelled(by=asked.by, reason=asked.reason, status=asked.to))
 
     # --- Recovery ------------------------------------------------------------------------------------------------
 
     async def _take_over(self, pid: int, boot_id: str) -> None:
         """Claim the run, kill what a dead executor left running, put protected files back, and face every step that was
         begun and not ended."""
-        self._shell.sweep(f"{self._state.workspace_identity.id}/")
+        for mark in self._leftovers:
+            self._shell.sweep(mark)
         self._fold(ExecutorStarted(epoch=self._state.epoch + 1, pid=pid, boot_id=boot_id))
         if any(self._state.protects(step_id) for step_id in self._state.active):
             await self._flush()  # whoever was believed dead writes nothing from here on
@@ -171,6 +221,8 @@ class Engine:
         match effect:
             case Start(step=step):
                 return ("start", step) not in self._under_way
+            case Recheck(step=step):
+                return ("recheck", step) not in self._under_way
             case Verify(step=step):
                 return ("verify", step) not in self._under_way
             case SettleByContract(step=step):
@@ -232,11 +284,9 @@ class Engine:
         """Append a batch; the one that finishes the run carries the lineage's commitment to this chain's head."""
         last = append.events[-1]
         lineage, ending = self._state.lineage, None
-        if isinstance(last, RunFinished):
-            head = bytes.fromhex(self._head)
-            for seq, event in enumerate(append.events, start=append.expected + 1):
-                head = chain.extend(head, chain.encode(self._stream, seq, self._now, event))
-            ending = RunEnded(run_id=self._state.run_id, status=last.status, head=head.hex())
+        if isinstance(last, RunFinished | RunCancelled):
+            head = chain.head_after(self._head, append.stream, append.expected, append.events, self._now)
+            ending = RunEnded(run_id=self._state.run_id, status=last.status, head=head)
         while True:
             size = self._ledger.size(lineage) if ending is not None else 0
             also = (Append(stream=lineage, expected=size, events=(ending,)),) if ending is not None else ()
@@ -258,6 +308,8 @@ class Engine:
         match effect:
             case Start(step=step):
                 self._begin(("start", step), self._attempt(step))
+            case Recheck(step=step):
+                self._begin(("recheck", step), self._recheck(step))
             case Verify(step=step):
                 self._begin(("verify", step), self._verify(step))
             case SettleByContract(step=step):
@@ -405,6 +457,12 @@ class Engine:
             leftovers=leftovers,
         )
 
+    async def _recheck(self, step_id: StepId) -> Report:
+        """Look whether what a step did in the run before is still there."""
+        checked = contract_of(self._state.step(step_id)) is not None
+        evidence = await self._contract(step_id) if checked else None
+        return lambda now: rechecked(step_id, self._former.get(step_id), evidence)
+
     async def _verify(self, step_id: StepId) -> Report:
         evidence = await self._checked(step_id)
         return lambda now: judged(self._state, step_id, evidence, now)
@@ -481,7 +539,7 @@ class Engine:
         if step_id not in self._keys:
             state = self._state
             self._keys[step_id] = step_key(
-                state.workspace_identity.id, state.run_id, step_id, state.step(step_id).action
+                state.workspace_identity.id, state.first_run, step_id, state.step(step_id).action
             )
         return self._keys[step_id]
 
@@ -512,11 +570,15 @@ class Engine:
     async def _collect(self) -> None:
         """Wait for at least one report and fold everything that has arrived."""
         await asyncio.sleep(0)  # what ends at once does so now, and this goes on in the same turn of the event loop
-        reports = [await self._mailbox.get()]
+        self._fold_reports(await self._mailbox.get())
+
+    def _fold_reports(self, *reports: Report) -> None:
+        """Fold these reports and all others that have arrived."""
+        arrived = list(reports)
         while not self._mailbox.empty():
-            reports.append(self._mailbox.get_nowait())
+            arrived.append(self._mailbox.get_nowait())
         self._now = self._clock.now()
-        for report in reports:
+        for report in arrived:
             event = report(self._now)
             if event is not None:
                 self._fold(event)

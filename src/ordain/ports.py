@@ -31,6 +31,7 @@ __all__ = [
     "Copies",
     "Credential",
     "Finished",
+    "Holder",
     "Ids",
     "Keyring",
     "Ledger",
@@ -81,6 +82,10 @@ class Ledger(Protocol):
 
     def size(self, stream: str) -> int:
         """How many events a stream has, without reading them. Nothing is verified."""
+        ...
+
+    async def grown(self, stream: str, size: int) -> None:
+        """Return once the stream has more events than this, whoever recorded them."""
         ...
 
     def streams(self, prefix: str) -> Sequence[str]:
@@ -388,15 +393,37 @@ class Secrets(Protocol):
         ...
 
 
-class WriterLock(Protocol):
-    """At most one executor works in a workspace at a time; the lock dies with its holder."""
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who has claimed something."""
 
-    def hold(self, holder: str) -> AbstractContextManager[None]:
-        """Hold the lock, or raise `Refused` with E_WORKSPACE_BUSY that names the present holder."""
+    name: str
+    pid: int = 0
+    silent_ms: int = 0
+    """How long ago it last gave a sign of life."""
+
+
+class WriterLock(Protocol):
+    """Who is at work in a workspace. What is held dies with its holder."""
+
+    def claim(self, what: str) -> AbstractContextManager[None]:
+        """Be the only one who is at work on this (a run), or raise `Refused` with E_RUN_BUSY."""
         ...
 
-    def holder(self) -> str | None:
-        """Who else holds the lock right now; None when nobody does, or we do."""
+    def place(self, holder: str, places: int) -> AbstractContextManager[None]:
+        """Have one of so many places for those who change the workspace, or raise `Refused` with E_WORKSPACE_BUSY that
+        names who has them."""
+        ...
+
+    def beat(self) -> None:
+        """Give a sign of life, for everything that is held."""
+        ...
+
+    def holder(self, what: str) -> Holder | None:
+        """Who else has claimed this right now; None when nobody has, or we have."""
+        ...
+
+    def end(self, what: str) -> bool:
+        """End the process that has claimed this, as nobody else can be made to let go; whether nobody has it now."""
         ...
 
 

@@ -242,8 +242,8 @@ class Records:
     def cancelling(self, state: RunState, head: str, event: RunCancelled, at: Instant) -> tuple[Append, Append]:
         """What ends a run as it stands: in its own stream, and in its plan's, which commits to the run's last head."""
         stream = f"run/{state.run_id}"
-        last = chain.extend(bytes.fromhex(head), chain.encode(stream, state.size + 1, at, event))
-        ended = RunEnded(run_id=state.run_id, status="cancelled", head=last.hex())
+        last = chain.head_after(head, stream, state.size, (event,), at)
+        ended = RunEnded(run_id=state.run_id, status=event.status, head=last)
         return (
             Append(stream=stream, expected=state.size, events=(event,)),
             Append(stream=state.lineage, expected=self._ledger.size(state.lineage), events=(ended,)),

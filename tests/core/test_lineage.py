@@ -20,6 +20,7 @@ from ordain.core.event import (
     PlanRejected,
     RunEnded,
     RunStarted,
+    StopAsked,
 )
 from ordain.core.lineage import TRANSITIONS, PlanState, Stage, apply_lineage
 from ordain.core.state import IllegalTransition
@@ -97,6 +98,7 @@ rejected too often                   |      | need | need |      |      |      |
 cancelled                            |      | canc | canc |      |      |      | canc | canc |      | canc |
 expired                              |      | expi |      |      |      |      |      |      |      |      |
 run started                          |      | exec | exec |      | exec | exec |      |      |      |      |
+asked to stop                        |      |      |      | exec |      |      |      |      |      |      |
 run completed                        |      |      |      | comp |      |      |      |      |      |      |
 run failed                           |      |      |      | fail |      |      |      |      |      |      |
 run cancelled                        |      |      |      | canc |      |      |      |      |      |      |
@@ -153,6 +155,7 @@ HAPPENS: dict[str, LineageEvent] = {
     "cancelled": PlanCancelled(by=KIM),
     "expired": PlanExpired(plan_id=A),
     "run started": started("RUN-2"),
+    "asked to stop": StopAsked(run_id=RunId("RUN-1"), to="paused", by=KIM),
     "run completed": ended("completed"),
     "run failed": ended("failed"),
     "run cancelled": ended("cancelled"),

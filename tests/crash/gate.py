@@ -192,10 +192,11 @@ class Site:
         return standing(self._copies / self.ledger.relative_to(self.home))
 
     def strangers(self) -> list[str]:
-        """Files that are neither the ledger's, the lock, the effect nor our copy of the plan."""
+        """Files that are neither the ledger's, a lock, the effect nor our copy of the plan."""
         found = (path for top in (self.home, self.workspace) for path in top.rglob("*") if not path.is_dir())
         known = {self.ledger.name + left for left in ("", "-wal", "-shm")} | {self.lock.name, "effects.log"}
-        return sorted(path.name for path in found if path.name not in known and not path.name.endswith(".plan.md"))
+        ours = re.compile(r".*\.plan\.md|RUN-[A-Z2-7]+\.lock")
+        return sorted(path.name for path in found if path.name not in known and not ours.fullmatch(path.name))
 
     def modes(self) -> set[tuple[str, int]]:
         """The kinds and modes of everything in the state directory."""
@@ -643,7 +644,7 @@ async def _task(task: dict[str, Any], connection: socket.socket) -> dict[str, An
         match task["task"]:
             case "commit":
                 if task["lock"] is not None:
-                    app._here.lock = FileWriterLock(lambda: Path(task["lock"]))
+                    app._here.lock = FileWriterLock(lambda: Path(task["lock"]), "")
                 _count_conflicts(app, task)
                 return _run_told(await app.commit(task["plan"], KIM))
             case "update":

@@ -54,6 +54,8 @@ def race(site: Site, crowd: Crowd, *, one_lock: bool = True) -> Counter[str]:
     site.reset()
     where = {"home": str(site.home), "workspace": str(site.workspace)}
     locks = [None if one_lock else str(site.home / f"lock-{number}") for number in range(CROWD)]
+    for directory in filter(None, locks):
+        Path(directory).mkdir(exist_ok=True)
     crowd.start([{"task": "commit", "plan": PLAN_ID, "lock": lock, **where} for lock in locks])
     told = crowd.end(range(CROWD))
     bugs = [one["bug"] for one in told if "bug" in one]

@@ -9,7 +9,7 @@ from ordain.core.action import RunCommand
 from ordain.core.event import AttemptStarted
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.problem import Refused, refuse
-from ordain.ports import Finished
+from ordain.ports import Finished, Holder
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario
 
@@ -461,11 +461,11 @@ def test_an_expired_proposal_cannot_be_approved():
 
 def test_only_one_executor_at_a_time():
     life = Scenario(step("a")).approve()
-    life.lock.other = "RUN-OTHER"
+    life.lock.others["RUN-OTHER"] = Holder(name="RUN-OTHER", pid=7)
     with pytest.raises(Refused) as refused:
         life.run()
     assert codes(refused) == ["E_WORKSPACE_BUSY"]
-    life.lock.other = None
+    life.lock.others.clear()
     assert life.run().status() == "completed"
 
 

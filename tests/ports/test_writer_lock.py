@@ -1,5 +1,7 @@
-"""The contract of ports.WriterLock, for flock and its in-memory twin; and that the lock dies with its holder."""
+"""The contract of ports.WriterLock, for flock and its in-memory twin; and that what is held dies with its holder."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -9,51 +11,156 @@ from ordain.adapters.memory import MemoryWriterLock
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.core.problem import Refused
 
+BOOT = "boot"
+
 
 @pytest.fixture(params=["flock", "memory"])
 def lock(request, tmp_path):
-    return FileWriterLock(lambda: tmp_path / "writer.lock") if request.param == "flock" else MemoryWriterLock()
+    return FileWriterLock(lambda: tmp_path, BOOT) if request.param == "flock" else MemoryWriterLock()
 
 
-def test_it_is_held_once_and_free_again_afterwards(lock):
-    with lock.hold("RUN-1"):
-        assert lock.holder() is None, "we are not somebody else"
-        with pytest.raises(Refused) as refused, lock.hold("RUN-2"):
+def refused_with(context) -> str:
+    with pytest.raises(Refused) as refused, context:
+        pass
+    return refused.value.problems[0].code
+
+
+def test_a_run_is_claimed_once_and_free_again_afterwards(lock):
+    with lock.claim("RUN-1"):
+        assert lock.holder("RUN-1") is None, "we are not somebody else"
+        assert refused_with(lock.claim("RUN-1")) == "E_RUN_BUSY"
+        with lock.claim("RUN-2"):
             pass
-        assert refused.value.problems[0].code == "E_WORKSPACE_BUSY"
-    with lock.hold("RUN-2"):
+    with lock.claim("RUN-1"):
         pass
-    assert lock.holder() is None
+    assert lock.holder("RUN-1") is None
 
 
-def test_it_is_free_after_an_exception(lock):
-    with pytest.raises(RuntimeError), lock.hold("RUN-1"):
+@pytest.mark.parametrize("places", [1, 2, 3])
+def test_there_are_as_many_places_as_are_asked_for(lock, places):
+    with lock.place("RUN-A", places):
+        if places == 1:
+            assert refused_with(lock.place("RUN-B", places)) == "E_WORKSPACE_BUSY"
+            return
+        with lock.place("RUN-B", places):
+            if places == 2:
+                assert refused_with(lock.place("RUN-C", places)) == "E_WORKSPACE_BUSY"
+                return
+            with lock.place("RUN-C", places):
+                assert refused_with(lock.place("RUN-D", places)) == "E_WORKSPACE_BUSY"
+        with lock.place("RUN-D", places):
+            pass
+
+
+def test_everything_is_free_after_an_exception(lock):
+    with pytest.raises(RuntimeError), lock.claim("RUN-1"), lock.place("RUN-1", 1):
         raise RuntimeError
-    with lock.hold("RUN-2"):
-        pass
+    with lock.claim("RUN-1"), lock.place("RUN-2", 1):
+        lock.beat()
 
 
-def test_another_process_is_named_and_its_death_frees_the_lock(tmp_path):
-    code = (
-        "import sys; from pathlib import Path; from ordain.adapters.writer_lock import FileWriterLock\n"
-        "with FileWriterLock(lambda: Path(sys.argv[1])).hold('RUN-OTHER'):\n"
-        "    print('held', flush=True); sys.stdin.read()"
-    )
-    path = tmp_path / "writer.lock"
-    other = subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert other.stdout is not None and other.stdout.readline() == "held\n"
-    lock = FileWriterLock(lambda: path)
-    assert lock.holder() == "RUN-OTHER"
-    with pytest.raises(Refused) as refused, lock.hold("RUN-1"):
+OTHER = """
+import sys
+from pathlib import Path
+from ordain.adapters.writer_lock import FileWriterLock
+lock = FileWriterLock(lambda: Path(sys.argv[1]), sys.argv[2])
+with lock.place("RUN-OTHER", 1), lock.claim("RUN-OTHER"):
+    print("held", flush=True)
+    for line in sys.stdin:
+        lock.beat()
+        print("beaten", flush=True)
+"""
+
+
+class Other:
+    """Another process that has a claim and a place."""
+
+    def __init__(self, directory, boot=BOOT) -> None:
+        words = [sys.executable, "-c", OTHER, str(directory), boot]
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "held\n"
+
+    def beat(self) -> None:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "beaten\n"
+
+    def close(self) -> int:
+        self.process.kill()
+        status = self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+        return status
+
+
+@pytest.fixture
+def other(tmp_path):
+    started = Other(tmp_path)
+    yield started
+    started.close()
+
+
+def test_another_process_is_named_and_its_death_frees_everything(tmp_path, other):
+    lock = FileWriterLock(lambda: tmp_path, BOOT)
+    holder = lock.holder("RUN-OTHER")
+    assert holder is not None and (holder.name, holder.pid) == ("RUN-OTHER", other.process.pid)
+    with pytest.raises(Refused) as refused, lock.place("RUN-1", 1):
         pass
     assert "RUN-OTHER" in refused.value.problems[0].detail
-    other.kill()
-    assert other.wait() == -9, "it did not die as intended"
-    other.stdout.close()
-    assert other.stdin is not None
-    other.stdin.close()
-    assert lock.holder() is None
-    with lock.hold("RUN-1"):
+    assert refused_with(lock.claim("RUN-OTHER")) == "E_RUN_BUSY"
+    assert other.close() == -9, "it did not die as intended"
+    assert lock.holder("RUN-OTHER") is None
+    with lock.place("RUN-1", 1), lock.claim("RUN-OTHER"):
         pass
+
+
+def test_a_frozen_process_is_silent_and_one_that_beats_is_not(tmp_path, other, monkeypatch):
+    import ordain.adapters.writer_lock as module
+
+    lock, passed = FileWriterLock(lambda: tmp_path, BOOT), module.passed_ms
+    monkeypatch.setattr(module, "passed_ms", lambda: passed() + 3_600_000)
+    holder = lock.holder("RUN-OTHER")
+    assert holder is not None and holder.silent_ms >= 3_600_000
+    other.beat()
+    monkeypatch.setattr(module, "passed_ms", passed)
+    holder = lock.holder("RUN-OTHER")
+    assert holder is not None and holder.silent_ms < 60_000
+
+
+def test_a_frozen_process_can_be_ended(tmp_path, other):
+    os.kill(other.process.pid, signal.SIGSTOP)
+    lock = FileWriterLock(lambda: tmp_path, BOOT)
+    assert lock.end("RUN-OTHER")
+    assert other.process.wait() == -9
+    with lock.place("RUN-1", 1), lock.claim("RUN-OTHER"):
+        pass
+
+
+def test_a_process_of_another_boot_or_one_that_has_its_number_now_is_not_killed(tmp_path):
+    other = Other(tmp_path, boot="another")
+    lock = FileWriterLock(lambda: tmp_path, BOOT)
+    assert not lock.end("RUN-OTHER")
+    path = tmp_path / "RUN-OTHER.lock"
+    path.write_text(f"RUN-OTHER\n{other.process.pid} 1 {BOOT} 0\n")  # began at another time
+    assert not lock.end("RUN-OTHER")
+    path.write_text("")  # a full disk kept it from saying who it is
+    assert not lock.end("RUN-OTHER")
+    assert other.process.poll() is None
+    other.close()
+
+
+def test_nobody_and_ourselves_are_not_ended(tmp_path):
+    lock = FileWriterLock(lambda: tmp_path, BOOT)
+    assert lock.end("RUN-1")
+    with lock.claim("RUN-1"):
+        assert not FileWriterLock(lambda: tmp_path, BOOT).end("RUN-1")
+
+
+def test_a_claim_leaves_no_file_behind(tmp_path):
+    lock = FileWriterLock(lambda: tmp_path, BOOT)
+    with lock.claim("RUN-1"):
+        assert (tmp_path / "RUN-1.lock").exists()
+    assert list(tmp_path.iterdir()) == []

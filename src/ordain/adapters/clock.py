@@ -9,7 +9,7 @@ import time
 from ordain.core.approval import Moment
 from ordain.core.value import Instant
 
-__all__ = ["RandomIds", "WallClock"]
+__all__ = ["RandomIds", "WallClock", "passed_ms"]
 
 
 class WallClock:
@@ -21,13 +21,13 @@ class WallClock:
 
     def __init__(self, boot_id: str = "") -> None:
         self._boot_id = boot_id
-        self._wall, self._passed = _wall_ms(), _passed_ms()
+        self._wall, self._passed = _wall_ms(), passed_ms()
 
     def now(self) -> Instant:
-        return Instant(max(_wall_ms(), self._wall + _passed_ms() - self._passed))
+        return Instant(max(_wall_ms(), self._wall + passed_ms() - self._passed))
 
     def moment(self) -> Moment:
-        return Moment(at=self.now(), boot_id=self._boot_id, elapsed_ms=_passed_ms())
+        return Moment(at=self.now(), boot_id=self._boot_id, elapsed_ms=passed_ms())
 
     async def sleep_until(self, instant: Instant) -> None:
         # In slices, because the wall clock may be set forward, and the machine may sleep, while we do.
@@ -41,7 +41,7 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _passed_ms() -> int:
+def passed_ms() -> int:
     """Time that has passed since some moment, including while the machine slept where the system can tell."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000

@@ -28,7 +28,7 @@ from ordain.core.settings import Settings
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant
-from ordain.ports import Command, Credential, Finished, Saved, ToolResult
+from ordain.ports import Command, Credential, Finished, Holder, Saved, ToolResult
 
 __all__ = [
     "CountingIds",
@@ -330,21 +330,43 @@ class MemorySecrets:
 
 
 class MemoryWriterLock:
-    """ports.WriterLock inside one process; `other` stands for somebody else who holds it."""
+    """ports.WriterLock inside one process; `others` stand for other processes that have claimed something, and with it
+    a place."""
 
     def __init__(self) -> None:
-        self.other: str | None = None
-        self._held = False
+        self.others: dict[str, Holder] = {}
+        self.ended: list[str] = []
+        self._claimed: set[str] = set()
+        self._places = 0
 
     @contextlib.contextmanager
-    def hold(self, holder: str) -> Iterator[None]:
-        if self._held or self.other is not None:
-            raise refuse("E_WORKSPACE_BUSY", f"Another ordain process is at work in this workspace: {self.other}.")
-        self._held = True
+    def claim(self, what: str) -> Iterator[None]:
+        if what in self._claimed or what in self.others:
+            raise refuse("E_RUN_BUSY", f"Another process is at work on {what} just now.")
+        self._claimed.add(what)
         try:
             yield
         finally:
-            self._held = False
+            self._claimed.discard(what)
 
-    def holder(self) -> str | None:
-        return self.other
+    @contextlib.contextmanager
+    def place(self, holder: str, places: int) -> Iterator[None]:
+        if self._places + len(self.others) >= places:
+            others = ", ".join(self.others) or "ourselves"
+            raise refuse("E_WORKSPACE_BUSY", f"Another ordain process is at work in this workspace: {others}.")
+        self._places += 1
+        try:
+            yield
+        finally:
+            self._places -= 1
+
+    def beat(self) -> None:
+        pass
+
+    def holder(self, what: str) -> Holder | None:
+        return self.others.get(what)
+
+    def end(self, what: str) -> bool:
+        self.ended.append(what)
+        self.others.pop(what, None)
+        return True

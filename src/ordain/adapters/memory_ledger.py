@@ -6,6 +6,7 @@ restart.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,8 @@ class MemoryLedger:
         self._plans: dict[str, PlanSummary] = {}
         self._key = token_bytes(32)
         self._kept: dict[str, bytes] = {}
+        self._bells: list[asyncio.Event] = []
+        """Rung when anything is recorded."""
 
     async def append(self, at: Instant, *appends: Append) -> tuple[Recorded, ...]:
         # Staged first and put in place at the end, so that a refusal half-way leaves nothing.
@@ -55,6 +58,8 @@ class MemoryLedger:
             staged += [(stream, chain.Row(*row)) for row in zip(numbers, bodies, heads, strict=True)]
         self._stands = {stream: stand for stream, stand in stands.items() if stand.size}
         self._kept |= {self.seal(body): body for append in appends for body in append.keeps}
+        for bell in self._bells:
+            bell.set()
         return tuple(self._put(stream, row) for stream, row in staged)
 
     def _put(self, stream: str, row: chain.Row) -> Recorded:
@@ -85,6 +90,16 @@ class MemoryLedger:
 
     def size(self, stream: str) -> int:
         return self._stands.get(stream, chain.UNOPENED).size
+
+    async def grown(self, stream: str, size: int) -> None:
+        bell = asyncio.Event()
+        self._bells.append(bell)
+        try:
+            while self.size(stream) <= size:
+                bell.clear()
+                await bell.wait()
+        finally:
+            self._bells.remove(bell)
 
     def streams(self, prefix: str) -> Sequence[str]:
         return tuple(stream for stream in self._stands if stream.startswith(prefix))

@@ -44,6 +44,8 @@ from ordain.ports import Append
 __all__ = ["SqliteLedger"]
 
 LOOKUP_MAX = 10
+LISTENING_S = 0.1
+"""How often it is looked whether another process has recorded something."""
 CHUNK = 1000
 """How many events are fetched at a time when all are gone through."""
 
@@ -118,6 +120,12 @@ class SqliteLedger:
             found = stand(connection, stream)
             return found[1].size if found else 0
         return 0
+
+    async def grown(self, stream: str, size: int) -> None:
+        import asyncio  # most commands only look, and start faster without it
+
+        while self.size(stream) <= size:  # noqa: ASYNC110 - other processes record, and nobody rings
+            await asyncio.sleep(LISTENING_S)
 
     def streams(self, prefix: str) -> Sequence[str]:
         with self._reading() as connection:

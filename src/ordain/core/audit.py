@@ -352,9 +352,7 @@ class _Auditor:
             sentence = f"{run_id} was started, and there is nothing of it."
             self.find(Kind.COMMITMENT, started.lineage, started.seq, sentence)
             return
-        finished = run.last.status if isinstance(run.last, RunFinished) else None
-        if isinstance(run.last, RunCancelled):
-            finished = "cancelled"
+        finished = run.last.status if isinstance(run.last, RunFinished | RunCancelled) else None
         if started.ended is None:
             if finished is not None:
                 sentence = f"{run_id} has finished, and its plan does not say so."

@@ -32,6 +32,7 @@ __all__ = [
     "decode",
     "encode",
     "extend",
+    "head_after",
     "place",
     "recorded",
     "verify",
@@ -148,6 +149,14 @@ def place(body: bytes) -> Place:
 def extend(head: bytes, body: bytes) -> bytes:
     """The head after one more body."""
     return sha256(_DOMAIN + head + len(body).to_bytes(8, "big") + body).digest()
+
+
+def head_after(head: str, stream: str, size: int, events: Iterable[Event], at: Instant) -> str:
+    """The head that a stream of this size and head will have after these events."""
+    after = bytes.fromhex(head)
+    for seq, event in enumerate(events, start=size + 1):
+        after = extend(after, encode(stream, seq, at, event))
+    return after.hex()
 
 
 def checkpoint(heads: Iterable[bytes], start: Tip = ORIGIN) -> Tip:

@@ -658,13 +658,24 @@ PAGES: dict[str, Page] = {
     ),
     "E_WORKSPACE_BUSY": Page(
         "Another process is at work",
-        "One executor works in a workspace at a time.",
-        "Wait until it has stopped; `ordain status` shows it.",
+        "As many runs are at work in this workspace as `run.writers` lets: one, unless you trusted another number.",
+        "Wait until one has stopped, or leave out `--no-wait`; `ordain status` shows them.",
+    ),
+    "E_RUN_BUSY": Page(
+        "Somebody is at work on this run",
+        "One executor carries out a run, and nobody else records anything about it meanwhile.",
+        "`ordain watch` shows it; `ordain pause` and `ordain cancel` reach it from another terminal. An executor that is "
+        "frozen is ended first with `--take-over`.",
     ),
     "E_RUN_NOT_FOUND": Page(
         "Run not found",
         "No run of that name is known here, or none is waiting to go on.",
         "`ordain status` lists what there is.",
+    ),
+    "E_RUN_STEP": Page(
+        "No such step",
+        "The plan of this run has no step of that name.",
+        "`ordain show RUN` lists its steps.",
     ),
     "E_RUN_AMBIGUOUS": Page(
         "Which run?",

@@ -57,11 +57,15 @@ __all__ = [
     "RunEvent",
     "RunFinished",
     "RunOpened",
+    "RunPaused",
     "RunStarted",
     "Settlement",
     "SignatureRefused",
     "StepEvent",
+    "StepKept",
+    "StepNotKept",
     "StepState",
+    "StopAsked",
     "Verdict",
     "WorkspaceEvent",
     "WorkspaceOpened",
@@ -291,6 +295,16 @@ class RunStarted(_Fact, frozen=True, tag="run_started"):
     by: Principal
 
 
+class StopAsked(_Fact, frozen=True, tag="stop_asked"):
+    """Somebody asked whoever carries out a run to stop: to pause it, or to end it as it stands."""
+
+    run_id: RunId
+    to: str
+    """`paused`, `cancelled` or `failed`."""
+    by: Principal
+    reason: str = ""
+
+
 class RunEnded(_Fact, frozen=True, tag="run_ended"):
     """The lineage commits to the head of the finished run's chain."""
 
@@ -309,6 +323,13 @@ class RunOpened(_Fact, frozen=True, tag="run_opened"):
     workspace: WorkspaceIdentity
     """The directory the run was approved for; it goes on in no other."""
     limits: Limits
+    rerun_of: RunId | None = None
+    """The run of the same plan that this one does again."""
+    first_run: RunId | None = None
+    """The first of that chain of runs, where this is not it: step keys stay the same through all of them."""
+    may_keep: tuple[StepId, ...] = ()
+    """Steps that passed in the run before and are not run again if their contract holds now. One without a contract
+    stands here only where somebody said from which step on everything is to be run again."""
 
 
 class ExecutorStarted(_Fact, frozen=True, tag="executor_started"):
@@ -317,6 +338,25 @@ class ExecutorStarted(_Fact, frozen=True, tag="executor_started"):
     epoch: int
     pid: int
     boot_id: str
+
+
+class StepKept(_Fact, frozen=True, tag="step_kept"):
+    """A step that passed in the run before was not run again."""
+
+    step: StepId
+    attempt: int = 0
+    outcome: Outcome | None = None
+    """What was seen of it then; later steps may ask about it."""
+    evidence: Evidence | None = None
+    """What its contract showed now; absent for a step without one."""
+
+
+class StepNotKept(_Fact, frozen=True, tag="step_not_kept"):
+    """The contract of a step that passed in the run before does not hold any more: it is run again."""
+
+    step: StepId
+    evidence: Evidence
+    attempt: int = 0
 
 
 class AttemptStarted(_Fact, frozen=True, tag="attempt_started"):
@@ -437,11 +477,20 @@ class RunFinished(_Fact, frozen=True, tag="run_finished"):
     reason: str = ""
 
 
+class RunPaused(_Fact, frozen=True, tag="run_paused"):
+    """Somebody had the run stop with nothing under way; it goes on when the next executor starts."""
+
+    by: Principal
+    reason: str = ""
+
+
 class RunCancelled(_Fact, frozen=True, tag="run_cancelled"):
     """Somebody ended the run as it stood. Steps still open become cancelled, whatever was under way."""
 
     by: Principal
     reason: str = ""
+    status: str = "cancelled"
+    """Or `failed`, where somebody gave it up."""
 
 
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused
@@ -455,10 +504,13 @@ LineageEvent = (
     | ApprovalRevoked
     | ApprovalExpired
     | RunStarted
+    | StopAsked
     | RunEnded
 )
 StepEvent = (
-    AttemptStarted
+    StepKept
+    | StepNotKept
+    | AttemptStarted
     | FilesProtected
     | ContractSeen
     | AttemptEnded
@@ -470,7 +522,7 @@ StepEvent = (
     | DoubtReferred
     | DecisionGiven
 )
-RunEvent = RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | RunFinished | RunCancelled
+RunEvent = RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | RunPaused | RunFinished | RunCancelled
 Event = WorkspaceEvent | LineageEvent | RunEvent
 
 

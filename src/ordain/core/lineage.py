@@ -26,6 +26,7 @@ from ordain.core.event import (
     PlanRejected,
     RunEnded,
     RunStarted,
+    StopAsked,
 )
 from ordain.core.signature import Signature
 from ordain.core.state import IllegalTransition
@@ -79,6 +80,7 @@ TRANSITIONS: Mapping[str, Mapping[Stage | None, Stage]] = {
     "cancelled": _all((*_UNDECIDED, Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.EXPIRED), Stage.CANCELLED),
     "expired": _all((Stage.PROPOSED,), Stage.EXPIRED),
     "run started": _all((*_UNDECIDED, *_ENDED), Stage.EXECUTING),
+    "asked to stop": _staying(Stage.EXECUTING),
     "run completed": {Stage.EXECUTING: Stage.COMPLETED},
     "run failed": {Stage.EXECUTING: Stage.FAILED},
     "run cancelled": {Stage.EXECUTING: Stage.CANCELLED},
@@ -147,6 +149,9 @@ class PlanState(msgspec.Struct):
     """Since a person last proposed a revision."""
     runs: dict[RunId, str | None] = {}
     """Run and how it ended; None while it is open."""
+    stop_asked: StopAsked | None = None
+    """What whoever carries out the open run was asked last."""
+    stop_asked_at: Instant = Instant(0)
     size: int = 0
 
     @property
@@ -219,10 +224,16 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
             state.runs[event.run_id] = None
             state.last_rejection = None
             _move(state, "run started")
+        case StopAsked():
+            if event.run_id != state.open_run or event.to not in ("paused", "cancelled", "failed"):
+                raise IllegalTransition(f"{event.run_id} cannot be asked to be {event.to}")
+            state.stop_asked, state.stop_asked_at = event, at
+            _move(state, "asked to stop")
         case RunEnded():
             if event.run_id != state.open_run:
                 raise IllegalTransition(f"{event.run_id} ends, and is not open")
             state.runs[event.run_id] = event.status
+            state.stop_asked = None
             if event.status == Stage.CANCELLED:
                 _end_all(state, "revoked")
             _move(state, f"run {event.status}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ordain.core.approval import Base, Principal
-from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.bound import DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
 from ordain.core.event import Evidence, Limits, Outcome, StepState
@@ -20,6 +20,7 @@ from ordain.core.value import Instant, PlanId, RunId, StepId
 __all__ = [
     "Approved",
     "InboxItem",
+    "Life",
     "LintReport",
     "PlanLine",
     "Prepared",
@@ -152,11 +153,15 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     plan_hash: str
     title: str
     status: str
-    """completed, failed, cancelled, executing, waiting (for a person) or stopped (nobody is carrying it out)."""
+    """completed, failed, cancelled; executing, pausing, cancelling; waiting (for a person), paused (by one), stopped
+    (nobody is carrying it out) or stalled (no sign of life for too long)."""
     steps: tuple[StepReport, ...]
     questions: tuple[Question, ...]
     reason: str = ""
     """Why it ended so, where there is more to say than the steps do."""
+    executors: int = 0
+    """How many processes have carried it out so far, one after the other."""
+    rerun_of: RunId | None = None
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,20 +213,47 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     document: str | None = None
 
 
-def run_report(state: RunState, plan_id: PlanId, now: Instant, *, executing: bool = False) -> RunReport:
-    """The report of a run as it stands; `executing` when an executor is at work on it."""
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run besides its events: whether somebody is at work on it, and for how long nobody was."""
+
+    executing: bool = False
+    silent_ms: int = 0
+    """Since the executor's last sign of life."""
+    stop_asked: str | None = None
+    """What the executor was asked and has not done yet: to have it `paused`, `cancelled` or `failed`."""
+    stalled_after_ms: int = DAY_MS
+
+
+def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> RunReport:
+    """The report of a run as it stands."""
     asked = questions(state)
-    open_status = "executing" if executing else "waiting" if asked and not _could_go_on(state) else "stopped"
     return RunReport(
         run_id=state.run_id,
         plan_id=plan_id,
         plan_hash=plan_hash(plan_id),
         title=state.plan.title,
-        status=state.status or open_status,
+        status=state.status or _open_status(state, now, life),
         steps=tuple(_step_report(state, index, now) for index in range(len(state.plan.steps))),
         questions=asked,
         reason=state.reason,
+        executors=state.epoch,
+        rerun_of=state.rerun_of,
     )
+
+
+def _open_status(state: RunState, now: Instant, life: Life) -> str:
+    """The one word for a run that has not ended."""
+    if life.executing:
+        if life.silent_ms > life.stalled_after_ms:
+            return "stalled"
+        if life.stop_asked is not None:
+            return "pausing" if life.stop_asked == "paused" else "cancelling"
+        return "executing"
+    if state.paused_by is not None:
+        return "paused"
+    if questions(state) and not _could_go_on(state):
+        return "waiting"
+    return "stalled" if now - state.changed_at > life.stalled_after_ms else "stopped"
 
 
 def _could_go_on(state: RunState) -> bool:
@@ -279,8 +311,12 @@ def _evidence(record: StepRecord, contract: bool) -> str:
             if record.decided_by is not None and (evidence is None or evidence.verdict != "held"):
                 return f"unverified: {record.decided_by} said so ({record.how})"
             if evidence is not None:
-                held = f"{what} held" + (f" (exit status {evidence.exit_code})" if contract else "") + _cut(outcome)
+                again = "kept from the run before: " if record.kept else ""
+                held = f"{again}{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
+                held += _cut(outcome)
                 return held if outcome is not None else f"{held}, settling a doubt after a crash"
+            if record.kept:
+                return "kept from the run before, where it passed; not looked at again"
             if outcome is not None and outcome.exit_code is not None:
                 return f"exit status {outcome.exit_code}, seen by the harness{_cut(outcome)}"
             return f"result seen by the harness{_cut(outcome)}"

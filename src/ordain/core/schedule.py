@@ -25,6 +25,8 @@ from ordain.core.event import (
     Evidence,
     Outcome,
     Settlement,
+    StepKept,
+    StepNotKept,
     StepState,
     Verdict,
 )
@@ -50,6 +52,7 @@ __all__ = [
     "Consequence",
     "Effect",
     "End",
+    "Recheck",
     "SettleByContract",
     "Start",
     "Stop",
@@ -61,8 +64,10 @@ __all__ = [
     "effect_class",
     "ended",
     "judged",
+    "keepable",
     "looks_first",
     "not_begun",
+    "rechecked",
     "settled",
     "tampered_words",
     "wants_proof",
@@ -75,6 +80,12 @@ __all__ = [
 
 class Start(msgspec.Struct, frozen=True):
     """Begin the next attempt of a step."""
+
+    step: StepId
+
+
+class Recheck(msgspec.Struct, frozen=True):
+    """Look whether a step that passed in the run before need not be run again."""
 
     step: StepId
 
@@ -110,7 +121,7 @@ class End(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Effect = Start | Verify | SettleByContract | Stop | Wake | End
+Effect = Start | Recheck | Verify | SettleByContract | Stop | Wake | End
 
 
 def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
@@ -137,7 +148,7 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
         if due is not None and due > now:
             wake = due if wake is None else min(wake, due)
             continue
-        effects.append(Start(step))
+        effects.append(Recheck(step) if step in state.may_keep else Start(step))
         free -= 1
     if effects:
         return (*effects, Wake(wake)) if wake is not None else tuple(effects)
@@ -175,6 +186,8 @@ def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
             if unmet:
                 parts = [f"{need} ({state.steps[need].state.value})" for need in unmet]
                 return "needs " + ", ".join(parts)
+            if state.paused_by is not None:
+                return f"the run is paused by {state.paused_by.name}"
             if state.aborted_by is not None:
                 return f"the run is being aborted by {state.aborted_by}"
             if record.not_before is not None and record.not_before > now:
@@ -258,6 +271,36 @@ def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, s
     return AttemptEnded(
         step=step_id, attempt=attempt, outcome=outcome, to=after.to, not_before=after.not_before, aborts=after.aborts
     )
+
+
+def rechecked(step_id: StepId, outcome: Outcome | None, evidence: Evidence | None) -> StepKept | StepNotKept:
+    """The event for a step that passed in the run before, with that outcome, and whose contract shows this now."""
+    if evidence is None or evidence.verdict is Verdict.HELD:
+        return StepKept(step=step_id, outcome=outcome, evidence=evidence)
+    return StepNotKept(step=step_id, evidence=evidence)
+
+
+def keepable(former: RunState, again_from: StepId | None) -> tuple[StepId, ...]:
+    """The steps that a rerun need not run again if their contract holds: those that passed, but for `again_from` and
+    all that depends on it. One without a contract is run again too, unless somebody said from where on."""
+    plan, again = former.plan, set[StepId]()
+    if again_from is not None:
+        again, front = {again_from}, [again_from]
+        while front:
+            for step_id in former.dependents_of(front.pop()):
+                if step_id not in again:
+                    again.add(step_id)
+                    front.append(step_id)
+    found = []
+    for step in plan.steps:
+        record = former.steps[step.id]
+        if record.state is not StepState.PASSED or step.id in again:
+            continue
+        # An expression asks about the attempt itself, which there is none of; a person's word is not evidence.
+        observed = check_of(step) is None and record.decided_by is None
+        if contract_of(step) is not None or (observed and again_from is not None):
+            found.append(step.id)
+    return tuple(found)
 
 
 def judged(

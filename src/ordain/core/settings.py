@@ -62,8 +62,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     bind_git_head: bool = False
     """An approval holds only for the commit that was checked out."""
     concurrency: int = 4
+    writers: int = 1
+    """Runs that may change this workspace at once."""
     step_timeout_ms: int = 10 * MINUTE_MS
     contract_timeout_ms: int = MINUTE_MS
+    stalled_after_ms: int = 30 * MINUTE_MS
+    """A run that is not waiting for a person and gave no sign of life for so long is called stalled."""
     on_failure: FailurePolicy = Abort()
     env: tuple[str, ...] = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
     """Variables that commands and contracts may see."""

@@ -14,7 +14,7 @@ from typing import assert_never
 
 import msgspec
 
-from ordain.core.approval import WorkspaceIdentity
+from ordain.core.approval import Principal, WorkspaceIdentity
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
@@ -37,8 +37,11 @@ from ordain.core.event import (
     RunEvent,
     RunFinished,
     RunOpened,
+    RunPaused,
     Settlement,
     StepEvent,
+    StepKept,
+    StepNotKept,
     StepState,
     Verdict,
 )
@@ -56,6 +59,8 @@ AFTER_FAILURE = frozenset({PENDING, FAILED, SKIPPED, ESCALATED})
 """Where a failure policy can take a step."""
 
 TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
+    (PENDING, StepKept): frozenset({PASSED}),
+    (PENDING, StepNotKept): frozenset({PENDING}),
     (PENDING, AttemptStarted): frozenset({RUNNING}),
     (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
     (VERIFYING, ContractHeld): frozenset({PASSED}),
@@ -112,6 +117,8 @@ class StepRecord(msgspec.Struct):
     """How it got where it is, in a few words, when that is not the plain way."""
     decided_by: str | None = None
     """Who decided where it is now, when a person did."""
+    kept: bool = False
+    """Whether it passed in the run before and was not run again."""
 
 
 class RunState:
@@ -132,6 +139,16 @@ class RunState:
         self.workspace: WorkspaceIdentity | None = None
         self.limits: Limits | None = None
         self.epoch = 0
+        self.rerun_of: RunId | None = None
+        self.first_run = RunId("")
+        """The first of the chain of reruns that this run belongs to."""
+        self.may_keep: set[StepId] = set()
+        """Steps that passed in the run before and may still be kept; they are looked at when their turn comes."""
+        self.paused_by: Principal | None = None
+        self.executor_at = Instant(0)
+        """When the newest executor took the run."""
+        self.changed_at = Instant(0)
+        """When something was recorded last."""
         self.status: str | None = None
         """Set once the run has finished: completed, failed or cancelled."""
         self.reason = ""
@@ -171,6 +188,10 @@ class RunState:
     def is_blocked(self, step_id: StepId) -> bool:
         """Whether any need of a step is not satisfied yet."""
         return self._unmet[step_id] > 0
+
+    def dependents_of(self, step_id: StepId) -> Iterable[StepId]:
+        """The steps that need this one."""
+        return (StepId(other) for other in self._dependents[step_id])
 
     def unmet_needs(self, step_id: StepId) -> tuple[StepId, ...]:
         """The needs of a step that are not satisfied yet."""
@@ -234,22 +255,28 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
                 raise IllegalTransition("a run is opened once, first")
             state.run_id, state.lineage = event.run_id, event.lineage
             state.workspace, state.limits = event.workspace, event.limits
+            state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
+            state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
         case ExecutorStarted():
             if event.epoch <= state.epoch:
                 raise IllegalTransition(f"epoch {event.epoch} after {state.epoch}")
-            state.epoch = event.epoch
+            state.epoch, state.paused_by, state.reason = event.epoch, None, ""
+            state.executor_at = at
+        case RunPaused():
+            state.paused_by, state.reason = event.by, event.reason
         case ProtectedChanged():
             _tampered(state, event)
         case RunFinished():
             _finish(state, event, at)
         case RunCancelled():
-            if state.finished:
-                raise IllegalTransition("a run that has ended cannot be cancelled")
+            if event.status not in ("cancelled", "failed"):
+                raise IllegalTransition(f"nobody can end a run as {event.status}")
             _cancel(state, at)
-            state.status, state.reason = "cancelled", event.reason
+            state.status, state.reason = event.status, event.reason
         case _:
             _apply_to_step(state, event, at)
     state.size += 1
+    state.changed_at = at
     return state
 
 
@@ -261,10 +288,25 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if not isinstance(event, DecisionGiven) and event.attempt != expected:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     match event:
+        case StepKept() | StepNotKept():
+            if event.step not in state.may_keep or state.unmet_needs(event.step):
+                raise IllegalTransition(f"{event.step} cannot be kept from the run before")
+            verdict = event.evidence.verdict if event.evidence is not None else None
+            checked = check_of(state.step(event.step)) is not None
+            if (verdict is Verdict.HELD) is not (checked and isinstance(event, StepKept)):
+                raise IllegalTransition(f"{event.step} is kept where its contract holds, and nowhere else")
+            state.may_keep.discard(event.step)
+            record.evidence = event.evidence
+            _move(state, event, PASSED if isinstance(event, StepKept) else PENDING)
+            if isinstance(event, StepKept):
+                record.outcome, record.kept, record.ended_at = event.outcome, True, at
         case AttemptStarted():
             if state.is_blocked(event.step):
                 raise IllegalTransition(f"{event.step} started before what it needs")
             _move(state, event, RUNNING)
+            # What depends on a step that is run again may come out otherwise.
+            if state.may_keep:
+                state.may_keep.difference_update((event.step, *state.dependents_of(event.step)))
             record.attempts += 1
             record.not_before, record.outcome, record.evidence = None, None, None
             record.seen_before, record.operand_before = None, None

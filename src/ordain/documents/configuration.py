@@ -31,7 +31,6 @@ _NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64."
 
 _LATER = {
     "plans": {"max_replans", "marks"},
-    "run": {"writers", "stalled_after"},
     "guard": None,
 }
 """Parts of the design that this version does not carry out; refused, so that nobody relies on them. None: all of it."""
@@ -250,6 +249,8 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
     },
     "run": {
         "concurrency": ("concurrency", _concurrency),
+        "writers": ("writers", _concurrency),
+        "stalled_after": ("stalled_after_ms", _duration),
         "step_timeout": ("step_timeout_ms", _duration),
         "contract_timeout": ("contract_timeout_ms", _duration),
         "on_failure": ("on_failure", _policy),

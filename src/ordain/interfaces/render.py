@@ -186,7 +186,7 @@ def _run_status(report: RunReport, style: Style) -> str:
             return style.good(words)
         case "failed":
             return style.bad(words)
-        case "stopped":
+        case "stopped" | "stalled" | "paused":
             return style.warn(f"{words} → ordain resume {report.run_id}")
         case _:
             return style.warn(words)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import click
@@ -18,6 +18,10 @@ from ordain.core.event import (
     DoubtSettled,
     ProtectedChanged,
     Recorded,
+    RunCancelled,
+    RunPaused,
+    StepKept,
+    StepNotKept,
     to_wire,
 )
 from ordain.core.problem import Place, Problem
@@ -26,7 +30,15 @@ from ordain.interfaces import render, robot
 from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session
 from ordain.ports import Credential, Observer
 
-__all__ = ["approve_and_start", "carry_out", "watcher"]
+__all__ = ["approve_and_start", "carry_out", "no_wait", "waiting", "watcher"]
+
+no_wait = click.option("--no-wait", "no_waiting", is_flag=True, help="Refuse where another run is at work.")
+"""For commands that carry out a run: otherwise it is waited until there is a place for it."""
+
+
+def waiting(session: Session, no_waiting: bool) -> Callable[[str], None] | None:
+    """What tells that it is waited for a place, where it is."""
+    return None if no_waiting else lambda words: click.echo(f"  waiting: {session.clean(words)}", err=True)
 
 
 def approve_and_start(session: Session, shown: Review, credential: Credential | None) -> int:
@@ -40,7 +52,7 @@ def carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: S
     report = session.run(work)
     words = {"completed": "success", "failed": "failed", "waiting": "waiting", "stopped": "stopped"}
     commands = [f"ordain answer {question.item}" for question in report.questions]
-    if report.status == "stopped":
+    if report.status in ("stopped", "stalled", "paused"):
         commands.append(f"ordain resume {report.run_id}")
     if session.json:
         failed = next((step for step in report.steps if step.error is not None), None)
@@ -57,7 +69,10 @@ def carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: S
             session.answer(value, problems=notices, next_=commands)
     else:
         session.say(["", *render.run_lines(report, session.style)])
-    return {"completed": FINE, "failed": FAILED, "waiting": WAITING, "stopped": 130}.get(report.status, FAILED)
+    return _STATUS.get(report.status, FAILED)
+
+
+_STATUS = {"completed": FINE, "waiting": WAITING, "stopped": 130, "stalled": 130, "paused": 130}
 
 
 def _failure(report: RunReport, step: StepReport | None) -> Problem:
@@ -78,6 +93,16 @@ def watcher(session: Session, *, events: bool = False) -> Observer:
             return
         event = recorded.event
         match event:
+            case RunPaused():
+                text = f"{style.warn('‖')} paused by {render.visible(event.by.name)}{_why(event.reason)}"
+            case RunCancelled():
+                text = f"{style.bad('✗')} {event.status}, by {render.visible(event.by.name)}{_why(event.reason)}"
+            case StepKept():
+                how = "contract holds" if event.evidence is not None else "not looked at again"
+                text = f"{style.good('✓')} {event.step}: kept from the run before, {how}"
+            case StepNotKept():
+                seen = f"contract {event.evidence.verdict.value}, {render.visible(event.evidence.detail)}"
+                text = f"{style.warn('↻')} {event.step}: {seen}; it is run again"
             case AttemptStarted():
                 again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
                 text = f"▸ {event.step}{again}"
@@ -101,6 +126,10 @@ def watcher(session: Session, *, events: bool = False) -> Observer:
         click.echo(f"  {text}", err=True)
 
     return watch
+
+
+def _why(reason: str) -> str:
+    return f": {render.visible(reason)}" if reason else ""
 
 
 def _then(recorded: Recorded, event: AttemptEnded | ContractBroken | ContractInconclusive) -> str:

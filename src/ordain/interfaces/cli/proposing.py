@@ -131,14 +131,18 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
 @command()
 @click.argument("what", metavar="PLAN|RUN")
 @click.option("-m", "--message", "reason", default="", help="Why.")
-def cancel(session: Session, what: str, reason: str) -> int:
-    """Take a proposal back, or end a run as it stands. A run's open steps are not carried out; nobody looks whether
-    what was under way happened.
+@click.option("--failed", is_flag=True, help="Let the run count as failed, not as cancelled.")
+@click.option("--take-over", is_flag=True, help="End the process that is at work on the run, if it does not answer.")
+def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bool) -> int:
+    """Take a proposal back, or end a run as it stands, whoever carries it out. What runs is ended, open steps are not
+    carried out, and nobody looks whether what was under way happened.
 
     Example: ordain cancel 4f2a9c01b7de -m "No longer needed."
     """
     if names_run(what):
-        report = session.run(session.app.cancel_run(what, session.by, reason))
+        status = "failed" if failed else "cancelled"
+        work = session.app.cancel_run(what, session.by, reason, status=status, take_over=take_over)
+        report = session.run(work)
         if session.json:
             session.answer(msgspec.to_builtins(report), next_=[f"ordain show {report.run_id}"])
         else:

@@ -7,9 +7,11 @@ import msgspec
 
 from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Problem
+from ordain.core.value import RunId
 from ordain.interfaces import render
 from ordain.interfaces.cli.approving import ask_approval, check_approvable, credential
-from ordain.interfaces.cli.carrying import approve_and_start, carry_out, watcher
+from ordain.interfaces.cli.carrying import approve_and_start, carry_out, no_wait, waiting, watcher
+from ordain.interfaces.cli.detaching import detach
 from ordain.interfaces.cli.planning import prepared_value
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.preview import review_lines
@@ -52,7 +54,8 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
         session.notices(review.notices)
         if not session.json:
             session.say(review_lines(review, session.style, detail="quiet"), exactly=True)
-        work = session.app.commit(review.plan_id, session.by, watcher(session, events=True))
+        waits = waiting(session, no_waiting=False)
+        work = session.app.commit(review.plan_id, session.by, watcher(session, events=True), waiting=waits)
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:
         return _ask_elsewhere(session, prepared_value(prepared), prepared.approval_command or "")
@@ -77,25 +80,48 @@ def _ask_elsewhere(session: Session, value: dict[str, object], command_line: str
 
 @command()
 @click.argument("plan")
-def commit(session: Session, plan: str) -> int:
+@click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
+@no_wait
+def commit(session: Session, plan: str, in_background: bool, no_waiting: bool) -> int:
     """Start the approved run of a plan and carry it out. What runs is what was prepared and approved.
 
     Example: ordain commit 4f2a9c01b7de
     """
     plan = session.plan_named(plan)
+    if in_background:
+        session.app.startable(plan)
+        words = ["commit", plan, *(["--no-wait"] if no_waiting else [])]
+        return detach(session, words, lambda: session.app.executing(plan))
     notices = session.app.review(plan).notices
     session.notices(notices)
-    return carry_out(session, session.app.commit(plan, session.by, watcher(session)), notices)
+    return carry_out(
+        session, session.app.commit(plan, session.by, watcher(session), waiting=waiting(session, no_waiting)), notices
+    )
 
 
 @command()
 @click.argument("run_ref", metavar="[RUN]", required=False)
-def resume(session: Session, run_ref: str | None) -> int:
-    """Go on with a run that stopped, was killed, or waited for an answer; by default the only one there is.
+@click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
+@click.option("--take-over", is_flag=True, help="End the process that is at work on it first, frozen or not.")
+@no_wait
+def resume(session: Session, run_ref: str | None, in_background: bool, take_over: bool, no_waiting: bool) -> int:
+    """Go on with a run that stopped, was paused or killed, or waited for an answer; by default the only one there is.
 
     Example: ordain resume
     """
-    return carry_out(session, session.app.resume(run_ref, watcher(session)))
+    if in_background:
+        run_id = session.app.find_run(run_ref)
+        options = {"--take-over": take_over, "--no-wait": no_waiting}
+        words = ["resume", run_id, *(option for option, given in options.items() if given)]
+        before = session.app.run(run_id).executors
+
+        def begun() -> RunId | None:
+            report = session.app.run(run_id)
+            return run_id if report.executors > before else None
+
+        return detach(session, words, begun)
+    work = session.app.resume(run_ref, watcher(session), waiting=waiting(session, no_waiting), take_over=take_over)
+    return carry_out(session, work)
 
 
 @command()
@@ -135,7 +161,9 @@ def answer(session: Session, item: str, choice: str, go_on: bool) -> int:
     session.needs_person("answer this", f"ordain answer {item} {choice}")
     report = session.run(session.app.answer(item, choice, session.by))
     if not report.questions and (go_on or choice == "abort"):
-        return carry_out(session, session.app.resume(report.run_id, watcher(session)))
+        return carry_out(
+            session, session.app.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False))
+        )
     session.say(render.run_lines(report, session.style))
     if not report.questions:
         session.say(["", f"  → {session.style.bold(f'ordain resume {report.run_id}')}"])

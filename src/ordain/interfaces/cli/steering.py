@@ -1,0 +1,64 @@
+"""The commands about a run that somebody else may be carrying out: watch, pause, rerun."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from ordain.interfaces import render
+from ordain.interfaces.cli.carrying import carry_out, no_wait, waiting, watcher
+from ordain.interfaces.cli.shell import FINE, Session, command
+
+__all__ = ["pause", "rerun", "watch"]
+
+
+@command()
+@click.argument("run_ref", metavar="[RUN]", required=False)
+def watch(session: Session, run_ref: str | None) -> int:
+    """Show what a run has done and what it does, as it is recorded, until it ends or nobody carries it out. Only
+    looks, and can be left at any time. By default the only run that has not ended.
+
+    Example: ordain watch RUN-Q5ZK…
+    """
+    return carry_out(session, session.app.watch(run_ref, watcher(session, events=True)))
+
+
+@command()
+@click.argument("run_ref", metavar="[RUN]", required=False)
+@click.option("-m", "--message", "reason", default="", help="Why.")
+def pause(session: Session, run_ref: str | None, reason: str) -> int:
+    """Have a run begin nothing more. What is under way comes to its end and is recorded; `ordain resume` goes on. By
+    default the only run that has not ended.
+
+    Example: ordain pause RUN-Q5ZK… -m "The database is being moved."
+    """
+    report = session.run(session.app.pause(run_ref, session.by, reason))
+    pausing = report.status == "pausing"
+    following = f"ordain watch {report.run_id}" if pausing else f"ordain resume {report.run_id}"
+    if session.json:
+        session.answer(msgspec.to_builtins(report), next_=[following])
+    elif pausing:
+        session.say(["It is paused when what is under way has ended.", f"  → {session.style.bold(following)}"])
+    else:
+        session.say(render.run_lines(report, session.style))
+    return FINE
+
+
+@command()
+@click.argument("what", metavar="RUN|PLAN")
+@click.option("--from", "again_from", metavar="STEP", help="Run this step and all that depends on it again.")
+@no_wait
+def rerun(session: Session, what: str, again_from: str | None, no_waiting: bool) -> int:
+    """Run a plan again that has run before, on a new approval. A step that passed is kept if its contract holds now;
+    every other one is run again. With `--from`, steps that passed before that one are kept without a contract too.
+
+    Example: ordain rerun RUN-Q5ZK… --from deploy
+    """
+    work = session.app.rerun(
+        session.plan_named(what),
+        session.by,
+        watcher(session),
+        again_from=again_from,
+        waiting=waiting(session, no_waiting),
+    )
+    return carry_out(session, work)

@@ -1,0 +1,542 @@
+"""The verbs about runs: starting one, going on with it, deciding what it asks, ending it.
+
+The engine carries out; here is looked who may, what was permitted, and that nobody else is at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
+from typing import NamedTuple
+
+from ordain.core.approval import Approval, Principal
+from ordain.core.canonical import short_id
+from ordain.core.decision import decided, persons_only, questions
+from ordain.core.event import (
+    ApprovalGiven,
+    RunCancelled,
+    RunEvent,
+    RunFinished,
+    RunOpened,
+    RunPaused,
+    RunStarted,
+    StopAsked,
+)
+from ordain.core.lineage import PlanState
+from ordain.core.model import Plan
+from ordain.core.problem import Problem, Refused, closest, refuse
+from ordain.core.report import Life, Review, RunReport, run_report
+from ordain.core.schedule import keepable
+from ordain.core.settings import Settings, limits
+from ordain.core.state import RunState, apply
+from ordain.core.value import Instant, RunId, StepId
+from ordain.gate import Gate, given, meanwhile
+from ordain.ports import Append, Credential, Holder, Observer, Shell
+from ordain.proposals import Proposals
+from ordain.records import WORKSPACE_STREAM, Records, names_run
+from ordain.surroundings import Surroundings
+
+__all__ = ["Running", "Waiting"]
+
+Waiting = Callable[[str], None]
+"""Is told in words who is waited for."""
+WAITING_MS = 200
+BEAT_S = 10.0
+"""How often an executor gives a sign of life."""
+LOOKING_S = 1.0
+"""How often it is looked whether somebody still carries out a run that is watched."""
+ANSWERING_S = 10.0
+"""How long an executor may take to end its run when it is asked to."""
+LISTENING_S = 0.05
+
+
+class Again(NamedTuple):
+    """What a rerun takes over from the run before."""
+
+    run_id: RunId
+    first_run: RunId
+    may_keep: tuple[StepId, ...]
+
+
+class Running:
+    """Runs of one workspace."""
+
+    def __init__(
+        self, here: Surroundings, gate: Gate, proposals: Proposals, *, shell: Shell, pid: int, boot_id: str
+    ) -> None:
+        self._here, self._gate, self._proposals = here, gate, proposals
+        self._shell, self._pid, self._boot_id = shell, pid, boot_id
+        self._stop: Callable[[], None] | None = None
+
+    @property
+    def _records(self) -> Records:
+        return self._here.records
+
+    # --- Starting --------------------------------------------------------------------------------------------------
+
+    async def commit(self, ref: str, by: Principal, *observers: Observer, waiting: Waiting | None = None) -> RunReport:
+        """Start the approved run and carry it out until it ends or waits for a person.
+
+        Everything is checked first; the approval is spent in the transaction that opens the run, so a refusal
+        consumes nothing and one approval starts one run. Where the workspace has no place for another run it is waited
+        for one and `waiting` is told; without it the run is refused.
+        """
+        return await self._commit(ref, by, observers, waiting)
+
+    async def approve_and_commit(
+        self,
+        shown: Review,
+        by: Principal,
+        *observers: Observer,
+        credential: Credential | None = None,
+    ) -> RunReport:
+        """A person's yes to what was shown, spent on the spot: approval and start are one transaction, so a yes whose
+        run is refused leaves no approval behind."""
+        return await self._commit(shown.plan_id, by, observers, shown=shown, credential=credential)
+
+    async def rerun(
+        self,
+        ref: str,
+        by: Principal,
+        *observers: Observer,
+        again_from: str | None = None,
+        waiting: Waiting | None = None,
+    ) -> RunReport:
+        """Run the same plan again, on an approval of its own. Steps that passed are kept if their contract holds now;
+        with `again_from`, that step and all that depends on it are run again, and others that passed are kept."""
+        run_id = self._records.find_run(ref) if names_run(ref) else self._newest_run(ref)
+        former, identity, _ = self._records.run(run_id)
+        if not former.finished:
+            detail = f"{run_id} has not ended; go on with it instead."
+            raise refuse("E_RUN_OPEN", detail, command=f"ordain resume {run_id}")
+        if again_from is not None and again_from not in former.steps:
+            detail = f"The plan of {run_id} has no step `{again_from}`."
+            raise refuse("E_RUN_STEP", detail, *closest(again_from, former.steps), command=f"ordain show {run_id}")
+        step = StepId(again_from) if again_from is not None else None
+        again = Again(run_id=run_id, first_run=former.first_run, may_keep=keepable(former, step))
+        return await self._commit(identity, by, observers, waiting, again=again)
+
+    def _newest_run(self, ref: str) -> RunId:
+        _, state = self._records.current(ref)
+        run_id = next(reversed(state.runs), None)
+        if run_id is None:
+            command = f"ordain commit {short_id(state.plan_id)}"
+            raise refuse("E_RUN_NOT_FOUND", "No run of this plan was ever started.", command=command)
+        return run_id
+
+    async def _commit(
+        self,
+        ref: str,
+        by: Principal,
+        observers: Sequence[Observer],
+        waiting: Waiting | None = None,
+        *,
+        shown: Review | None = None,
+        credential: Credential | None = None,
+        again: Again | None = None,
+    ) -> RunReport:
+        run_id = RunId(self._here.ids.mint("RUN-"))
+        stream, state = self._records.current(ref)
+        async with self._at_work(run_id, waiting):
+            while True:
+                try:
+                    await self._start(stream, run_id, by, shown, credential, again)
+                    break
+                except Refused as refused:
+                    if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                        raise
+                    if shown is not None:
+                        raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
+            self._proposals.write_copy(stream, self._records.lineage(stream))
+            # Nobody can have asked anything of a run that was not there.
+            return await self._carry_out(run_id, state.size, observers)
+
+    @asynccontextmanager
+    async def _at_work(self, run_id: RunId, waiting: Waiting | None) -> AsyncIterator[None]:
+        """Be the one who carries out this run, in one of the workspace's places."""
+        lock, clock, told = self._here.lock, self._here.clock, ""
+        while True:
+            with ExitStack() as held:
+                try:
+                    held.enter_context(lock.place(run_id, self._here.settings()[0].writers))
+                except Refused as refused:
+                    problem = refused.problems[0]
+                    if problem.code != "E_WORKSPACE_BUSY" or waiting is None:
+                        raise
+                    if problem.detail != told:
+                        told = problem.detail
+                        waiting(told)
+                else:
+                    held.enter_context(lock.claim(run_id))
+                    yield
+                    return
+            await clock.sleep_until(Instant(clock.now() + WAITING_MS))
+
+    async def _start(
+        self,
+        stream: str,
+        run_id: RunId,
+        by: Principal,
+        shown: Review | None,
+        credential: Credential | None,
+        again: Again | None,
+    ) -> None:
+        """Check everything, then open the run and spend its approval in one transaction, which compares what was
+        looked at: the lineage, and with the workspace's own stream the settings and the approvers."""
+        here = self._here
+        state, workspace = self._records.lineage(stream), here.workspace_state()
+        plan, now = self._records.plan(stream), here.now()
+        self.refuse_open(state)
+        settings, _, _ = here.settings()
+        ruling = here.rule(plan, settings)
+        if ruling.denied:
+            raise Refused(ruling.denied)
+        events: tuple[ApprovalGiven | RunStarted, ...] = ()
+        if shown is not None:
+            permission = await self._gate.permit(stream, state, by, shown, credential)
+            approval: Approval | None = permission.approval
+            events = (given(permission),)
+        else:
+            approval = await self._gate.usable(state, stream, plan, required=ruling.requires_approval)
+        await self._refuse_unprotectable(plan)
+        started = RunStarted(
+            run_id=run_id,
+            plan_id=state.plan_id,
+            approval_id=approval.approval_id if approval is not None else None,
+            by=by,
+        )
+        opened = RunOpened(
+            run_id=run_id,
+            plan_id=state.plan_id,
+            lineage=stream,
+            workspace=await here.identity(),
+            limits=limits(settings),
+            rerun_of=again.run_id if again is not None else None,
+            first_run=again.first_run if again is not None else None,
+            may_keep=again.may_keep if again is not None else (),
+        )
+        await here.ledger.append(
+            now,
+            Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
+            Append(stream=stream, expected=state.size, events=(*events, started)),
+            Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
+        )
+
+    async def _refuse_unprotectable(self, plan: Plan) -> None:
+        """Raise Refused where what the plan protects cannot be kept, before anything is spent on it. Files that only
+        come to be while it runs are looked at then."""
+        for patterns in dict.fromkeys((plan.protect, *(step.protect for step in plan.steps))):
+            if patterns:
+                await self._here.protection.save(patterns, ())
+
+    # --- Going on --------------------------------------------------------------------------------------------------
+
+    async def resume(
+        self, ref: str | None, *observers: Observer, waiting: Waiting | None = None, take_over: bool = False
+    ) -> RunReport:
+        """Go on with a run that stopped: the one named, or the only one that has not ended.
+
+        An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is.
+        """
+        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+        state = self._refuse_ended(run_id)
+        heard = self._here.ledger.size(state.lineage)  # before it is ours: what is asked of it then is asked of us
+        holder = self._here.lock.holder(run_id)
+        if holder is not None and (take_over or holder.silent_ms > self._stalled_after_ms()):
+            self._end_executor(run_id, holder)
+        elif holder is not None:
+            raise _busy(run_id, holder)
+        async with self._at_work(run_id, waiting):
+            state = self._refuse_ended(run_id)
+            if state.workspace_identity != await self._here.identity():
+                raise refuse(
+                    "E_PLAN_WORKSPACE",
+                    f"{run_id} was begun in another directory than the one that is here now.",
+                    f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
+                    command=f"ordain cancel {run_id}",
+                )
+            asked = self._records.lineage(state.lineage).stop_asked
+            if asked is not None and asked.to != "paused":
+                # Whoever carried it out died before it could do what it was asked.
+                await self._end_run(run_id, asked.by, asked.reason, asked.to)
+                return self.report(run_id)
+            await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id))
+            return await self._carry_out(run_id, heard, observers)
+
+    def _refuse_ended(self, run_id: RunId) -> RunState:
+        state, _, _ = self._records.run(run_id)
+        if state.finished:
+            detail = f"{run_id} has ended ({state.status}); there is nothing to go on with."
+            raise refuse("E_RUN_ENDED", detail, command=f"ordain show {run_id}")
+        return state
+
+    def _end_executor(self, run_id: RunId, holder: Holder) -> None:
+        """Kill whoever carries out a run, so that nothing it would still do happens."""
+        if not self._here.lock.end(run_id):
+            raise refuse(
+                "E_RUN_BUSY",
+                f"Process {holder.pid}, which is at work on {run_id}, cannot be ended from here.",
+                "It runs as another user or on another machine; end it there.",
+                command=f"ordain watch {run_id}",
+            )
+
+    def _stalled_after_ms(self) -> int:
+        try:
+            return self._here.settings()[0].stalled_after_ms
+        except Refused:  # the record cannot be believed; looking must still be possible
+            return Settings().stalled_after_ms
+
+    async def answer(self, item: str, word: str, by: Principal) -> RunReport:
+        """Decide what a run asks a person; the run goes on with `resume`."""
+        run_ref, _, step = item.partition("/")
+        run_id = self._records.find_run(run_ref)
+        persons_only("answer this", by, f"ordain answer {run_id}/{step} {word}")
+        # While an executor is at work it alone appends to its run; it stops by itself when only people are waited for.
+        with self._here.lock.claim(run_id):
+            state, _, _ = self._records.run(run_id)
+            asked = {question.step: question for question in questions(state)}
+            question = next((q for q in asked.values() if q.step == step or (not step and len(asked) == 1)), None)
+            if question is None:
+                open_items = [q.item for q in asked.values()]
+                about = f"{run_id} asks nothing about `{step}`." if step else f"Which of its steps does {run_id} mean?"
+                raise refuse(
+                    "E_ANSWER_ITEM",
+                    about if asked else f"{run_id} asks nothing now.",
+                    *(["It asks about: " + ", ".join(open_items) + "."] if asked else []),
+                    command="ordain status",
+                )
+            event = decided(state, question, word, by)
+            await self._here.ledger.append(
+                self._here.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
+            )
+            return self.report(run_id)
+
+    @property
+    def carries_out(self) -> bool:
+        """Whether a run is under way in this process."""
+        return self._stop is not None
+
+    def stop(self) -> bool:
+        """Ask the run under way to begin nothing more and return when what is under way has ended; whether there is
+        such a run."""
+        if self._stop is None:
+            return False
+        self._stop()
+        return True
+
+    async def _carry_out(self, run_id: RunId, heard: int, observers: Sequence[Observer]) -> RunReport:
+        import asyncio  # most commands only look, and start faster without it
+
+        from ordain.engine import Engine  # only a run needs the loop and all it imports
+
+        state, _, head = self._records.run(run_id)
+        former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
+        engine = Engine(
+            state,
+            head,
+            ledger=self._here.ledger,
+            shell=self._shell,
+            toolbox=self._here.toolbox,
+            clock=self._here.clock,
+            sink=self._here.sink(),
+            protection=self._here.protection,
+            expressions=self._here.expressions,
+            git_head=self._here.workspace.git_head,
+            heard=heard,
+            leftovers=self._leftovers(state),
+            former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
+            observers=tuple(observers),
+        )
+
+        async def give_signs_of_life() -> None:
+            while True:
+                await asyncio.sleep(BEAT_S)
+                self._here.lock.beat()
+
+        self._stop = engine.stop
+        beating = asyncio.create_task(give_signs_of_life())
+        try:
+            await engine.carry_out(self._pid, self._boot_id)
+        except Refused as refused:
+            stopped = Problem(
+                code="F_RUN_STOPPED",
+                detail=f"{run_id} stopped because of that; what was under way is looked at when it is resumed.",
+                command=f"ordain resume {run_id}",
+            )
+            raise Refused([*refused.problems, stopped]) from refused
+        finally:
+            beating.cancel()
+            self._stop = None
+        report = self.report(run_id)
+        self._tell(report, state.lineage)
+        return report
+
+    def _leftovers(self, state: RunState) -> tuple[str, ...]:
+        """The marks of processes that nobody is in charge of any more: a dead executor's. Where only one run can be at
+        work that is every process of the workspace."""
+        workspace = state.workspace_identity.id
+        if self._here.settings()[0].writers == 1:
+            return (f"{workspace}/",)
+        opened = [plan.state.open_run for plan in self._here.ledger.plans(open_only=True)]
+        dead = [run_id for run_id in opened if run_id is not None and self._here.lock.holder(run_id) is None]
+        return tuple(f"{workspace}/{run_id}/" for run_id in dict.fromkeys((state.run_id, *dead)))
+
+    def _tell(self, report: RunReport, stream: str) -> None:
+        """Tell whoever the settings name how a run ended or what it asks."""
+        self._proposals.write_copy(stream, self._records.lineage(stream))
+        for question in report.questions:
+            self._here.notify(
+                question.kind,
+                run_id=report.run_id,
+                title=report.title,
+                text=question.text,
+                command=f"ordain answer {question.item} …",
+            )
+        if report.status in ("completed", "failed", "cancelled"):
+            self._here.notify("finished", run_id=report.run_id, title=report.title, status=report.status)
+
+    def report(self, run_id: RunId) -> RunReport:
+        """One run as it stands."""
+        state, identity, _ = self._records.run(run_id)
+        holder, asked = self._here.lock.holder(run_id), None
+        if holder is not None:
+            plan = self._records.lineage(state.lineage)
+            if plan.stop_asked is not None and plan.stop_asked_at >= state.executor_at:
+                asked = plan.stop_asked.to
+        life = Life(
+            executing=holder is not None,
+            silent_ms=holder.silent_ms if holder is not None else 0,
+            stop_asked=asked,
+            stalled_after_ms=self._stalled_after_ms(),
+        )
+        return run_report(state, identity, self._here.now(), life)
+
+    async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
+        """Tell observers everything that is recorded about a run, from its beginning and as it comes, for as long as
+        somebody carries it out. Only looks."""
+        import asyncio
+
+        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+        stream, seen, ended = f"run/{run_id}", 0, False
+        while True:
+            at_work = self._here.lock.holder(run_id) is not None  # first: what it records last is read after that
+            for recorded in self._here.ledger.read(stream, seen):
+                seen, ended = recorded.seq, isinstance(recorded.event, RunFinished | RunCancelled)
+                for observe in observers:
+                    observe(recorded)
+            if ended or not at_work:
+                return self.report(run_id)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._here.ledger.grown(stream, seen), LOOKING_S)
+
+    def refuse_open(self, state: PlanState) -> None:
+        """Raise Refused where a run of this plan is open."""
+        if state.open_run is not None:
+            asked = self.report(state.open_run).questions
+            command = f"ordain answer {asked[0].item} …" if asked else f"ordain resume {state.open_run}"
+            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
+
+    # --- Stopping from outside -------------------------------------------------------------------------------------
+
+    async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
+        """Have a run stop when what is under way has ended; it goes on with `resume`. Anybody may: it permits
+        nothing. Where an executor is at work it does that by itself, and the report says `pausing`."""
+        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+        state = self._refuse_ended(run_id)
+        text = self._here.redactor(defaults=True).text(reason)
+        if self._here.lock.holder(run_id) is not None:
+            await self._ask(state, "paused", by, text)
+            return self.report(run_id)
+        with self._here.lock.claim(run_id):
+            state = self._refuse_ended(run_id)
+            if state.paused_by is None:
+                self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/")
+                event = RunPaused(by=by, reason=text)
+                await self._here.ledger.append(
+                    self._here.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
+                )
+            return self.report(run_id)
+
+    async def cancel(
+        self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
+    ) -> RunReport:
+        """End a run as it stands, as `cancelled` or given up as `failed`: whatever is running is ended, and of steps
+        that were under way nobody says what they did. Anybody may: it permits nothing.
+
+        An executor at work is asked to; with `take_over`, one that does not answer is killed.
+        """
+        run_id = self._records.find_run(ref)
+        state = self._refuse_ended(run_id)
+        text = self._here.redactor(defaults=True).text(reason)
+        if self._here.lock.holder(run_id) is not None:
+            await self._ask(state, status, by, text)
+            holder = await self._answered(run_id)
+            if holder is not None and not take_over:
+                raise refuse(
+                    "E_RUN_BUSY",
+                    f"Process {holder.pid}, which is at work on {run_id}, was asked to end it and does not answer.",
+                    "It does that as soon as it can; if it is frozen, this ends the process itself:",
+                    command=f"ordain cancel {run_id} --take-over",
+                )
+            if holder is not None:
+                self._end_executor(run_id, holder)
+        with self._here.lock.claim(run_id):
+            if not self._records.run(run_id)[0].finished:
+                await self._end_run(run_id, by, text, status)
+        return self.report(run_id)
+
+    async def _ask(self, state: RunState, to: str, by: Principal, reason: str) -> None:
+        """Record what is asked of whoever carries out a run; they heed it."""
+
+        def asked(plan: PlanState) -> StopAsked:
+            if plan.open_run != state.run_id:
+                command = f"ordain show {state.run_id}"
+                raise refuse("E_RUN_ENDED", f"{state.run_id} has ended just now.", command=command)
+            return StopAsked(run_id=state.run_id, to=to, by=by, reason=reason)
+
+        await self._records.decide(state.lineage, asked, self._here.now())
+
+    async def _answered(self, run_id: RunId) -> Holder | None:
+        """Wait a while for an executor to end its run and let go of it; the executor that did not."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        until = loop.time() + ANSWERING_S
+        # Nothing rings when a lock is let go.
+        while (holder := self._here.lock.holder(run_id)) is not None and loop.time() < until:  # noqa: ASYNC110
+            await asyncio.sleep(LISTENING_S)
+        return holder
+
+    async def _end_run(self, run_id: RunId, by: Principal, reason: str, status: str) -> None:
+        """End a run that nobody carries out, and whatever its executor left running."""
+        state, _, head = self._records.run(run_id)
+        self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/")
+        head = await self._put_back(state, head)
+        now, event = self._here.now(), RunCancelled(by=by, reason=reason, status=status)
+        await self._here.ledger.append(now, *self._records.cancelling(state, head, event, now))
+        self._tell(self.report(run_id), state.lineage)
+
+    async def _put_back(self, state: RunState, head: str) -> str:
+        """Put back what steps that were under way did to protected files, as far as it can be; the run's head then."""
+        from ordain.guard import Guard  # only a run needs it
+
+        async def record(event: RunEvent, keeps: Sequence[bytes]) -> None:
+            nonlocal head
+            append = Append(stream=f"run/{state.run_id}", expected=state.size, events=(event,), keeps=tuple(keeps))
+            now = self._here.now()
+            (recorded,) = await self._here.ledger.append(now, append)
+            apply(state, event, now)
+            head = recorded.head
+
+        with suppress(Refused):  # the run ends all the same; what was found changed is recorded
+            await Guard(state, self._here.protection, self._here.ledger).take_over(record)
+        return head
+
+
+def _busy(run_id: RunId, holder: Holder) -> Refused:
+    return refuse(
+        "E_RUN_BUSY",
+        f"Process {holder.pid} is carrying out {run_id} just now.",
+        "Watch it, pause it or cancel it from here; if it is frozen, --take-over ends that process first.",
+        command=f"ordain watch {run_id}",
+    )
