@@ -13,13 +13,14 @@ from pathlib import Path
 
 import apsw
 
-from bench import chain, commands, document, history, ledger, startup, wide
+from bench import chain, commands, document, history, ledger, resume, startup, wide
 from bench.measure import Line, Size
 
 BENCHMARKS = {
     "chain": chain.measure,
     "wide": wide.measure,
     "commands": commands.measure,
+    "resume": resume.measure,
     "startup": startup.measure,
     "ledger": ledger.measure,
     "history": history.measure,

@@ -6,7 +6,7 @@ from ordain.core.action import CallTool, RunCommand
 from ordain.core.model import PLAN_VERSION, Action, Plan, Step
 from ordain.core.value import StepId
 
-__all__ = ["FIVE_STEPS", "chain_plan", "commands_plan", "markdown_plan", "wide_plan"]
+__all__ = ["FIVE_STEPS", "chain_plan", "commands_plan", "markdown_plan", "reading_plan", "wide_plan"]
 
 FIVE_STEPS = """\
 # Renew the settings
@@ -50,6 +50,11 @@ path: build/settings.json
 def chain_plan(count: int) -> Plan:
     """Tool steps that each need the one before."""
     return _plan(f"Chain of {count}", [CallTool(tool="nothing")] * count, chained=True)
+
+
+def reading_plan(count: int) -> Plan:
+    """Steps that look at the workspace, each after the one before: what runs again after a crash without asking."""
+    return _plan(f"Looks of {count}", [CallTool(tool="list_files")] * count, chained=True)
 
 
 def wide_plan(count: int) -> Plan:

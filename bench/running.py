@@ -31,7 +31,7 @@ from ordain.sink import Sink
 
 __all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
 
-CHAIN_STEP_BYTES = 500
+CHAIN_STEP_BYTES = 460
 """About what the ledger stores for one step of a chain: the outcome of one and the intent of the next, each in a row."""
 
 _WARM_STEPS = 1000

@@ -149,7 +149,8 @@ class Running:
                         raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
             self._proposals.write_copy(stream, self._records.lineage(stream))
             # Nobody can have asked anything of a run that was not there.
-            return await self._carry_out(run_id, state.size, observers)
+            opened, _, head = self._records.run(run_id)
+            return await self._carry_out(opened, head, state.size, observers)
 
     @asynccontextmanager
     async def _at_work(self, run_id: RunId, waiting: Waiting | None) -> AsyncIterator[None]:
@@ -239,7 +240,8 @@ class Running:
         An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is.
         """
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
-        state = self._refuse_ended(run_id)
+        state, _, head = self._records.run(run_id)
+        _refuse_if_ended(state)
         heard = self._here.ledger.size(state.lineage)  # before it is ours: what is asked of it then is asked of us
         holder = self._here.lock.holder(run_id)
         if holder is not None and (take_over or holder.silent_ms > self._stalled_after_ms()):
@@ -247,7 +249,8 @@ class Running:
         elif holder is not None:
             raise _busy(run_id, holder)
         async with self._at_work(run_id, waiting):
-            state = self._refuse_ended(run_id)
+            head = self._records.catch_up(state, head)
+            _refuse_if_ended(state)
             if state.workspace_identity != await self._here.identity():
                 raise refuse(
                     "E_PLAN_WORKSPACE",
@@ -260,14 +263,12 @@ class Running:
                 # Whoever carried it out died before it could do what it was asked.
                 await self._end_run(run_id, asked.by, asked.reason, asked.to)
                 return self.report(run_id)
-            await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id))
-            return await self._carry_out(run_id, heard, observers)
+            await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id, state.lineage))
+            return await self._carry_out(state, head, heard, observers)
 
     def _refuse_ended(self, run_id: RunId) -> RunState:
         state, _, _ = self._records.run(run_id)
-        if state.finished:
-            detail = f"{run_id} has ended ({state.status}); there is nothing to go on with."
-            raise refuse("E_RUN_ENDED", detail, command=f"ordain show {run_id}")
+        _refuse_if_ended(state)
         return state
 
     def _end_executor(self, run_id: RunId, holder: Holder) -> None:
@@ -324,12 +325,12 @@ class Running:
         self._stop()
         return True
 
-    async def _carry_out(self, run_id: RunId, heard: int, observers: Sequence[Observer]) -> RunReport:
+    async def _carry_out(self, state: RunState, head: str, heard: int, observers: Sequence[Observer]) -> RunReport:
         import asyncio  # most commands only look, and start faster without it
 
         from ordain.engine import Engine  # only a run needs the loop and all it imports
 
-        state, _, head = self._records.run(run_id)
+        run_id = state.run_id
         former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
         engine = Engine(
             state,
@@ -531,6 +532,12 @@ class Running:
         with suppress(Refused):  # the run ends all the same; what was found changed is recorded
             await Guard(state, self._here.protection, self._here.ledger).take_over(record)
         return head
+
+
+def _refuse_if_ended(state: RunState) -> None:
+    if state.finished:
+        detail = f"{state.run_id} has ended ({state.status}); there is nothing to go on with."
+        raise refuse("E_RUN_ENDED", detail, command=f"ordain show {state.run_id}")
 
 
 def _busy(run_id: RunId, holder: Holder) -> Refused:
