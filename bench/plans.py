@@ -57,9 +57,9 @@ def reading_plan(count: int) -> Plan:
     return _plan(f"Looks of {count}", [CallTool(tool="list_files")] * count, chained=True)
 
 
-def wide_plan(count: int) -> Plan:
+def wide_plan(count: int, concurrency: int | None = None) -> Plan:
     """Tool steps that need nothing."""
-    return _plan(f"Field of {count}", [CallTool(tool="nothing")] * count, chained=False)
+    return _plan(f"Field of {count}", [CallTool(tool="nothing")] * count, chained=False, concurrency=concurrency)
 
 
 def commands_plan(count: int, concurrency: int) -> Plan:

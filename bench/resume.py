@@ -63,7 +63,9 @@ async def measure(size: Size) -> list[Line]:
             os.environ["ORDAIN_HOME"] = before
         await ledger.close()
     what = f"resume of {count:,} steps, to the first"
-    return [compare("resume", what, "reading its events", pairs[1:], target=TARGET, note=f"{2 * (count - LEFT):,} events")]
+    return [
+        compare("resume", what, "reading its events", pairs[1:], target=TARGET, note=f"{2 * (count - LEFT):,} events")
+    ]
 
 
 async def _resume(workspace: Path, run_id: RunId) -> float:

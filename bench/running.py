@@ -105,12 +105,13 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(directory: Path) -> AsyncIterator[Bench]:
+async def open_bench(directory: Path, *, warm: bool = True) -> AsyncIterator[Bench]:
     """A bench over a new ledger, warmed up past the first checkpoint of its write-ahead log."""
     ledger = SqliteLedger.open(directory / "ledger.db")
     try:
         bench = Bench(ledger, directory)
-        await bench.run(chain_plan(_WARM_STEPS))
+        if warm:
+            await bench.run(chain_plan(_WARM_STEPS))
         yield bench
     finally:
         await ledger.close()
