@@ -89,8 +89,7 @@ async def _resume(workspace: Path, run_id: RunId) -> float:
 
 async def _live(ledger: SqliteLedger, workspace: Path, count: int, runs: list[RunId]) -> None:
     """Runs of plans whose steps only read, each interrupted in the middle of a step near its end."""
-    found = workspace.stat()
-    where = WorkspaceIdentity(id="WS-BENCH", path=str(workspace), device=found.st_dev, inode=found.st_ino)
+    where = _identity(workspace)
     await ledger.append(_AT, Append(stream="workspace", expected=0, events=(WorkspaceOpened(workspace=where),)))
     for number, run_id in enumerate(runs):
         plan = msgspec.structs.replace(reading_plan(count), title=f"Plan {number}")
@@ -116,3 +115,8 @@ async def _live(ledger: SqliteLedger, workspace: Path, count: int, runs: list[Ru
             Append(stream=lineage, expected=0, events=(prepared, started)),
             Append(stream=f"run/{run_id}", expected=0, events=tuple(events), new_epoch=1),
         )
+
+
+def _identity(workspace: Path) -> WorkspaceIdentity:
+    found = workspace.stat()
+    return WorkspaceIdentity(id="WS-BENCH", path=str(workspace), device=found.st_dev, inode=found.st_ino)

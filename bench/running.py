@@ -32,7 +32,7 @@ from ordain.sink import Sink
 __all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
 
 CHAIN_STEP_BYTES = 460
-"""About what the ledger stores for one step of a chain: the outcome of one and the intent of the next, each in a row."""
+"""About what the ledger stores for one step of a chain: the outcome of one and the intent of the next."""
 
 _WARM_STEPS = 1000
 _NOTHING = ToolDefinition(name="nothing", description="Do nothing.", effect=EffectClass.READS)
