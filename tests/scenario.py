@@ -49,7 +49,7 @@ from ordain.core.event import (
 from ordain.core.model import Plan, Step, check_of
 from ordain.core.report import RunReport
 from ordain.core.state import RunState, replay
-from ordain.core.value import Instant, PlanId, RunId
+from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.engine import Engine
 from ordain.ports import Append, Command, Finished, Ledger, Saved
 from ordain.records import Records
@@ -230,7 +230,8 @@ class Scenario:
     def answer(self, step: str, word: str) -> Scenario:
         run_id = self.run_id()
         assert run_id is not None
-        asyncio.run(self.app.answer(f"{run_id}/{step}", word, KIM))
+        asked = {question.step: question.item for question in self.app.run(run_id).questions}
+        asyncio.run(self.app.answer(asked.get(StepId(step), f"{run_id}/{step}"), word, KIM))
         return self
 
     def _execute(self, work: Callable[[], Any]) -> Scenario:

@@ -1171,7 +1171,7 @@ def test_an_honest_signed_run_goes_on_also_when_its_key_was_revoked_since():
     assert do(commit(life)).status == "waiting"
     do(life.app.revoke_approver("pat", KIM, credential=KIMS))
     run_id = next(iter(state(life).runs))
-    do(life.app.answer(f"{run_id}/a", "skip", KIM))
+    do(life.app.answer(f"{run_id}/a", "skip", KIM, credential=KIMS))
     assert do(life.app.resume(run_id)).status == "completed"
 
 

@@ -34,6 +34,7 @@ from ordain.core.event import (
     ApprovalExpired,
     ApprovalGiven,
     ApprovalRevoked,
+    DecisionGiven,
     PlanArchived,
     PlanCancelled,
     PlanExpired,
@@ -267,10 +268,11 @@ class Office(RuleBasedStateMachine):
             self.workspace.documents[copies[pick % len(copies)]] = data
 
     @precondition(lambda self: any(summary.state.open_run for summary in self.ledger.plans()))
-    @rule(word=st.sampled_from(["abort", "skip", "retry"]))
-    def answer(self, word: str) -> None:
+    @rule(word=st.sampled_from(["abort", "skip", "retry"]), by=approvers, key=keys, named=st.booleans())
+    def answer(self, word: str, by: Principal, key: str | None, named: bool) -> None:
         run_id = next(one.state.open_run for one in self.ledger.plans() if one.state.open_run)
-        self.attempt(self.app.answer(f"{run_id}/b", word, KIM))
+        items = [question.item for question in self.app.run(run_id).questions if named]
+        self.attempt(self.app.answer((*items, f"{run_id}/b")[0], word, by, None, self.credential(by, key)))
         self.attempt(self.app.resume(run_id))
 
     # --- How ---
@@ -319,6 +321,11 @@ class Office(RuleBasedStateMachine):
             if entry.stream.startswith("lineage/"):
                 life = self.lives.setdefault(entry.stream, Life())
                 life.look(chain.decode(entry.body, entry.head), self)
+            event = chain.decode(entry.body, entry.head).event
+            if isinstance(event, DecisionGiven):
+                assert event.by.person and event.head
+                if self.config and "require_signature" in self.config:
+                    assert event.signature is not None and event.signature.key == event.key
 
     @invariant()
     def what_is_kept_is_the_fold_of_the_chain(self) -> None:

@@ -10,6 +10,7 @@ import ast
 import asyncio
 import base64
 import copy
+import functools
 import hashlib
 import importlib.util
 import json
@@ -33,7 +34,10 @@ from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
 from ordain.core.audit import NEEDS_RULES, Kind, Signed
 from ordain.core.chain import Entry, Tip
-from tests.core.test_audit import ANN_MARK, KIM_MARK, look, remembered, told
+from ordain.core.failure import Escalate
+from tests.build import step
+from tests.core.test_audit import ANN_MARK, KIM_MARK, PASSPHRASES, beside, look, remembered, signed, told
+from tests.scenario import KIM, Scenario
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "tools/verify_ledger.py"
@@ -210,8 +214,8 @@ class Forger:
         return self
 
     def rows(self, *, pins: bool = True) -> list[Entry]:
-        """All heads anew, and what commits to them: where a run ended, and what approvers saw of the ledger, unless
-        that is signed."""
+        """All heads anew, and what commits to them: where a run ended, and what approvers saw of the ledger and those
+        who answered of the run, unless that is signed."""
         tips: dict[str, Tip] = {}
         rows: list[Entry] = []
         digest = Tip(0, bytes(32))
@@ -221,6 +225,8 @@ class Forger:
             if event["type"] == "approval_given" and event.get("signature") is None and pins:
                 event["approval"] |= {"ledger_size": digest.size, "ledger_head": digest.head.hex()}
             size, head = tips.get(stream, chain.ORIGIN)
+            if event["type"] == "decision_given" and event.get("signature") is None and event.get("head") and pins:
+                event["head"] = head.hex()
             body = json.dumps(
                 {"stream": stream, "seq": size + 1, "at": at, "event": event}, separators=(",", ":"), ensure_ascii=False
             ).encode()
@@ -324,6 +330,13 @@ def test_a_run_that_nobody_signed_for_is_called_unsigned_and_does_not_count_wher
 def test_what_does_not_belong_is_found(stream: str, event: Event, kinds: set[str]) -> None:
     forger = Forger()
     assert both(forger.insert(len(forger.events), stream, event).rows()).kinds == kinds
+
+
+def test_a_run_that_does_another_again_that_was_none_of_its_plan_is_found() -> None:
+    forger = Forger()
+    index = forger.first("run_opened")
+    forger.events[index][2]["rerun_of"] = "RUN-NEVER"
+    assert "commitment" in both(forger.rows()).kinds
 
 
 def test_a_plan_that_was_changed_under_its_name_is_found() -> None:
@@ -545,6 +558,165 @@ def test_an_approval_that_has_ended_starts_nothing(ending: str) -> None:
     assert "approval" in found.kinds and found.runs[0] == "unsigned"
 
 
+# --- Answers ---------------------------------------------------------------------------------------------------------
+
+DEMANDED = b"[approval]\nrequire_signature = true\n"
+
+
+@functools.cache
+def answered(config: bytes = DEMANDED) -> tuple[Entry, ...]:
+    """Two runs that asked, and people who answered: one step twice, one in doubt, all signed, one by a key that was
+    revoked later; and one that still asks."""
+    life = Scenario(step("a", on_failure=Escalate()), step("b"), title="Asks").script(a=1)
+    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
+    asyncio.run(life.app.enroll(PASSPHRASES["ann"], KIM, PASSPHRASES["kim"]))
+    life.workspace.configuration_text = config
+    asyncio.run(life.app.trust(life.app.configuration()[1], KIM, PASSPHRASES["kim"]))
+    signed(life.prepare(), "kim").run()
+    decide(life, "retry", "kim").resume()
+    decide(life, "skip", "ann").crash_at(4).resume().resume()
+    assert life.expect(a="skipped", b="in_doubt").status() == "waiting"
+    asyncio.run(life.app.revoke_approver("ann", KIM, "left", PASSPHRASES["kim"]))
+    decide(life, "happened", "kim").resume()
+    assert life.status() == "completed"
+    other = signed(beside(life, step("a", on_failure=Escalate()), step("b"), title="Asks too"), "kim").run()
+    assert other.status() == "waiting"
+    return tuple(life.ledger.everything())
+
+
+def decide(life: Scenario, word: str, name: str) -> Scenario:
+    """A person answers the only thing that is asked, with their key."""
+    (question,) = life.app.run(str(life.run_id())).questions
+    asked = life.app.asked(question.item)
+    asyncio.run(life.app.answer(question.item, word, KIM, asked, PASSPHRASES[name]))
+    return life
+
+
+def decisions_of(forger: Forger) -> list[Event]:
+    return [event for _, _, event in forger.events if event["type"] == "decision_given"]
+
+
+def answers(rows: list[Entry], **how: Any) -> list[tuple[int, int]]:
+    """How many answers each run had, and how many of them are proved to be somebody's: the same in both."""
+    ours = [(run.answers, run.answers_signed) for run in look(rows, **how).runs]
+    theirs = tool.verified(tool.Stored([tool.Row(*row) for row in rows]), how.get("keys", ()))
+    assert ours == [(run.answers, run.answers_signed) for run in theirs.runs.values()]
+    return ours
+
+
+def test_answers_are_good_as_they_were_given() -> None:
+    found = both(answered())
+    assert (found.ours, found.theirs) == (set(), set())
+    assert answers(list(answered())) == [(3, 3), (0, 0)]
+    assert Forger(answered()).rows() == list(answered())
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("choice", "pass"),
+        ("to", "passed"),
+        ("aborts", True),
+        ("step", "b"),
+        ("attempt", 2),
+        ("attempt", 0),
+        ("about", "doubt"),
+        ("asked_sha256", "0" * 64),
+        ("head", "0" * 64),
+        ("head", ""),
+        ("key", None),
+        ("key", ANN_MARK),
+        ("signature", None),
+        ("by", {"name": "ann", "channel": "terminal"}),
+        ("by", {"name": "kim", "channel": "robot"}),
+    ],
+)
+def test_nothing_in_a_signed_answer_can_be_changed(field: str, value: Any) -> None:
+    forger = Forger(answered())
+    event = decisions_of(forger)[0]
+    assert event.get(field) != value
+    event[field] = value
+    rows = forger.rows()
+    assert "signature" in both(rows).kinds
+    assert answers(rows)[0][1] < 3
+
+
+def test_an_answer_whose_signature_was_taken_out_is_called_unsigned_or_found_where_one_is_demanded() -> None:
+    for config, kinds in ((DEMANDED, {"signature"}), (b"", set())):
+        forger = Forger(answered(config))
+        last = decisions_of(forger)[-1]
+        del last["signature"], last["key"]
+        # What a signed approval saw after it pins it: a forger can do this to the newest events only.
+        del forger.events[[event for _, _, event in forger.events].index(last) + 1 :]
+        rows = forger.rows()
+        assert both(rows).kinds == kinds
+        assert answers(rows) == [(3, 2)]
+        assert both(rows, keys=[KIM_MARK, ANN_MARK]).kinds == {"signature"}
+
+
+def test_a_signed_answer_fits_no_other_run_step_attempt_or_moment() -> None:
+    """Each answer of the first run, written where the second one waits for one about its first attempt of `a`."""
+    for index in range(3):
+        forger = Forger(answered())
+        event = decisions_of(forger)[index]
+        stream = forger.events[-1][0]
+        assert stream.startswith("run/")
+        head = forger.rows()[-1].head.hex()
+        for moved in (event, {**event, "head": head}):
+            copied = Forger(answered())
+            copied.insert(len(copied.events), stream, moved)
+            found = both(copied.rows())
+            assert "signature" in found.kinds
+            assert ("decision" in found.kinds) is (moved is event)
+            assert answers(copied.rows()) == [(3, 3), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "kinds"),
+    [
+        ("kim", {"name": "kim", "channel": "terminal"}, set()),
+        ("kim", {"name": "kim", "channel": "robot"}, {"decision"}),
+        ("kim", {"name": "kim", "channel": "library"}, {"decision"}),
+        ("kim", {"name": "eve", "channel": "terminal"}, {"signature"}),
+        ("ann", {"name": "ann", "channel": "terminal"}, {"signature"}),  # revoked
+        ("eve", BY, {"signature"}),  # never enrolled
+        (None, {"name": "kim", "channel": "terminal"}, {"signature"}),
+        (None, {"name": "kim", "channel": "script"}, {"signature", "decision"}),
+    ],
+)
+def test_an_answer_is_by_a_person_whose_key_counts(name: str | None, by: Event, kinds: set[str]) -> None:
+    forger = Forger(answered())
+    stream = forger.events[-1][0]
+    opened = next(event for where, _, event in forger.events if where == stream)
+    public = _private(name or "").public_key().public_bytes_raw()
+    event = {
+        "type": "decision_given",
+        "step": "a",
+        "choice": "pass",
+        "by": by,
+        "to": "passed",
+        "attempt": 1,
+        "about": "escalation",
+        "asked_sha256": "0" * 64,
+        "head": forger.rows()[-1].head.hex(),
+    }
+    if name is not None:
+        event["key"] = tool.fingerprint(public)
+        said = {key: value for key, value in event.items() if key != "type"} | {"aborts": False}
+        said |= {"workspace": opened["workspace"]["id"], "run": opened["run_id"], "plan": opened["plan_id"]}
+        event["signature"] = _eve("decision", said, name=name)
+    rows = forger.insert(len(forger.events), stream, event).rows()
+    assert both(rows).kinds == kinds
+    assert answers(rows)[-1] == (1, int(not kinds))
+
+
+def test_answers_of_keys_that_are_not_given_do_not_count() -> None:
+    rows = list(answered())
+    assert both(rows, keys=[KIM_MARK, ANN_MARK]).ours == set()
+    assert both(rows, keys=[ANN_MARK]).kinds == {"signature"}
+    assert answers(rows, keys=frozenset({ANN_MARK}))[0] == (3, 1)
+
+
 # --- The same in everything ------------------------------------------------------------------------------------------
 
 
@@ -552,7 +724,7 @@ def test_an_approval_that_has_ended_starts_nothing(ending: str) -> None:
 @given(st.data())
 def test_both_find_the_same_in_anything_that_is_changed(data: st.DataObject) -> None:
     """Up to three changes: events moved, dropped, repeated, or a value in one that becomes another one of its kind."""
-    forger = Forger()
+    forger = Forger(data.draw(st.sampled_from([told, answered]))())
     texts = sorted({event[name] for _, _, event in forger.events for name in event if isinstance(event[name], str)})
     for _ in range(data.draw(st.integers(1, 3))):
         index = data.draw(st.integers(0, len(forger.events) - 1))

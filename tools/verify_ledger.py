@@ -12,6 +12,7 @@ order of arrival, and every sentence printed is one thing that does not fit:
   plan        a plan's bytes do not have the digest they are called by
   commitment  a plan and a run of it do not say the same about each other
   approval    a run was started that its approval did not permit: used, expired, revoked, for another plan …
+  decision    a person's answer to a run came through no terminal, or was given elsewhere than it stands
   signature   a signature is missing where one is needed, or is not good
   checkpoint  the ledger is not the one that an approver, or whoever kept a checkpoint, saw
   table       the file's table of streams says something else than the events
@@ -292,9 +293,9 @@ BELONGS = {
     "workspace": "workspace_opened config_trusted approver_enrolled approver_revoked signature_refused",
     "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
     "approval_expired run_started stop_asked run_ended",
-    "run": "run_opened executor_started step_kept step_not_kept attempt_started files_protected protected_changed contract_seen attempt_ended "
-    "contract_held contract_broken contract_inconclusive doubt_found doubt_settled doubt_referred decision_given "
-    "run_paused run_finished run_cancelled",
+    "run": "run_opened executor_started step_kept step_not_kept attempt_started files_protected protected_changed "
+    "contract_seen attempt_ended contract_held contract_broken contract_inconclusive doubt_found doubt_settled "
+    "doubt_referred decision_given run_paused run_finished run_cancelled",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""
@@ -330,6 +331,8 @@ class Run:
     given: Given | None
     signer: str | None
     ended: tuple[int, Event] | None = None
+    answers: int = 0
+    answers_signed: int = 0
 
 
 @dataclass
@@ -376,15 +379,18 @@ class Verifier:
         """Every plan, and the lineage that had it first: it belongs to that one."""
         self.approvals: dict[str, Given] = {}
         self.runs: dict[str, Run] = {}
-        self.opened: set[str] = set()
+        self.opened: dict[str, str] = {}
+        """Every run that was begun, and the plan that it says it is of."""
         self.signed_events = 0
         """How many events, from the first on, a good signature vouches for."""
         self.stream, self.seq, self.at = "", 0, 0
         """The event that is looked at."""
+        self.before = ORIGIN
+        """The head of its stream before it."""
         self.times: list[int] = []
         """When each event says that it was recorded, in order of arrival."""
         self.demands_signatures = False
-        """Whether the configuration that is trusted so far wants every approval signed."""
+        """Whether the configuration that is trusted so far wants every approval and every answer signed."""
 
     def find(self, kind: str, sentence: str) -> None:
         self.findings.append(Finding(kind, self.stream, self.seq, sentence))
@@ -401,9 +407,9 @@ class Verifier:
 
     def look_at(self, row: Row) -> None:
         _, stream, seq, body, head = row
-        size, before = self.tips.get(stream, (0, ORIGIN))
+        size, self.before = self.tips.get(stream, (0, ORIGIN))
         wrong = None
-        if head != extend(before, body):
+        if head != extend(self.before, body):
             wrong = f"Event {seq} is not what was recorded: its bytes do not fit its place in the chain."
         elif seq != size + 1:
             wrong = f"Event {seq} comes where event {size + 1} was due."
@@ -431,9 +437,12 @@ class Verifier:
             self.workspace_event(event)
         elif stream == "lineage":
             self.lineage_event(event, text)
-        elif name not in self.opened:
-            self.opened.add(name)
-            self.run_opened(name, event)
+        else:
+            if name not in self.opened:
+                self.opened[name] = event.get("plan_id", "") if kind == "run_opened" else ""
+                self.run_opened(name, event)
+            if kind == "decision_given":
+                self.decision_given(name, event)
 
     # --- The workspace's own stream: who may sign ---------------------------------------------------------------------
 
@@ -611,11 +620,52 @@ class Verifier:
             sentence = f"{name} was run in another workspace."
         elif run.given is not None and run.given.approval["workspace"] != event["workspace"]:
             sentence = f"{name} was run in another directory than it was approved for."
+        elif event.get("rerun_of") is not None and not self.ended_before(event["rerun_of"], run):
+            sentence = f"{name} does {event['rerun_of']} again, which is no run of its plan that had ended."
         else:
             return
         self.find("commitment", sentence)
         if run is not None:
             run.signer = None
+
+    def decision_given(self, run_id: str, event: Event) -> None:
+        """A person's answer: through a terminal, right after what they were shown, and signed where that is needed."""
+        name, known = f"The answer `{event['choice']}` about `{event['step']}`", len(self.findings)
+        key, signature = event.get("key"), signature_of(event.get("signature"))
+        value = {"workspace": self.workspace_id or "", "run": run_id, "plan": self.opened[run_id], "key": key}
+        absent = {"attempt": 0, "about": "", "asked_sha256": "", "head": "", "aborts": False}
+        value |= {field: event.get(field, default) for field, default in absent.items()}
+        value |= {field: event[field] for field in ("step", "choice", "to", "by")}
+        if event["by"]["channel"] != "terminal":
+            self.find("decision", f"{name} did not come through a terminal, where alone a person can be.")
+        # Answers of before they were bound have none of these.
+        if (value["head"] or value["attempt"] or key is not None) and value["head"] != self.before.hex():
+            self.find("decision", f"{name} was given when the run was another one than before it here.")
+        signer = None
+        if signature is not None or key is not None:
+            signer = self.signer(signature, statement("decision", value))
+            if signer is None or fingerprint(signer.key) != key:
+                self.find("signature", f"{name} is not signed by a key that was enrolled and not revoked.")
+            elif signer.name != event["by"]["name"]:
+                self.find("signature", f"{name} is signed by {signer.name} in the name of somebody else.")
+            elif self.keys and key not in self.keys:
+                self.find("signature", f"{name} is signed with {key}, which is not among the keys given.")
+        elif self.keys:
+            self.find("signature", f"{name} is nothing that one of the keys signed.")
+        elif self.demands_signatures:
+            self.find("signature", f"{name} is unsigned, and the configuration wants signatures.")
+        if run_id in self.runs:
+            self.runs[run_id].answers += 1
+            self.runs[run_id].answers_signed += signer is not None and len(self.findings) == known
+
+    def ended_before(self, name: str, again: Run) -> bool:
+        """Whether a run of the same plan had ended when this one was started."""
+        former = self.runs.get(name)
+        return (
+            former is not None
+            and (former.lineage, former.started["plan_id"]) == (again.lineage, again.started["plan_id"])
+            and former.ended is not None
+        )
 
     def compare(self, name: str, run: Run) -> None:
         """What a plan says of a run with the run itself, when both are known to their end."""
@@ -662,6 +712,11 @@ class Verifier:
         if run.signer is not None:
             return f"signed by {self.approvers[run.signer].name} ({run.signer})"
         return "claims no approval" if run.started["approval_id"] is None else "unsigned"
+
+
+def answers_of(run: Run) -> str:
+    """How many of the answers that a run went by are proved to be somebody's, where there are any."""
+    return f"; {run.answers_signed} of {run.answers} answers signed" if run.answers else ""
 
 
 def number(value: Any) -> int:
@@ -742,8 +797,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(visible(f"{kind}: {stream or 'the whole ledger'}{f', event {seq}' if seq else ''}: {sentence}"))
     for mark, approver in result.approvers.items():
         print(visible(f"key of {approver.name}: {mark}{', revoked' if approver.revoked else ''}"))
-    for name, approval in runs.items():
-        print(visible(f"{name}: {approval}"))
+    for name, run in result.runs.items():
+        print(visible(f"{name}: {runs[name]}{answers_of(run)}"))
     print(f"{size} events in {len(result.tips)} streams; a good signature vouches for the first {signed} of them.")
     print(f"Checkpoint, to be kept elsewhere: {kept}")
     print(f"{len(result.findings)} things do not fit." if result.findings else "All of it fits.")

@@ -10,9 +10,11 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ordain.answering import Answering
 from ordain.core.approval import Principal
 from ordain.core.canonical import plan_hash, plan_id, short_id
-from ordain.core.event import Recorded
+from ordain.core.decision import Asked
+from ordain.core.event import Recorded, StepState
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
 from ordain.core.policy import planned_effects
@@ -58,6 +60,7 @@ class App:
         self._proposals = Proposals(here, self._reviewing)
         self._gate = Gate(here)
         self._running = Running(here, self._gate, self._proposals, shell=shell, pid=pid, boot_id=boot_id)
+        self._answering = Answering(here, self._gate)
         self._shell, self._probe = shell, probe
 
     @property
@@ -419,9 +422,20 @@ class App:
         """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""
         return await self._running.watch(ref, *observers)
 
-    async def answer(self, item: str, word: str, by: Principal) -> RunReport:
-        """Decide what a run asks a person; the run goes on with `resume`."""
-        return await self._running.answer(item, word, by)
+    def asked(self, item: str) -> Asked:
+        """What a run asks a person by this name, as it stands."""
+        return self._answering.asked(item)
+
+    def check_answering(self, asked: Asked, word: str, by: Principal, signer: str | None = None) -> None:
+        """Raise Refused where this person's answer to this question could not count, before anything is typed."""
+        self._answering.check(asked, word, by, signer)
+
+    async def answer(
+        self, item: str, word: str, by: Principal, shown: Asked | None = None, credential: Credential | None = None
+    ) -> RunReport:
+        """Decide what a run asks a person, and sign that where a credential is given; the run goes on with `resume`.
+        `shown` is what the person saw."""
+        return self._running.report(await self._answering.answer(item, word, by, shown, credential))
 
     @property
     def carries_out(self) -> bool:
@@ -447,9 +461,27 @@ class App:
         self._running.refuse_open(self._records.current(ref)[1])
 
 
+_UNDER_WAY = (StepState.RUNNING, StepState.VERIFYING)
+
+
 def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
     """What of a plan waits for a person."""
     short = short_id(line.plan_id)
+    if line.run is not None and line.run.status == "stalled":
+        run_id, at_work = line.run.run_id, [step.id for step in line.run.steps if step.state in _UNDER_WAY]
+        begun = f"; {', '.join(at_work)} had begun" if at_work else ""
+        others = f"give it up with ordain cancel {run_id} --failed --take-over, or end it without --failed"
+        return [
+            InboxItem(
+                kind="stalled",
+                title=line.title,
+                plan_id=line.plan_id,
+                command=f"ordain resume {run_id}",
+                since=line.run.changed_at,
+                detail=f"no sign of life from {run_id} for too long{begun}; or {others}",
+                workspace=workspace,
+            )
+        ]
     if line.run is not None:
         return [
             InboxItem(

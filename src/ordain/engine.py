@@ -140,10 +140,15 @@ class Engine:
         try:
             await self._take_over(pid, boot_id)
             while True:
+                if self._asked is not None and self._asked.to != "paused":
+                    await self._cancel(self._asked)
+                    return self._state
                 effects = decide(self._state, self._now)
                 if self._stopping:  # begin nothing more, but judge and end what has come to its end
                     effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
                 begin = [effect for effect in effects if self._is_new(effect)]
+                if any(type(effect) is Start for effect in begin) and self._heed():
+                    continue  # nothing begins after somebody asked for that
                 self._intend(begin)
                 await self._flush()
                 for effect in begin:
@@ -158,9 +163,6 @@ class Engine:
                     await self._pause()
                     return self._state
                 await self._collect()
-                if self._asked is not None and self._asked.to != "paused":
-                    await self._cancel(self._asked)
-                    return self._state
         finally:
             listening.cancel()
             if timer is not None:
@@ -175,13 +177,20 @@ class Engine:
         try:
             while True:
                 await self._ledger.grown(lineage, self._heard)
-                for recorded in self._ledger.read(lineage, self._heard):
-                    self._heard, event = recorded.seq, recorded.event
-                    if isinstance(event, StopAsked) and event.run_id == self._state.run_id:
-                        self._asked = event
-                        self.stop()
+                self._heed()
         except Exception as error:  # a ledger that cannot be read ends the run's loop, not just this task
             self._mailbox.put_nowait(_raising(error))
+
+    def _heed(self) -> bool:
+        """Look what was recorded in the plan's stream since; whether something was asked of us."""
+        lineage, before = self._state.lineage, self._asked
+        if self._ledger.size(lineage) > self._heard:
+            for recorded in self._ledger.read(lineage, self._heard):
+                self._heard, event = recorded.seq, recorded.event
+                if isinstance(event, StopAsked) and event.run_id == self._state.run_id:
+                    self._asked = event
+                    self.stop()
+        return self._asked is not before
 
     async def _pause(self) -> None:
         """With nothing under way: say that the run was paused, where somebody asked for it and it has not ended."""

@@ -7,10 +7,19 @@ from __future__ import annotations
 
 import msgspec
 
+from ordain.core import chain
 from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, check, drift, signed_bytes
-from ordain.core.canonical import short_id
-from ordain.core.decision import persons_only
-from ordain.core.event import ApprovalExpired, ApprovalGiven, ApprovalRevoked, ConfigTrusted
+from ordain.core.canonical import plan_id, short_id
+from ordain.core.decision import persons_only, signed_decision
+from ordain.core.event import (
+    ApprovalExpired,
+    ApprovalGiven,
+    ApprovalRevoked,
+    ApproverRevoked,
+    ConfigTrusted,
+    DecisionGiven,
+    Recorded,
+)
 from ordain.core.lineage import Permission, PlanState, Stage
 from ordain.core.model import Plan
 from ordain.core.policy import unknown_names
@@ -117,6 +126,26 @@ class Gate:
             return None
         return self._here.enrolled(signer)
 
+    def check_answering(self, by: Principal, signer: str | None, command: str) -> Approver | None:
+        """Whose key signs an answer, if one does; raises Refused where this person's answer could not count.
+
+        Whoever prepared a plan may answer what its run asks, also where they may not approve it: somebody else has
+        permitted all that an answer can lead to, and who wrote the plan often knows best what happened.
+        """
+        persons_only("answer this", by, command)
+        settings, _, _ = self._here.settings()
+        if barred := _not_among(signer if signer is not None else by.name, settings, "answer"):
+            raise Refused([barred])
+        if signer is not None:
+            return self._here.enrolled(signer)
+        if settings.require_signature:
+            raise refuse(
+                "E_APPROVAL_SIGNATURE",
+                "An answer counts here only with the signature of an enrolled key.",
+                command=f"{command} --sign",
+            )
+        return None
+
     # --- Checking --------------------------------------------------------------------------------------------------
 
     async def usable(self, state: PlanState, stream: str, plan: Plan, *, required: bool) -> Approval | None:
@@ -152,12 +181,14 @@ class Gate:
 
     async def refuse_unsigned_run(self, run: RunState, approval_id: str | None, given: Permission | None) -> None:
         """Raise Refused where a run that was begun may not go on: signatures are a must here, and nothing that was
-        signed permitted it. Whoever can write the ledger could have written its beginning.
+        signed permitted it, or answered what it asked. Whoever can write the ledger could have written it.
 
         A run of which nothing was attempted yet must still be permitted as if it began now.
         """
         here = self._here
         settings, workspace = here.settings()[0], here.workspace_state()
+        if any(record.decisions for record in run.steps.values()):
+            self._refuse_forged_decisions(run, settings, workspace)
         if not settings.require_signature:
             return
         if approval_id is None and not here.rule(run.plan, settings).requires_approval:
@@ -186,6 +217,45 @@ class Gate:
         if problem is not None:
             command = f"ordain cancel {run.run_id}"
             raise Refused([msgspec.structs.replace(problem, command=command)])
+
+    def _refuse_forged_decisions(self, run: RunState, settings: Settings, workspace: WorkspaceState) -> None:
+        """Raise Refused where a step of a run is where it is by an answer that is nobody's word."""
+        head, opened = "", run.workspace_identity.id
+        for recorded in self._here.records.run_events(run.run_id):
+            event, before, head = recorded.event, head, recorded.head
+            if not isinstance(event, DecisionGiven):
+                continue
+            code, why = "E_APPROVAL_SIGNATURE", None
+            said = signed_decision(event, workspace_id=opened, run_id=run.run_id, plan_id=plan_id(run.plan))
+            known = workspace.approvers.get(event.key or "")
+            if not event.by.person:
+                code, why = "E_APPROVAL_CHANNEL", f"came through {event.by.channel.value}, where no person can be"
+            elif event.signature is None and event.key is None:
+                why = "is not signed, and here only a signed answer counts" if settings.require_signature else None
+            elif known is None or event.signature is None or event.signature.key != event.key:
+                why = "is not signed by an enrolled key"
+            elif not self._here.keyring.verify(known.key, event.signature, said) or event.head != before:
+                why = "does not bear a signature over what it says, where it stands"
+            elif known.name != event.by.name:
+                why = f"is signed by {known.name} in the name of {event.by.name}"
+            elif known.revoked_at is not None and self._revoked_before(fingerprint(known.key), recorded):
+                why = f"is signed by {known.name}, whose key had been revoked"
+            if why is not None:
+                detail = f"The answer `{event.choice}` about `{event.step}` (event {recorded.seq} of the run) {why}."
+                hint = "Look who answered, and at the whole record: ordain audit verify."
+                raise refuse(code, detail, hint, command=f"ordain cancel {run.run_id}")
+
+    def _revoked_before(self, key: str, decision: Recorded) -> bool:
+        """Whether a key had been revoked when this was recorded. Instants can be written as one likes; the order in
+        which events arrived is what the ledger vouches for."""
+        for _, stream, seq, body, head in self._here.ledger.everything():
+            if (stream, seq) == (decision.stream, decision.seq):
+                return False
+            if stream == WORKSPACE_STREAM:
+                event = chain.decode(body, head).event
+                if isinstance(event, ApproverRevoked) and event.key == key:
+                    return True
+        return True
 
     async def _refuse_undecidable(self, stream: str, state: PlanState) -> None:
         """Raise Refused where a plan can be neither approved nor started, with the reason. A proposal whose time is
@@ -329,9 +399,8 @@ def given(permission: Permission) -> ApprovalGiven:
 
 def _barred(name: str, state: PlanState, settings: Settings) -> Problem | None:
     """Why this person may not approve this plan, whatever their signature."""
-    if settings.approvers and name not in settings.approvers:
-        among = f"{name} is not among those who may approve here: {', '.join(settings.approvers)}."
-        return Problem(code="E_APPROVAL_APPROVER", detail=among, hints=("One of them approves it.",))
+    if barred := _not_among(name, settings, "approve"):
+        return barred
     if settings.separate and name in state.prepared_by.get(state.plan_id, ()):
         return Problem(
             code="E_APPROVAL_SELF",
@@ -339,6 +408,14 @@ def _barred(name: str, state: PlanState, settings: Settings) -> Problem | None:
             hints=("Somebody else approves it.",),
         )
     return None
+
+
+def _not_among(name: str, settings: Settings, verb: str) -> Problem | None:
+    """Why this person's word does not count here at all, where the settings name whose does."""
+    if not settings.approvers or name in settings.approvers:
+        return None
+    among = f"{name} is not among those who may {verb} here: {', '.join(settings.approvers)}."
+    return Problem(code="E_APPROVAL_APPROVER", detail=among, hints=(f"One of them can {verb} it.",))
 
 
 def _not_by_a_person(approval: Approval, command: str) -> Problem | None:

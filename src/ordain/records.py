@@ -152,12 +152,7 @@ class Records:
             try:
                 apply_lineage(state, recorded.event, recorded.at)
             except IllegalTransition as error:
-                raise refuse(
-                    "E_LEDGER_BROKEN",
-                    f"Event {recorded.seq} of `{stream}` cannot have happened: {error}.",
-                    "Its chain is whole, so somebody wrote it who could write the file.",
-                    command="ordain audit verify",
-                ) from error
+                raise _impossible(recorded, error) from error
         return state
 
     def plan(self, stream: str, identity: PlanId | None = None) -> Plan:
@@ -178,7 +173,10 @@ class Records:
         state = RunState(self.plan(opened.lineage, opened.plan_id))
         for recorded in events:
             assert isinstance(recorded.event, RunEvent)
-            apply(state, recorded.event, recorded.at)
+            try:
+                apply(state, recorded.event, recorded.at)
+            except IllegalTransition as error:
+                raise _impossible(recorded, error) from error
         return state, opened.plan_id, events[-1].head
 
     def catch_up(self, state: RunState, head: str) -> str:
@@ -271,6 +269,16 @@ class Records:
             except Refused as refused:
                 if refused.problems[0].code != "E_LEDGER_CONFLICT":
                     raise
+
+
+def _impossible(recorded: Recorded, error: IllegalTransition) -> Refused:
+    """The refusal of a history that cannot have been."""
+    return refuse(
+        "E_LEDGER_BROKEN",
+        f"Event {recorded.seq} of `{recorded.stream}` cannot have happened: {error}.",
+        "Its chain is whole, so somebody wrote it who could write the file.",
+        command="ordain audit verify",
+    )
 
 
 def decoded_plan(event: PlanPrepared) -> Plan:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from ordain.core.approval import Approval, Principal
 from ordain.core.canonical import short_id
-from ordain.core.decision import decided, persons_only, questions
 from ordain.core.event import (
     ApprovalGiven,
     RunCancelled,
@@ -112,6 +111,8 @@ class Running:
         if again_from is not None and again_from not in former.steps:
             detail = f"The plan of {run_id} has no step `{again_from}`."
             raise refuse("E_RUN_STEP", detail, *closest(again_from, former.steps), command=f"ordain show {run_id}")
+        # What is kept of it counts as done, so what it was begun on and decided by must count too.
+        await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
         step = StepId(again_from) if again_from is not None else None
         again = Again(run_id=run_id, first_run=former.first_run, may_keep=keepable(former, step))
         return await self._commit(identity, by, observers, waiting, again=again)
@@ -286,31 +287,6 @@ class Running:
             return self._here.settings()[0].stalled_after_ms
         except Refused:  # the record cannot be believed; looking must still be possible
             return Settings().stalled_after_ms
-
-    async def answer(self, item: str, word: str, by: Principal) -> RunReport:
-        """Decide what a run asks a person; the run goes on with `resume`."""
-        run_ref, _, step = item.partition("/")
-        run_id = self._records.find_run(run_ref)
-        persons_only("answer this", by, f"ordain answer {run_id}/{step} {word}")
-        # While an executor is at work it alone appends to its run; it stops by itself when only people are waited for.
-        with self._here.lock.claim(run_id):
-            state, _, _ = self._records.run(run_id)
-            asked = {question.step: question for question in questions(state)}
-            question = next((q for q in asked.values() if q.step == step or (not step and len(asked) == 1)), None)
-            if question is None:
-                open_items = [q.item for q in asked.values()]
-                about = f"{run_id} asks nothing about `{step}`." if step else f"Which of its steps does {run_id} mean?"
-                raise refuse(
-                    "E_ANSWER_ITEM",
-                    about if asked else f"{run_id} asks nothing now.",
-                    *(["It asks about: " + ", ".join(open_items) + "."] if asked else []),
-                    command="ordain status",
-                )
-            event = decided(state, question, word, by)
-            await self._here.ledger.append(
-                self._here.now(), Append(stream=f"run/{run_id}", expected=state.size, events=(event,))
-            )
-            return self.report(run_id)
 
     @property
     def carries_out(self) -> bool:

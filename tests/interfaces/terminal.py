@@ -177,6 +177,10 @@ class Background:
             self._child.kill()
         self._child.communicate()
 
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
     def interrupt(self) -> None:
         self._child.send_signal(signal.SIGINT)
 

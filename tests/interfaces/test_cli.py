@@ -284,7 +284,7 @@ def test_one_executor_at_a_time(workspace: Workspace):
     other = workspace.approved("small.plan.md")
     with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
         run.expect_said("▸ slow")
-        done = workspace.ordain("commit", other)
+        done = workspace.ordain("commit", "--no-wait", other)
         assert (done.status, "E_WORKSPACE_BUSY" in done.err) == (REFUSED, True)
         assert "executing" in workspace.ordain("status").out
         workspace.write("go", "")
@@ -329,6 +329,31 @@ def test_what_each_answer_does(workspace: Workspace, choice, status, effects, sh
         assert workspace.at_terminal("answer", f"{run}/fetch", choice).status == FINE
         done = workspace.ordain("resume")
     assert (done.status, workspace.effects(), shown in done.out) == (status, effects, True)
+
+
+@pytest.mark.parametrize(
+    ("choice", "consequence"),
+    [("retry", "It is carried out again"), ("skip", "not looked at"), ("pass", "every report says: unverified")],
+)
+def test_an_answer_shows_the_question_and_what_it_leads_to_first(workspace: Workspace, choice: str, consequence: str):
+    run, _ = workspace.started("asks.plan.md")
+    done = workspace.at_terminal("answer", f"{run}/fetch", choice)
+    shown, _, report = done.out.partition("Run:")
+    assert done.status == FINE and report
+    for text in ("did not succeed. What now?", "attempt 1, escalation", "exit status", consequence, "tier 0"):
+        assert text in shown
+    assert [f"  {word} " in shown.replace("→", " ") for word in ("retry", "skip", "pass", "abort")] == [True] * 4
+    assert "unsigned: nothing proves who said it" in shown
+
+
+def test_an_answer_to_an_earlier_question_is_refused(workspace: Workspace):
+    run, _ = workspace.started("asks.plan.md")
+    again = workspace.at_terminal("answer", f"{run}/fetch", "retry", "--resume")
+    assert (again.status, f"ordain answer {run}/fetch@2 skip" in again.out) == (WAITING, True)
+    stale = workspace.at_terminal("answer", f"{run}/fetch", "pass")
+    assert (stale.status, "E_ANSWER_STALE" in stale.out, "What now?" in stale.out) == (REFUSED, True, False)
+    assert workspace.ordain("log", run).out.count("decision_given") == 1
+    assert workspace.at_terminal("answer", f"{run}/fetch@2", "skip", "--resume").status == FINE
 
 
 def test_abort_ends_the_run_at_once(workspace: Workspace):

@@ -156,6 +156,35 @@ def test_a_signed_approval_from_enrolling_to_the_run(workspace: Workspace):
     assert "signature_refused" in workspace.ordain("log").out
 
 
+def test_where_signatures_are_demanded_an_answer_asks_for_the_passphrase(workspace: Workspace):
+    workspace.write("ordain.toml", "[approval]\nrequire_signature = true\n")
+    assert enrolled(workspace).status == FINE
+    secret = ("Passphrase for kim's key", "the secret of kim")
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes"), secret]).status == FINE
+    done = workspace.at_terminal("run", "asks.plan.md", answers=[("Type yes", "yes"), secret])
+    run = done.out.partition("ordain answer ")[2].partition("/")[0]
+    wrong = workspace.at_terminal("answer", f"{run}/fetch", "skip", answers=[("Passphrase", "wrong wrong")])
+    assert (wrong.status, "E_APPROVAL_SIGNATURE" in wrong.out, "wrong wrong" in wrong.out) == (REFUSED, True, False)
+    nobody = workspace.at_terminal("answer", f"{run}/fetch", "skip", "--as", "eve")
+    assert (nobody.status, "No key of eve counts here" in nobody.out) == (REFUSED, True)
+    assert "decision_given" not in workspace.ordain("log", run).out
+    done = workspace.at_terminal("answer", f"{run}/fetch", "skip", "--resume", answers=[secret])
+    shown = done.out.partition("Passphrase")[0]
+    assert (done.status, "go on without it" in shown, "Answered by kim, signed." in shown) == (FINE, True, True)
+    verified = workspace.ordain("audit", "verify")
+    assert (verified.status, "1 of 1 answers signed" in verified.out) == (FINE, True)
+
+
+def test_an_answer_can_be_signed_where_nobody_demands_it(workspace: Workspace):
+    assert enrolled(workspace).status == FINE
+    run, _ = workspace.started("asks.plan.md")
+    secret = ("Passphrase for kim's key", "the secret of kim")
+    assert workspace.at_terminal("answer", f"{run}/fetch", "retry", "--sign", answers=[secret]).status == FINE
+    assert workspace.ordain("resume").status == WAITING
+    assert workspace.at_terminal("answer", f"{run}/fetch@2", "skip").status == FINE
+    assert "1 of 2 answers signed" in workspace.ordain("audit", "verify").out
+
+
 def test_a_second_approver_is_vouched_for_and_a_revoked_one_counts_no_more(workspace: Workspace):
     assert enrolled(workspace).status == FINE
     assert enrolled(workspace, "ann", "--by", "kim", vouching="kim").status == FINE

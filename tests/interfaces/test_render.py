@@ -177,11 +177,12 @@ WAITS = run(
         Question(
             item=f"{RUN}/write",
             step=StepId("write"),
+            attempt=1,
             kind="escalation",
             text="`write` did not succeed. What now?",
             choices=(
-                Choice(word="retry", meaning="one more attempt"),
-                Choice(word="skip", meaning="go on without it"),
+                Choice(word="retry", meaning="one more attempt", consequence="It is carried out again."),
+                Choice(word="skip", meaning="go on without it", consequence="Nobody looks what it left behind."),
             ),
             detail="exit status 1",
             output_tail="differ: byte 1\n",
@@ -189,9 +190,10 @@ WAITS = run(
         Question(
             item=f"{RUN}/mail",
             step=StepId("mail"),
+            attempt=1,
             kind="doubt",
             text="`mail` was begun, and the executor died before it saw the end. Did it happen?",
-            choices=(Choice(word="happened", meaning="its effect is there; go on"),),
+            choices=(Choice(word="happened", meaning="its effect is there; go on", consequence="Unverified."),),
         ),
     ),
 )

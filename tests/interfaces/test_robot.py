@@ -183,7 +183,7 @@ def test_json_status(workspace: Workspace):
         ("Ask when it fails", "waiting"),
     ]
     (question,) = plans[1]["run"]["questions"]
-    assert (question["item"], question["kind"]) == (f"{run}/fetch", "escalation")
+    assert (question["item"], question["kind"], question["attempt"]) == (f"{run}/fetch", "escalation", 1)
     assert [choice["word"] for choice in question["choices"]] == ["retry", "skip", "pass", "abort"]
     proposed = plans[0]["plan_id"].removeprefix("plan:")[:12]
     assert envelope(done.out)["next"] == [f"ordain answer {run}/fetch", f"ordain approve {proposed}"]
@@ -194,6 +194,8 @@ def test_json_answer(workspace: Workspace):
     document = refused(workspace.ordain("answer", "--json", f"{run}/fetch", "pass"), "E_APPROVAL_CHANNEL", WAITING)
     assert document["error"]["command"] == f"ordain answer {run}/fetch pass"
     refused(workspace.ordain("answer", "--json", "RUN-AAAA/fetch", "pass"), "E_RUN_NOT_FOUND")
+    signing = workspace.ordain("answer", "--json", "--sign", "--as", "kim", f"{run}/fetch", "pass")
+    refused(signing, "E_APPROVAL_CHANNEL", WAITING)
     assert workspace.ordain("resume").status == WAITING
 
 

@@ -1,4 +1,8 @@
-"""The user's state directory: outside every workspace, ours alone, checked before anything in it is believed."""
+"""The user's state directory: outside every workspace, ours alone, checked before anything in it is believed.
+
+The invariant: before anything is put into a workspace's part of it, the names of all directories that lead there are
+on disk. A ledger that is synced is lost all the same with the directory it is in.
+"""
 
 from __future__ import annotations
 
@@ -60,9 +64,27 @@ def workspace_directory(state: Path, workspace: Path) -> Path:
     try:
         for made in (directory.parent, directory):
             _make(made)
+        # As long as it is empty, whoever made it may have been stopped before its name was safe.
+        if not any(directory.iterdir()):
+            _sync_names(directory)
     except OSError as error:
         raise _refused(directory, f"cannot be made: {os.strerror(error.errno or 0).lower()}") from error
     return directory
+
+
+def _sync_names(directory: Path) -> None:
+    """Let the names of a directory and of those above it be on disk, as far as we may have made them."""
+    for made in (directory, *directory.parents):
+        if made.stat().st_uid != os.geteuid():
+            return
+        try:
+            above = os.open(made.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except PermissionError:
+            return
+        try:
+            os.fsync(above)
+        finally:
+            os.close(above)
 
 
 def shelf_path(state: Path, workspace: Path) -> Path:

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ordain.core import chain
-from ordain.core.approval import CLOCK_SKEW_MS, Approval, action_kinds, signed_bytes
+from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, signed_bytes
 from ordain.core.canonical import PLAN_TYPE, canonical_bytes, digest, plan_from_bytes, short_id
 from ordain.core.chain import Entry, Tip
+from ordain.core.decision import signed_decision
 from ordain.core.event import (
     ApprovalExpired,
     ApprovalGiven,
@@ -24,6 +25,7 @@ from ordain.core.event import (
     ApproverEnrolled,
     ApproverRevoked,
     ConfigTrusted,
+    DecisionGiven,
     Event,
     LineageEvent,
     PlanArchived,
@@ -65,6 +67,8 @@ class Kind(StrEnum):
     """A plan and a run of it do not say the same about each other."""
     APPROVAL = "approval"
     """A run that its approval does not permit."""
+    DECISION = "decision"
+    """An answer that is no person's, or that was given elsewhere in a run than where it stands."""
     SIGNATURE = "signature"
     """A signature that is needed is missing, or one that is there does not count."""
     CHECKPOINT = "checkpoint"
@@ -115,6 +119,9 @@ class AuditedRun(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None = None
     key: str | None = None
     """The fingerprint of the key that signed."""
+    answers: int = 0
+    answers_signed: int = 0
+    """How many of a person's answers the run went by, and how many of them are proved to be somebody's."""
 
 
 class Audit(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +152,7 @@ class Rules:
         return True
 
     def signatures(self, trusted: ConfigTrusted | None) -> bool:
-        """Whether every approval had to be signed."""
+        """Whether every approval and every answer had to be signed."""
         return False
 
 
@@ -160,9 +167,9 @@ def audit(
     """Look at all events in order of arrival.
 
     `keys` are the fingerprints of keys that the auditor knows from elsewhere: where there are any, no other key's
-    signature counts and no approval counts without one, whatever the ledger says. `checkpoint` is one that somebody
-    kept: the ledger may have grown since, and nothing else. `rules` say what a configuration means; where they are not
-    given, that is not judged.
+    signature counts and neither an approval nor an answer counts without one, whatever the ledger says. `checkpoint` is
+    one that somebody kept: the ledger may have grown since, and nothing else. `rules` say what a configuration means;
+    where they are not given, that is not judged.
     """
     auditor = _Auditor(verify, keys, checkpoint, rules or Rules())
     auditor.look(rows)
@@ -172,10 +179,12 @@ def audit(
 class _Stream:
     """Where one chain stands, and what its events are handed to."""
 
-    __slots__ = ("events", "head", "last", "look", "size")
+    __slots__ = ("before", "events", "head", "last", "look", "size")
 
     def __init__(self, look: Callable[[Event, Instant, int], None], events: frozenset[type]) -> None:
         self.size, self.head = chain.ORIGIN
+        self.before = self.head
+        """The head before the newest event."""
         self.look, self.events = look, events
         self.last: Event | None = None
         """The newest event, where it can be read."""
@@ -199,6 +208,7 @@ class _Started:
         self.signer = given.signer if given is not None else None
         """None as well where the approval does not permit this run: then the signature says nothing about it."""
         self.ended: tuple[int, RunEnded] | None = None
+        self.answers = self.answers_signed = 0
 
 
 class _Wrong(NamedTuple):
@@ -256,7 +266,7 @@ class _Auditor:
                 wrong = f"Event {seq} is not what was recorded: its bytes do not fit its place in the chain."
             elif seq != stream.size + 1:
                 wrong = f"Event {seq} comes where event {stream.size + 1} was due."
-            stream.size, stream.head = seq, head
+            stream.before, stream.size, stream.head = stream.head, seq, head
             after = chain.checkpoint((head,), Tip(0, after)).head
             digests += after
             self.size += 1
@@ -308,17 +318,18 @@ class _Auditor:
             sentence = f"Event {seq} is signed with {signature.key}, which is not among the keys given."
             self.find(Kind.SIGNATURE, _WORKSPACE, seq, sentence)
 
-    def signer(self, approval: Approval, signature: Signature | None) -> Approver | str | None:
-        """Who signed an approval; None where it does not claim that anybody did, or why the signature is not good."""
-        if signature is None and approval.key is None:
+    def signer(self, by: Principal, key: str | None, signature: Signature | None, said: bytes) -> Approver | str | None:
+        """Who signed what this person said; None where it does not claim that anybody did, or why the signature is not
+        good."""
+        if signature is None and key is None:
             return None
-        signer = self.workspace.signed(signature, signed_bytes(approval), self.verify)
-        if signer is None or fingerprint(signer.key) != approval.key:
+        signer = self.workspace.signed(signature, said, self.verify)
+        if signer is None or fingerprint(signer.key) != key:
             return "is not signed by a key that was enrolled and not revoked"
-        if signer.name != approval.approver.name:
-            return f"is signed by {signer.name} in the name of {approval.approver.name}"
-        if self.keys and approval.key not in self.keys:
-            return f"is signed with {approval.key}, which is not among the keys given"
+        if signer.name != by.name:
+            return f"is signed by {signer.name} in the name of {by.name}"
+        if self.keys and key not in self.keys:
+            return f"is signed with {key}, which is not among the keys given"
         return signer
 
     # --- The end ---------------------------------------------------------------------------------------------------
@@ -362,6 +373,15 @@ class _Auditor:
         if ended.head != run.head.hex() or finished != ended.status:
             sentence = f"Event {seq} says how {run_id} ended, and the run is another one now."
             self.find(Kind.COMMITMENT, started.lineage, seq, sentence)
+
+    def ended_before(self, run_id: RunId, again: _Started) -> bool:
+        """Whether a run of the same plan had ended when this one was started."""
+        former = self.started.get(run_id)
+        return (
+            former is not None
+            and (former.lineage, former.event.plan_id) == (again.lineage, again.event.plan_id)
+            and former.ended is not None
+        )
 
     def digest(self, size: int) -> bytes:
         return bytes(self.digests[32 * size : 32 * size + 32])
@@ -447,7 +467,7 @@ class _Lineage:
         auditor, approval = self.auditor, event.approval
         name = approval.approval_id
         wrongs = list(self.faults(approval))
-        signer = auditor.signer(approval, event.signature)
+        signer = auditor.signer(approval.approver, approval.key, event.signature, signed_bytes(approval))
         if isinstance(signer, str):
             wrongs.append(_Wrong(Kind.SIGNATURE, f"{name} {signer}."))
         elif signer is not None and self.pinned(approval):
@@ -554,6 +574,8 @@ class _Run:
     def __init__(self, auditor: _Auditor, name: str) -> None:
         self.auditor, self.name = auditor, name
         self.opened = False
+        self.plan_id = PlanId("")
+        """What the run says that it is of."""
         self.state: RunState | None = None
         """None before it is opened, where its plan cannot be read, and after what cannot happen."""
 
@@ -561,6 +583,8 @@ class _Run:
         if not self.opened:
             self.opened = True
             self.open(event, seq)
+        if isinstance(event, DecisionGiven):
+            self.decided(event, seq)
         if self.state is None:
             return
         try:
@@ -569,9 +593,40 @@ class _Run:
             self.state = None
             self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
 
+    @property
+    def run_id(self) -> RunId:
+        return RunId(self.name.removeprefix("run/"))
+
+    def decided(self, event: DecisionGiven, seq: int) -> None:
+        auditor, name = self.auditor, f"The answer `{event.choice}` about `{event.step}`"
+        workspace_id = auditor.workspace.workspace_id or ""
+        said = signed_decision(event, workspace_id=workspace_id, run_id=self.run_id, plan_id=self.plan_id)
+        wrongs = []
+        if not event.by.person:
+            wrongs.append(_Wrong(Kind.DECISION, f"{name} came through {event.by.channel}, where no person can be."))
+        # Answers of before they were bound have none of these, and say nothing of the place that they were given in.
+        bound = event.head or event.attempt or event.key is not None
+        if bound and event.head != auditor.streams[self.name].before.hex():
+            wrongs.append(_Wrong(Kind.DECISION, f"{name} was given when the run was another one than before it here."))
+        signer = auditor.signer(event.by, event.key, event.signature, said)
+        if isinstance(signer, str):
+            wrongs.append(_Wrong(Kind.SIGNATURE, f"{name} {signer}."))
+        elif signer is None and auditor.keys:
+            wrongs.append(_Wrong(Kind.SIGNATURE, f"{name} is nothing that one of the keys signed."))
+        elif signer is None and auditor.rules.signatures(auditor.workspace.trusted):
+            wrongs.append(_Wrong(Kind.SIGNATURE, f"{name} is unsigned, and the configuration wants signatures."))
+        for wrong in wrongs:
+            auditor.find(wrong.kind, self.name, seq, wrong.sentence)
+        started = auditor.started.get(self.run_id)
+        if started is not None:
+            started.answers += 1
+            started.answers_signed += signer is not None and not wrongs
+
     def open(self, event: Event, seq: int) -> None:
         auditor = self.auditor
-        started = auditor.started.get(RunId(self.name.removeprefix("run/")))
+        started = auditor.started.get(self.run_id)
+        if isinstance(event, RunOpened):
+            self.plan_id = event.plan_id
         if not isinstance(event, RunOpened):
             sentence = f"A run begins with event {seq}, which does not open it."
         elif started is None:
@@ -586,6 +641,8 @@ class _Run:
             sentence = f"{event.run_id} was run in another workspace."
         elif started.given is not None and started.given.approval.workspace != event.workspace:
             sentence = f"{event.run_id} was run in another directory than it was approved for."
+        elif event.rerun_of is not None and not auditor.ended_before(event.rerun_of, started):
+            sentence = f"{event.run_id} does {event.rerun_of} again, which is no run of its plan that had ended."
         else:
             self.state = RunState(started.plan) if started.plan is not None else None
             return
@@ -605,6 +662,8 @@ def _audited(started: _Started) -> AuditedRun:
         approval=Signed.SIGNED if signer is not None else approval,
         by=signer.name if signer is not None else given.approval.approver.name if given is not None else None,
         key=fingerprint(signer.key) if signer is not None else None,
+        answers=started.answers,
+        answers_signed=started.answers_signed,
     )
 
 

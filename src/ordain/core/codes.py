@@ -489,16 +489,16 @@ PAGES: dict[str, Page] = {
     ),
     "E_APPROVAL_APPROVER": Page(
         "Not among the approvers",
-        "`[approval] approvers` names who may approve here, by user name or by the name of an enrolled key.",
+        "`[approval] approvers` names who may approve and answer here, by user name or by the name of an enrolled key.",
         "Ask one of them; `ordain config` and `ordain approver list` show who they are.",
     ),
     "E_APPROVAL_SIGNATURE": Page(
         "A good signature is missing",
         (
-            "Where `[approval] require_signature` is set, an approval counts only with the signature of an enrolled "
-            "key. Once anybody is enrolled, trusting a configuration and enrolling or revoking keys need one too. The "
-            "passphrase was wrong, the key is not enrolled here or not kept on this machine, or what is recorded was "
-            "not signed by it."
+            "Where `[approval] require_signature` is set, an approval, and an answer to what a run asks, counts only with "
+            "the signature of an enrolled key. Once anybody is enrolled, trusting a configuration and enrolling or "
+            "revoking keys need one too. The passphrase was wrong, the key is not enrolled here or not kept on this "
+            "machine, or what is recorded was not signed by it."
         ),
         (
             "Sign with `--sign` and the right passphrase. If something unsigned is recorded where it should not be, "
@@ -696,6 +696,15 @@ PAGES: dict[str, Page] = {
         "Nothing is asked about that",
         "The run asks no person about this step now.",
         "`ordain status` lists what is asked.",
+    ),
+    "E_ANSWER_STALE": Page(
+        "That is not what is asked now",
+        (
+            "An answer counts for the question that was shown. This one is for an earlier question about the step, which "
+            "somebody has answered since, or something was recorded about the run while the question was being read. "
+            "From the second question about a step on, `RUN/STEP@2` says which one is meant. Nothing was recorded."
+        ),
+        "`ordain status` shows what is asked now, with the commands that answer it.",
     ),
     "E_ANSWER_CHOICE": Page(
         "Not one of the choices",

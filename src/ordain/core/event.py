@@ -461,13 +461,27 @@ class DoubtReferred(_Fact, frozen=True, tag="doubt_referred"):
 
 
 class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
-    """What a person answered about an escalated step or a doubt."""
+    """What a person answered about an escalated step or a doubt, and what it was an answer to.
+
+    The later half is missing in decisions of before answers were bound; `core.decision` says what is signed.
+    """
 
     step: StepId
     choice: str
     by: Principal
     to: StepState
     aborts: bool = False
+    attempt: int = 0
+    """The attempt that was asked about."""
+    about: str = ""
+    """`doubt` or `escalation`."""
+    asked_sha256: str = ""
+    """Digest of the question as it was put: its words, what was seen of the step, the choices and what each does."""
+    head: str = ""
+    """The run's chain as it was when the person was asked: this event comes right after it, and nowhere else."""
+    key: str | None = None
+    """The fingerprint of the key that signs this decision."""
+    signature: Signature | None = None
 
 
 class RunFinished(_Fact, frozen=True, tag="run_finished"):

@@ -162,6 +162,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     executors: int = 0
     """How many processes have carried it out so far, one after the other."""
     rerun_of: RunId | None = None
+    changed_at: Instant = Instant(0)
+    """When something was recorded of it last."""
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +195,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that waits for a person, and the command that decides it."""
 
     kind: str
-    """`approval`, `review` (rejected too often), `doubt` or `escalation`."""
+    """`approval`, `review` (rejected too often), `doubt`, `escalation` or `stalled`."""
     title: str
     plan_id: PlanId
     command: str
@@ -238,6 +240,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
         reason=state.reason,
         executors=state.epoch,
         rerun_of=state.rerun_of,
+        changed_at=state.changed_at,
     )
 
 

@@ -94,6 +94,8 @@ class StepRecord(msgspec.Struct):
     """Attempts started."""
     failures: int = 0
     """Attempts that went badly since the last person's decision."""
+    decisions: int = 0
+    """How often a person decided about it: a question is told from the one before by that."""
     not_before: Instant | None = None
     started_at: Instant | None = None
     ended_at: Instant | None = None
@@ -366,6 +368,9 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.evidence = event.evidence or record.evidence
             _move(state, event, event.to)
         case DecisionGiven():
+            if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
+                raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
+            record.decisions += 1
             record.settle, record.failures, record.not_before = None, 0, None
             record.how, record.decided_by = event.choice, event.by.name
             record.ended_at = at

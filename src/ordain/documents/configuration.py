@@ -342,7 +342,7 @@ TEMPLATE = """\
 # ttl = "4h"                   # from approval to start; `approve --start` starts at once
 # separate = false             # true: whoever prepared a plan may not approve it
 # require_signature = false    # true: only an enrolled key can approve (ordain approver enroll)
-# approvers = []               # who may approve; empty: any person at a terminal
+# approvers = []               # who may approve and answer; empty: any person at a terminal
 # bind_git_head = false        # true: an approval holds only for the commit that is checked out
 
 [run]

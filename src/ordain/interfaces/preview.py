@@ -32,7 +32,7 @@ from ordain.interfaces.render import Style, instant, problem_lines
 from ordain.interfaces.visible import visible
 from ordain.interfaces.words import condition_words
 
-__all__ = ["action_lines", "review_lines"]
+__all__ = ["TIER_WORDS", "action_lines", "review_lines"]
 
 _VERBS = {
     "agent": "gives tasks to",

@@ -30,6 +30,7 @@ __all__ = [
     "problem_lines",
     "run_lines",
     "status_lines",
+    "tail_lines",
     "visible",
 ]
 
@@ -115,6 +116,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
     yield f"  Status: {_run_status(report, style)}"
     if report.reason:
         yield f"  Why:    {visible(report.reason)}"
+    if report.rerun_of is not None:
+        yield f"  Again:  {report.rerun_of}"
     yield ""
     width = max((len(step.id) for step in report.steps), default=0)
     for step in report.steps:
@@ -127,7 +130,7 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         yield (f"  {step.number:>3}. {state} {step.id:<{min(width, 32)}} {took}  {visible(why)}{style.dim(tries)}")
         wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
         if (wrong or verbose) and step.output_tail.strip():
-            yield from _tail(step.output_tail, report.run_id)
+            yield from tail_lines(step.output_tail, report.run_id)
         if verbose:
             yield from _evidence_lines(step)
     for question in report.questions:
@@ -165,7 +168,8 @@ def _seen(evidence: Evidence) -> str:
     return f"{evidence.verdict.value}: {visible(', '.join(said))}"
 
 
-def _tail(output: str, run_id: str) -> Iterator[str]:
+def tail_lines(output: str, run_id: str) -> Iterator[str]:
+    """The end of an output, and where the rest is."""
     lines = output.rstrip("\n").split("\n")
     if len(lines) > 8:
         yield f"         │ … {len(lines) - 8} earlier lines: ordain log {run_id} --json"

@@ -19,7 +19,7 @@ from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command
 from ordain.interfaces.preview import review_lines
 from ordain.ports import Credential
 
-__all__ = ["approve", "approver", "ask_approval", "check_approvable", "credential", "revoke", "trust"]
+__all__ = ["approve", "approver", "ask_approval", "check_approvable", "credential", "revoke", "signer_named", "trust"]
 
 
 @command()

@@ -112,7 +112,8 @@ def _lines(found: Audit, session: Session, keys: frozenset[str]) -> list[str]:
     for run in found.runs:
         by = f" by {render.visible(run.by or '')} ({run.key})" if run.key is not None else ""
         approval = f"{run.approval.value}{by}"
-        lines.append(f"  {render.visible(run.run_id)}: {approval}, {render.visible(run.status or 'open')}")
+        answers = f"; {run.answers_signed} of {run.answers} answers signed" if run.answers else ""
+        lines.append(f"  {render.visible(run.run_id)}: {approval}, {render.visible(run.status or 'open')}{answers}")
     signed = f"Signatures vouch for the first {found.signed_events} of {found.events} events."
     lines += [signed, "Checkpoint, to be kept where no agent can write:", f"  {found.events}:{found.head}"]
     return [*lines, *_CANNOT_TELL]

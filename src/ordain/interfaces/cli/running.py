@@ -9,12 +9,13 @@ from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Problem
 from ordain.core.value import RunId
 from ordain.interfaces import render
-from ordain.interfaces.cli.approving import ask_approval, check_approvable, credential
+from ordain.interfaces.cli.approving import ask_approval, check_approvable, credential, signer_named
 from ordain.interfaces.cli.carrying import approve_and_start, carry_out, no_wait, waiting, watcher
 from ordain.interfaces.cli.detaching import detach
 from ordain.interfaces.cli.planning import prepared_value
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.preview import review_lines
+from ordain.interfaces.question import question_lines
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
 
@@ -153,13 +154,25 @@ def status(session: Session) -> int:
 @click.argument("item", metavar="RUN/STEP")
 @click.argument("choice")
 @click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once.")
-def answer(session: Session, item: str, choice: str, go_on: bool) -> int:
+@click.option("--sign", is_flag=True, help="Sign the answer with an enrolled key.")
+@click.option("--as", "name", metavar="NAME", help="Whose key; default: the one of yours that is enrolled here.")
+def answer(session: Session, item: str, choice: str, go_on: bool, sign: bool, name: str | None) -> int:
     """Decide what a run asks a person: an escalation, or a step in doubt. `ordain status` lists the choices.
 
     Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
     """
     session.needs_person("answer this", f"ordain answer {item} {choice}")
-    report = session.run(session.app.answer(item, choice, session.by))
+    if session.json:
+        session.run(session.app.answer(item, choice, session.by))  # refused: the robots' channel can only ask
+        return WAITING
+    asked = session.app.asked(item)
+    wanted = sign or name is not None or session.app.settings()[0].require_signature
+    signer = signer_named(session, name) if wanted else None
+    session.app.check_answering(asked, choice, session.by, signer)
+    by = signer or session.by.name
+    session.say([*question_lines(asked, choice, by, signed=wanted, style=session.style), ""])
+    signing = credential(session, signer) if signer is not None else None
+    report = session.run(session.app.answer(item, choice, session.by, asked, signing))
     if not report.questions and (go_on or choice == "abort"):
         return carry_out(
             session, session.app.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False))

@@ -1,0 +1,168 @@
+"""Runs that somebody else carries out, on the command line: watch, pause, rerun, --detach, cancel, --take-over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from tests.interfaces.terminal import Background, wait_for
+from tests.interfaces.test_robot import answered, envelope, refused
+from tests.interfaces.workspace import Workspace, run_id
+
+FINE, FAILED, REFUSED, WAITING, INTERRUPTED = 0, 1, 2, 3, 130
+
+CONTRACTS = """\
+# Two with contracts
+
+## Steps
+
+### 1. One
+
+**run:** echo one >> effects
+**contract:** grep -x one effects
+
+### 2. Two
+
+**run:** test -f good && echo two >> effects
+**contract:** grep -x two effects
+"""
+
+
+def status(workspace: Workspace) -> str:
+    (plan,) = answered(workspace.ordain("status", "--json"))["plans"]
+    return str(plan["status"])
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is still there; where nobody reaps orphans, what is left of a dead one is."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def slow(workspace: Workspace) -> tuple[str, int]:
+    """A run in the background whose first step is at work until `go` is there; its id and that step's process."""
+    done = workspace.ordain("commit", "--detach", workspace.approved("waits.plan.md"))
+    assert done.status == FINE, done.err
+    pid = workspace.path / "pid"
+    wait_for(lambda: pid.exists() and pid.read_text().strip(), "the first step")
+    return run_id(done.out), int(pid.read_text())
+
+
+def test_json_watch(workspace: Workspace):
+    refused(workspace.ordain("watch", "--json"), "E_RUN_NOT_FOUND")
+    run, _ = slow(workspace)
+    with Background("watch", "--json", run, cwd=workspace.path) as watching:
+        workspace.write("go", "")
+        done = watching.end()
+    *events, last = [json.loads(line) for line in done.out.splitlines()]
+    assert (done.status, last["data"]["status"], last["data"]["execution_id"]) == (FINE, "success", run)
+    assert [event["type"] for event in events] == [
+        *("run_opened", "executor_started", "attempt_started", "attempt_ended"),
+        *("attempt_started", "attempt_ended", "run_finished"),
+    ]
+    # One that has ended is told from its beginning.
+    again = workspace.ordain("watch", "--json", run)
+    assert [json.loads(line) for line in again.out.splitlines()][:-1] == events
+
+
+def test_json_pause(workspace: Workspace):
+    refused(workspace.ordain("pause", "--json"), "E_RUN_NOT_FOUND")
+    run, _ = slow(workspace)
+    done = workspace.ordain("pause", "--json", "-m", "hold on")
+    assert (answered(done)["status"], envelope(done.out)["next"]) == ("pausing", [f"ordain watch {run}"])
+    workspace.write("go", "")
+    watched = workspace.ordain("watch", run)
+    assert (watched.status, "paused by" in watched.err, "Why:    hold on" in watched.out) == (INTERRUPTED, True, True)
+    assert (workspace.effects(), status(workspace)) == (["slow"], "paused")
+    assert workspace.ordain("resume").status == FINE
+    assert workspace.effects() == ["slow", "after"]
+    refused(workspace.ordain("pause", "--json", run), "E_RUN_ENDED")
+
+
+def test_json_rerun(workspace: Workspace):
+    workspace.write("two.plan.md", CONTRACTS)
+    run, done = workspace.started("two.plan.md")
+    assert done.status == FAILED
+    refused(workspace.ordain("rerun", "--json", run), "E_APPROVAL_SPENT", REFUSED)
+    workspace.write("good", "")
+    workspace.approved("two.plan.md")
+    data = answered(workspace.ordain("rerun", "--json", run))
+    assert (data["status"], data["rerun_of"]) == ("success", run)
+    assert workspace.effects() == ["one", "two"], "what passed and still holds was not run again"
+    again = workspace.approved("two.plan.md")
+    refused(workspace.ordain("rerun", "--json", again, "--from", "tow"), "E_RUN_STEP")
+    done = workspace.ordain("rerun", again, "--from", "two")
+    assert (done.status, workspace.effects()) == (FINE, ["one", "two", "two"])
+    assert "one: kept from the run before, contract holds" in done.err
+
+
+def test_a_detached_run_outlives_its_command_and_can_be_cancelled_from_outside(workspace: Workspace):
+    run, pid = slow(workspace)
+    assert status(workspace) == "executing"
+    done = workspace.ordain("cancel", run, "-m", "not today")
+    assert (done.status, "cancelled, 0 of 2 steps passed" in done.out) == (FINE, True)
+    wait_for(lambda: not alive(pid), "the end of what was running")
+    assert workspace.effects() == []
+    assert [event["type"] for event in answered(workspace.ordain("log", "--json", run))["events"]][-1] == (
+        "run_cancelled"
+    )
+
+
+def test_a_detached_command_that_is_refused_says_why(workspace: Workspace):
+    done = workspace.ordain("commit", "--detach", workspace.prepared("small.plan.md"))
+    assert (done.status, "E_PLAN_APPROVAL_MISSING" in done.out + done.err) == (WAITING, True)
+    document = refused(
+        workspace.ordain("commit", "--detach", "--json", workspace.prepared("small.plan.md")),
+        "E_PLAN_APPROVAL_MISSING",
+        WAITING,
+    )
+    assert document["error"]["command"].startswith("ordain approve")
+
+
+def test_a_paused_run_goes_on_in_the_background(workspace: Workspace):
+    run, _ = slow(workspace)
+    workspace.ordain("pause")
+    workspace.write("go", "")
+    wait_for(lambda: status(workspace) == "paused", "the pause")
+    done = workspace.ordain("resume", "--detach", run)
+    assert done.status == FINE
+    workspace.ordain("watch", run)
+    assert workspace.effects() == ["slow", "after"]
+
+
+def test_an_executor_that_is_frozen_is_taken_over(workspace: Workspace):
+    with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as executor:
+        executor.expect_said("▸ slow")
+        pid = workspace.path / "pid"
+        wait_for(lambda: pid.exists() and pid.read_text().strip(), "the first step")
+        os.kill(executor.pid, signal.SIGSTOP)
+        done = workspace.ordain("resume")
+        assert (done.status, "E_RUN_BUSY" in done.err, "--take-over" in done.err) == (REFUSED, True, True)
+        done = workspace.ordain("resume", "--take-over")
+        assert (done.status, "in doubt" in done.out) == (WAITING, True)
+        assert not alive(int(pid.read_text())), "what it had running is ended first"
+        assert executor.end().status == -signal.SIGKILL
+    assert workspace.at_terminal("answer", f"{run_id(done.out)}/slow", "did-not").status == FINE
+    workspace.write("go", "")
+    assert workspace.ordain("resume").status == FINE
+    assert workspace.effects() == ["slow", "after"]
+
+
+def test_a_second_run_waits_for_its_place_and_says_for_whom(workspace: Workspace):
+    run, _ = slow(workspace)
+    with Background("commit", workspace.approved("small.plan.md"), cwd=workspace.path) as second:
+        second.expect_said(f"waiting: Another ordain process is at work in this workspace: {run}")
+        workspace.write("go", "")
+        assert second.end().status == FINE
+    assert workspace.effects() == ["slow", "after", "one", "two"]
+
+
+def test_a_run_is_given_up(workspace: Workspace):
+    run, _ = workspace.started("asks.plan.md")
+    done = workspace.ordain("cancel", run, "--failed", "-m", "nobody knows any more")
+    assert (done.status, "failed, 0 of 2 steps passed" in done.out) == (FINE, True)
+    assert status(workspace) == "failed"
