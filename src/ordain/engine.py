@@ -341,8 +341,8 @@ class Engine:
             case SettleByContract(step=step):
                 self._begin(("settle", step), self._settle)
             case Stop(step=step):
-                task = self._under_way.get(("start", step))
-                if task is not None:  # else it came to its end by itself while the intents became durable
+                # It may have ended by itself while the intents became durable; then its report is on the way.
+                if (task := self._under_way.get(("start", step))) is not None:
                     task.cancel()
             case Wake() | End():
                 pass

@@ -150,7 +150,7 @@ class Running:
                         raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
             self._proposals.write_copy(stream, self._records.lineage(stream))
             # Nobody can have asked anything of a run that was not there.
-            return await self._carry_out(run_id, state.size, observers)
+            return await self._carry_out(run_id, 0, state.size, observers)
 
     @asynccontextmanager
     async def _at_work(self, run_id: RunId, waiting: Waiting | None) -> AsyncIterator[None]:
@@ -262,7 +262,7 @@ class Running:
                 await self._end_run(run_id, asked.by, asked.reason, asked.to)
                 return self.report(run_id)
             await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id))
-            return await self._carry_out(run_id, heard, observers)
+            return await self._carry_out(run_id, state.epoch, heard, observers)
 
     def _refuse_ended(self, run_id: RunId) -> RunState:
         state, _, _ = self._records.run(run_id)
@@ -300,12 +300,15 @@ class Running:
         self._stop()
         return True
 
-    async def _carry_out(self, run_id: RunId, heard: int, observers: Sequence[Observer]) -> RunReport:
+    async def _carry_out(self, run_id: RunId, epoch: int, heard: int, observers: Sequence[Observer]) -> RunReport:
         import asyncio  # most commands only look, and start faster without it
 
         from ordain.engine import Engine  # only a run needs the loop and all it imports
 
         state, _, head = self._records.run(run_id)
+        if state.finished or state.epoch != epoch:
+            # Nobody can be at work on what we have claimed, unless the claim was lost while we were frozen.
+            raise refuse("E_FENCED", f"{run_id} was taken over before this executor began with it.")
         former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
         engine = Engine(
             state,
