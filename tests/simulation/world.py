@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -234,9 +234,17 @@ class World:
             self.check(plan_step.proof is None or record.seen_broken, f"{step} begun without proof")
             looked = record.seen_before is not None or not looks_first(plan_step, BUILT_IN)
             self.check(looked, f"{step} begun before its contract was looked at")
-        at_work = self.executor.tools + sum(not one.killed and one.executor is self.executor for one in self.processes)
+        # Looks at what can be kept are not counted: `decide` knows nothing of those that are under way, so one that comes
+        # first in the plan's order may be begun while later ones take all places.
+        looking = sum(self.is_looked_at_again(one.step) for one in self.processes)
+        mine = sum(not one.killed and one.executor is self.executor for one in self.processes)
+        at_work = self.executor.tools + mine - looking
         places = self.plan.concurrency or self.shadow.limits_in_force.concurrency
         self.check(at_work < places, f"{step} begun while {at_work} others are at work, and {places} may be")
+
+    def is_looked_at_again(self, step: StepId) -> bool:
+        """Whether a step's contract is only run to see whether it need not be run again."""
+        return self.shadow is not None and self.shadow.steps[step].state is StepState.PENDING
 
     def have_effect(self, process: Process) -> None:
         if process.kind == "do":
@@ -366,6 +374,8 @@ class SimulatedShell:
         kind = "do" if command.text.startswith("do ") else "check"
         world.may_begin(StepId(step), int(attempt), kind)
         fate = Fate.draw(kind, world.random)
+        if world.is_looked_at_again(StepId(step)):
+            fate = replace(fate, spoils=False)  # nothing is protected from that yet
         took_ms = fate.duration_ms(world.random)
         if fate.fault:
             return Finished(duration_ms=0, fault="no such program")
