@@ -156,7 +156,7 @@ class Engine:
         try:
             await self._take_over(pid, boot_id)
             while True:
-                if self._asked is not None and self._asked.to != "paused":
+                if self._asked is not None and self._asked.to != "paused" and not self._state.finished:
                     await self._cancel(self._asked)
                     return self._state
                 effects = decide(self._state, self._now)
@@ -165,6 +165,8 @@ class Engine:
                 begin = [effect for effect in effects if self._is_new(effect)]
                 if any(type(effect) is Start for effect in begin) and self._heed():
                     continue  # nothing begins after somebody asked for that
+                if any(type(effect) is End for effect in begin):
+                    await self._let_go()
                 self._intend(begin)
                 await self._flush()
                 for effect in begin:
@@ -646,6 +648,13 @@ class Engine:
     async def _ring(self, at: Instant) -> None:
         await self._clock.sleep_until(at)
         self._mailbox.put_nowait(lambda now: None)
+
+    async def _let_go(self) -> None:
+        """Before the run ends: whether steps could have been kept, which may still be looked at when a run aborts, is
+        of no interest any more."""
+        await self._end_everything()
+        while not self._mailbox.empty():
+            self._mailbox.get_nowait()
 
     async def _end_everything(self) -> None:
         self._ended = True
