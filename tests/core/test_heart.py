@@ -449,7 +449,7 @@ class Heart(RuleBasedStateMachine):
 
 
 TestHeart = Heart.TestCase
-TestHeart.settings = settings(max_examples=max(200, settings().max_examples), stateful_step_count=60)
+TestHeart.settings = settings(max_examples=2 * settings().max_examples, stateful_step_count=50)
 
 
 # --- The table, whole ------------------------------------------------------------------------------------------------
