@@ -449,7 +449,7 @@ class Heart(RuleBasedStateMachine):
 
 
 TestHeart = Heart.TestCase
-TestHeart.settings = settings(max_examples=2 * settings().max_examples, stateful_step_count=50)
+TestHeart.settings = settings(stateful_step_count=40)
 
 
 # --- The table, whole ------------------------------------------------------------------------------------------------
