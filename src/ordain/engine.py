@@ -658,6 +658,7 @@ class Engine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._under_way.clear()  # one that was ended before it began could not see to that itself
 
 
 def _result_bytes(result: ToolResult) -> tuple[bytes, int, Whole | None]:
