@@ -64,6 +64,7 @@ from ordain.core.schedule import (
 from ordain.core.state import RunState, apply
 from ordain.core.tool import EffectClass, action_kind
 from ordain.core.value import Instant, StepId
+from ordain.deadline import Deadlines
 from ordain.guard import Guard
 from ordain.ports import (
     Append,
@@ -82,6 +83,8 @@ from ordain.sink import Sink, in_parts
 from ordain.verify import ask, signal_name, verify
 
 __all__ = ["Engine"]
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 Report = Callable[[Instant], RunEvent | None]
 """What a task has seen, to be made into an event against the state as it is when the report is read."""
@@ -130,6 +133,7 @@ class Engine:
         """Of attempts that are not yet recorded as ended."""
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
+        self._deadlines = Deadlines()
         self._keys: dict[StepId, str] = {}
         self._mailbox: asyncio.Queue[Report] = asyncio.Queue()
         self._stopping = False
@@ -367,7 +371,6 @@ class Engine:
     async def _attempt(self, step_id: StepId) -> Report:
         """One attempt: what must not change is kept, the contract is looked at where that is wanted first, and then the
         effect. Whatever became of it, protected files are put back before it counts as ended."""
-        started = self._clock.now()
         stopped = False
         try:
             await self._guard.look(step_id, self._record)  # what changed while nobody was at work is put back too
@@ -382,7 +385,7 @@ class Engine:
             if self._state.aborted_by is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
             stopped = True
-            duration = self._clock.now() - started
+            duration = self._clock.now() - (self._state.steps[step_id].started_at or self._now)
             await self._guard.after(step_id, self._record)
             outcome = Outcome(duration_ms=duration, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
         return self._ended_with(step_id, outcome, stopped=stopped)
@@ -447,8 +450,8 @@ class Engine:
             case CallTool(tool=tool, args=args):
                 started = self._clock.now()
                 try:
-                    async with asyncio.timeout(timeout_ms / 1000):
-                        result = await self._toolbox.call(tool, literal(args), key)
+                    call = self._toolbox.call(tool, literal(args), key)
+                    result = await self._deadlines.within(timeout_ms / 1000, call)
                 except TimeoutError:
                     result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
                 except Exception as error:
@@ -628,6 +631,7 @@ class Engine:
 
     async def _collect(self) -> None:
         """Wait for at least one report and fold everything that has arrived."""
+        await asyncio.sleep(0)  # what ends at once does so now, and this goes on in the same turn of the event loop
         self._fold_reports(await self._mailbox.get())
 
     def _fold_reports(self, *reports: Report) -> None:
@@ -659,15 +663,16 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._under_way.clear()  # one that was ended before it began could not see to that itself
+        self._deadlines.close()
 
 
 def _result_bytes(result: ToolResult) -> tuple[bytes, int, Whole | None]:
     """The end of what a tool gave back, how long all of it is, and all of it where that is more."""
     if result.output is not None:
         return result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output)), result.whole
-    if result.error is not None:
+    if result.error is not None or result.value is None:
         return b"", 0, None
-    text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+    text = result.value if isinstance(result.value, str) else _JSON.encode(result.value)
     data = text.encode("utf-8", "replace")
     return data[-OUTPUT_BYTES_MAX:], len(data), in_parts(data)
 

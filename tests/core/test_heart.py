@@ -70,7 +70,7 @@ from ordain.core.schedule import (
     wants_proof,
     why_waiting,
 )
-from ordain.core.state import SETTLED, TRANSITIONS, IllegalTransition, RunState, apply, replay
+from ordain.core.state import SATISFIES, SETTLED, TRANSITIONS, IllegalTransition, RunState, apply, replay
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from tests.build import plan, step
 from tests.reference import OPEN, UNDER_WAY, check_effects, check_history, standing
@@ -407,7 +407,7 @@ class Heart(RuleBasedStateMachine):
         assert set(state.active) == set(slow.having("running", "verifying"))
         assert set(state.doubtful) == set(slow.having("in_doubt"))
         assert set(state.escalated) == set(slow.having("escalated"))
-        assert state.unsettled == len(slow.having(*OPEN))
+        assert state.unsatisfied == len(state.steps) - len(slow.having(*SATISFIES))
         assert state._unmet == {one.id: len(slow.unmet(one)) for one in self.plan.steps}
         assert {name: one.attempts for name, one in slow.steps.items()} == {
             name: record.attempts for name, record in state.steps.items()

@@ -234,8 +234,8 @@ class World:
             self.check(plan_step.proof is None or record.seen_broken, f"{step} begun without proof")
             looked = record.seen_before is not None or not looks_first(plan_step, BUILT_IN)
             self.check(looked, f"{step} begun before its contract was looked at")
-        # Looks at what can be kept are not counted: `decide` knows nothing of those under way, so one that comes
-        # first in the plan's order may be begun while later ones take all places.
+        # Looks at what can be kept are not counted: `decide` knows nothing of those that are under way, so one that
+        # comes first in the plan's order may be begun while later ones take all places.
         looking = sum(self.is_looked_at_again(one.step) for one in self.processes)
         mine = sum(not one.killed and one.executor is self.executor for one in self.processes)
         at_work = self.executor.tools + mine - looking
