@@ -185,10 +185,12 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
             assert isinstance(end, End) and end.status == "failed"
         return
     ready = [run.plan.steps[place].id for place in run.ready]
-    due = [name for name in ready if (run.steps[name].not_before or 0) <= now]
+    again = {name: until for name in ready if (until := run.steps[name].not_before) is not None}
+    due = sorted((name for name in again if again[name] <= now), key=lambda name: again[name])  # the plan's order stays
+    due += [name for name in ready if name not in again]
     delayed = [until for name in ready if (until := run.steps[name].not_before) is not None and until > now]
     free = max(places - len(run.having("verifying")), 0)
-    assert starts == due[:free], "the first in the plan's order that are ready and due, as many as there are places"
+    assert starts == due[:free], "what is due again, then the first in the plan's order, as many as there are places"
     if free > len(starts):
         assert wakes == ([min(delayed)] if delayed else [])
     else:
