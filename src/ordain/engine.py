@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, assert_never
 
 from ordain.core import chain
@@ -38,6 +38,7 @@ from ordain.core.event import (
     Verdict,
 )
 from ordain.core.expr import Expressions, named
+from ordain.core.lineage import overtaken
 from ordain.core.model import check_of, contract_of
 from ordain.core.problem import Refused
 from ordain.core.refs import literal
@@ -107,13 +108,11 @@ class Engine:
         expressions: Callable[[], Expressions],
         git_head: Callable[[], str | None],
         heard: int,
-        leftovers: Sequence[str],
         former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
         """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
-        `leftovers` are the marks that dead executors' processes may bear; `former` is what was seen of the steps of
-        the run that this one does again."""
+        `former` is what was seen of the steps of the run that this one does again."""
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
@@ -121,7 +120,7 @@ class Engine:
         self._sink = sink
         self._guard = Guard(state, protection, ledger)
         self._expressions, self._git_head = expressions, git_head
-        self._heard, self._leftovers, self._former = heard, leftovers, former or {}
+        self._heard, self._former = heard, former or {}
         self._observers = observers
         self._stream = f"run/{state.run_id}"
         self._batch: list[RunEvent] = []
@@ -205,7 +204,9 @@ class Engine:
         if self._ledger.size(lineage) > self._heard:
             for recorded in self._ledger.read(lineage, self._heard):
                 self._heard, event = recorded.seq, recorded.event
-                if isinstance(event, StopAsked) and event.run_id == self._state.run_id:
+                if not isinstance(event, StopAsked) or event.run_id != self._state.run_id:
+                    continue
+                if not overtaken(event, self._asked):
                     self._asked = event
                     self.stop()
         return self._asked is not before
@@ -233,8 +234,7 @@ class Engine:
         if before:
             # Whoever was believed dead records nothing from here on, least of all that what is killed now has failed.
             await self._flush()
-        for mark in self._leftovers:
-            self._shell.sweep(mark, again=before)
+        self._shell.sweep(f"{self._state.workspace_identity.id}/{self._state.run_id}/", again=before)
         if any(self._state.protects(step_id) for step_id in self._state.active):
             await self._guard.take_over(self._record_now)
         for step_id in list(self._state.active):

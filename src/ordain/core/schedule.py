@@ -275,9 +275,10 @@ def rechecked(step_id: StepId, outcome: Outcome | None, evidence: Evidence | Non
     return StepNotKept(step=step_id, evidence=evidence)
 
 
-def keepable(former: RunState, again_from: StepId | None) -> tuple[StepId, ...]:
+def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tuple[StepId, ...]:
     """The steps that a rerun need not run again if their contract holds: those that passed, but for `again_from` and
-    all that depends on it. One without a contract is run again too, unless somebody said from where on."""
+    all that depends on it. One without a contract is run again too, unless a person said from where on. Where files
+    are protected everything is run again: only an attempt looks after them."""
     plan, again = former.plan, set[StepId]()
     if again_from is not None:
         again, front = {again_from}, [again_from]
@@ -289,11 +290,11 @@ def keepable(former: RunState, again_from: StepId | None) -> tuple[StepId, ...]:
     found = []
     for step in plan.steps:
         record = former.steps[step.id]
-        if record.state is not StepState.PASSED or step.id in again:
+        if record.state is not StepState.PASSED or step.id in again or former.protects(step.id):
             continue
         # An expression asks about the attempt itself, which there is none of; a person's word is not evidence.
         observed = check_of(step) is None and record.decided_by is None
-        if contract_of(step) is not None or (observed and again_from is not None):
+        if contract_of(step) is not None or (observed and again_from is not None and person):
             found.append(step.id)
     return tuple(found)
 
