@@ -414,10 +414,16 @@ class App:
         return await self._running.commit(ref, by, *observers, waiting=waiting)
 
     async def approve_and_commit(
-        self, shown: Review, by: Principal, *observers: Observer, credential: Credential | None = None
+        self,
+        shown: Review,
+        by: Principal,
+        *observers: Observer,
+        credential: Credential | None = None,
+        waiting: Waiting | None = None,
     ) -> RunReport:
         """A person's yes to what was shown, spent on the spot."""
-        return await self._running.approve_and_commit(shown, by, *observers, credential=credential)
+        work = self._running.approve_and_commit(shown, by, *observers, credential=credential, waiting=waiting)
+        return await work
 
     async def rerun(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, assert_never
 
 from ordain.core import chain
@@ -38,6 +38,7 @@ from ordain.core.event import (
     Verdict,
 )
 from ordain.core.expr import Expressions, named
+from ordain.core.lineage import overtaken
 from ordain.core.model import check_of, contract_of
 from ordain.core.problem import Refused
 from ordain.core.refs import literal
@@ -64,6 +65,7 @@ from ordain.core.schedule import (
 from ordain.core.state import RunState, apply
 from ordain.core.tool import EffectClass, action_kind
 from ordain.core.value import Instant, StepId
+from ordain.deadline import Deadlines
 from ordain.guard import Guard
 from ordain.ports import (
     Append,
@@ -82,6 +84,8 @@ from ordain.sink import Sink, in_parts
 from ordain.verify import ask, signal_name, verify
 
 __all__ = ["Engine"]
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 Report = Callable[[Instant], RunEvent | None]
 """What a task has seen, to be made into an event against the state as it is when the report is read."""
@@ -104,13 +108,11 @@ class Engine:
         expressions: Callable[[], Expressions],
         git_head: Callable[[], str | None],
         heard: int,
-        leftovers: Sequence[str],
         former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
         """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
-        `leftovers` are the marks that dead executors' processes may bear; `former` is what was seen of the steps of
-        the run that this one does again."""
+        `former` is what was seen of the steps of the run that this one does again."""
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
@@ -118,7 +120,7 @@ class Engine:
         self._sink = sink
         self._guard = Guard(state, protection, ledger)
         self._expressions, self._git_head = expressions, git_head
-        self._heard, self._leftovers, self._former = heard, leftovers, former or {}
+        self._heard, self._former = heard, former or {}
         self._observers = observers
         self._stream = f"run/{state.run_id}"
         self._batch: list[RunEvent] = []
@@ -130,6 +132,7 @@ class Engine:
         """Of attempts that are not yet recorded as ended."""
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
+        self._deadlines = Deadlines()
         self._keys: dict[StepId, str] = {}
         self._mailbox: asyncio.Queue[Report] = asyncio.Queue()
         self._stopping = False
@@ -152,7 +155,7 @@ class Engine:
         try:
             await self._take_over(pid, boot_id)
             while True:
-                if self._asked is not None and self._asked.to != "paused":
+                if self._asked is not None and self._asked.to != "paused" and not self._state.finished:
                     await self._cancel(self._asked)
                     return self._state
                 effects = decide(self._state, self._now)
@@ -161,6 +164,8 @@ class Engine:
                 begin = [effect for effect in effects if self._is_new(effect)]
                 if any(type(effect) is Start for effect in begin) and self._heed():
                     continue  # nothing begins after somebody asked for that
+                if any(type(effect) is End for effect in begin):
+                    await self._let_go()
                 self._intend(begin)
                 await self._flush()
                 for effect in begin:
@@ -199,7 +204,9 @@ class Engine:
         if self._ledger.size(lineage) > self._heard:
             for recorded in self._ledger.read(lineage, self._heard):
                 self._heard, event = recorded.seq, recorded.event
-                if isinstance(event, StopAsked) and event.run_id == self._state.run_id:
+                if not isinstance(event, StopAsked) or event.run_id != self._state.run_id:
+                    continue
+                if not overtaken(event, self._asked):
                     self._asked = event
                     self.stop()
         return self._asked is not before
@@ -227,8 +234,7 @@ class Engine:
         if before:
             # Whoever was believed dead records nothing from here on, least of all that what is killed now has failed.
             await self._flush()
-        for mark in self._leftovers:
-            self._shell.sweep(mark, again=before)
+        self._shell.sweep(f"{self._state.workspace_identity.id}/{self._state.run_id}/", again=before)
         if any(self._state.protects(step_id) for step_id in self._state.active):
             await self._guard.take_over(self._record_now)
         for step_id in list(self._state.active):
@@ -333,13 +339,13 @@ class Engine:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Start(step=step):
-                self._begin(("start", step), self._attempt(step))
+                self._begin(("start", step), self._attempt)
             case Recheck(step=step):
-                self._begin(("recheck", step), self._recheck(step))
+                self._begin(("recheck", step), self._recheck)
             case Verify(step=step):
-                self._begin(("verify", step), self._verify(step))
+                self._begin(("verify", step), self._verify)
             case SettleByContract(step=step):
-                self._begin(("settle", step), self._settle(step))
+                self._begin(("settle", step), self._settle)
             case Stop(step=step):
                 # It may have ended by itself while the intents became durable; then its report is on the way.
                 if (task := self._under_way.get(("start", step))) is not None:
@@ -349,10 +355,10 @@ class Engine:
             case _:
                 assert_never(effect)
 
-    def _begin(self, key: tuple[str, StepId], work: Coroutine[Any, Any, Report]) -> None:
+    def _begin(self, key: tuple[str, StepId], work: Callable[[StepId], Coroutine[Any, Any, Report]]) -> None:
         async def report() -> None:
             try:
-                seen = await work
+                seen = await work(key[1])
             except Exception as error:  # a bug in an adapter: it ends the loop, not just this task
                 seen = _raising(error)
             finally:
@@ -365,7 +371,6 @@ class Engine:
     async def _attempt(self, step_id: StepId) -> Report:
         """One attempt: what must not change is kept, the contract is looked at where that is wanted first, and then the
         effect. Whatever became of it, protected files are put back before it counts as ended."""
-        started = self._clock.now()
         stopped = False
         try:
             await self._guard.look(step_id, self._record)  # what changed while nobody was at work is put back too
@@ -380,7 +385,7 @@ class Engine:
             if self._state.aborted_by is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
             stopped = True
-            duration = self._clock.now() - started
+            duration = self._clock.now() - (self._state.steps[step_id].started_at or self._now)
             await self._guard.after(step_id, self._record)
             outcome = Outcome(duration_ms=duration, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
         return self._ended_with(step_id, outcome, stopped=stopped)
@@ -445,8 +450,8 @@ class Engine:
             case CallTool(tool=tool, args=args):
                 started = self._clock.now()
                 try:
-                    async with asyncio.timeout(timeout_ms / 1000):
-                        result = await self._toolbox.call(tool, literal(args), key)
+                    call = self._toolbox.call(tool, literal(args), key)
+                    result = await self._deadlines.within(timeout_ms / 1000, call)
                 except TimeoutError:
                     result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
                 except Exception as error:
@@ -626,6 +631,7 @@ class Engine:
 
     async def _collect(self) -> None:
         """Wait for at least one report and fold everything that has arrived."""
+        await asyncio.sleep(0)  # what ends at once does so now, and this goes on in the same turn of the event loop
         self._fold_reports(await self._mailbox.get())
 
     def _fold_reports(self, *reports: Report) -> None:
@@ -643,21 +649,30 @@ class Engine:
         await self._clock.sleep_until(at)
         self._mailbox.put_nowait(lambda now: None)
 
+    async def _let_go(self) -> None:
+        """Before the run ends: whether steps could have been kept, which may still be looked at when a run aborts, is
+        of no interest any more."""
+        await self._end_everything()
+        while not self._mailbox.empty():
+            self._mailbox.get_nowait()
+
     async def _end_everything(self) -> None:
         self._ended = True
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._under_way.clear()  # one that was ended before it began could not see to that itself
+        self._deadlines.close()
 
 
 def _result_bytes(result: ToolResult) -> tuple[bytes, int, Whole | None]:
     """The end of what a tool gave back, how long all of it is, and all of it where that is more."""
     if result.output is not None:
         return result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output)), result.whole
-    if result.error is not None:
+    if result.error is not None or result.value is None:
         return b"", 0, None
-    text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+    text = result.value if isinstance(result.value, str) else _JSON.encode(result.value)
     data = text.encode("utf-8", "replace")
     return data[-OUTPUT_BYTES_MAX:], len(data), in_parts(data)
 

@@ -467,8 +467,8 @@ class WriterLock(Protocol):
         """Who else has claimed this right now; None when nobody has, or we have."""
         ...
 
-    def end(self, what: str) -> bool:
-        """End the process that has claimed this, as nobody else can be made to let go; whether nobody has it now."""
+    def end(self, what: str, holder: Holder) -> bool:
+        """End the process that was seen to have claimed this, and no other; whether nobody has it now."""
         ...
 
 

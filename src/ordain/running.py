@@ -88,10 +88,11 @@ class Running:
         by: Principal,
         *observers: Observer,
         credential: Credential | None = None,
+        waiting: Waiting | None = None,
     ) -> RunReport:
         """A person's yes to what was shown, spent on the spot: approval and start are one transaction, so a yes whose
         run is refused leaves no approval behind."""
-        return await self._commit(shown.plan_id, by, observers, shown=shown, credential=credential)
+        return await self._commit(shown.plan_id, by, observers, waiting, shown=shown, credential=credential)
 
     async def rerun(
         self,
@@ -102,19 +103,25 @@ class Running:
         waiting: Waiting | None = None,
     ) -> RunReport:
         """Run the same plan again, on an approval of its own. Steps that passed are kept if their contract holds now;
-        with `again_from`, that step and all that depends on it are run again, and others that passed are kept."""
+        with `again_from`, that step and all that depends on it are run again, and others that passed are kept where a
+        person says so."""
         run_id = self._records.find_run(ref) if names_run(ref) else self._newest_run(ref)
         former, identity, _ = self._records.run(run_id)
         if not former.finished:
             detail = f"{run_id} has not ended; go on with it instead."
             raise refuse("E_RUN_OPEN", detail, command=f"ordain resume {run_id}")
+        newest = self._newest_run(identity)
+        if run_id != newest:
+            detail = f"{run_id} is not the newest run of its plan; what passed then may have failed since."
+            raise refuse("E_RUN_OLD", detail, command=f"ordain rerun {newest}")
         if again_from is not None and again_from not in former.steps:
             detail = f"The plan of {run_id} has no step `{again_from}`."
             raise refuse("E_RUN_STEP", detail, *closest(again_from, former.steps), command=f"ordain show {run_id}")
         # What is kept of it counts as done, so what it was begun on and decided by must count too.
-        await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id))
+        await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
         step = StepId(again_from) if again_from is not None else None
-        again = Again(run_id=run_id, first_run=former.first_run, may_keep=keepable(former, step))
+        kept = keepable(former, step, person=by.person)
+        again = Again(run_id=run_id, first_run=former.first_run, may_keep=kept)
         return await self._commit(identity, by, observers, waiting, again=again)
 
     def _newest_run(self, ref: str) -> RunId:
@@ -150,7 +157,10 @@ class Running:
                         raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
             self._proposals.write_copy(stream, self._records.lineage(stream))
             # Nobody can have asked anything of a run that was not there.
-            return await self._carry_out(run_id, 0, state.size, observers)
+            opened, _, head = self._records.run(run_id)
+            if opened.epoch or opened.finished:
+                raise _taken_over(run_id)
+            return await self._carry_out(opened, head, state.size, observers)
 
     @asynccontextmanager
     async def _at_work(self, run_id: RunId, waiting: Waiting | None) -> AsyncIterator[None]:
@@ -240,40 +250,49 @@ class Running:
         An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is.
         """
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
-        state = self._refuse_ended(run_id)
-        heard = self._here.ledger.size(state.lineage)  # before it is ours: what is asked of it then is asked of us
+        state, _, head = self._records.run(run_id)
+        _refuse_if_ended(state)
+        heard, before = self._here.ledger.size(state.lineage), state.size
+        # What is recorded from here on is asked of us, although it is not ours yet.
         holder = self._here.lock.holder(run_id)
         if holder is not None and (take_over or holder.silent_ms > self._stalled_after_ms()):
+            await self._refuse_to_go_on(state)  # before anybody is killed for it
             self._end_executor(run_id, holder)
         elif holder is not None:
             raise _busy(run_id, holder)
         async with self._at_work(run_id, waiting):
-            state = self._refuse_ended(run_id)
-            if state.workspace_identity != await self._here.identity():
-                raise refuse(
-                    "E_PLAN_WORKSPACE",
-                    f"{run_id} was begun in another directory than the one that is here now.",
-                    f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
-                    command=f"ordain cancel {run_id}",
-                )
+            head = self._records.catch_up(state, head)
+            _refuse_if_ended(state)
+            if state.paused_by is not None and state.size > before:
+                return self.report(run_id)  # somebody paused it while it was waited for a place
             asked = self._records.lineage(state.lineage).stop_asked
             if asked is not None and asked.to != "paused":
                 # Whoever carried it out died before it could do what it was asked.
                 await self._end_run(run_id, asked.by, asked.reason, asked.to)
                 return self.report(run_id)
-            await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id))
-            return await self._carry_out(run_id, state.epoch, heard, observers)
+            await self._refuse_to_go_on(state)
+            return await self._carry_out(state, head, heard, observers)
+
+    async def _refuse_to_go_on(self, state: RunState) -> None:
+        """Raise Refused where a run may not go on here, or on what it was begun on."""
+        run_id = state.run_id
+        if state.workspace_identity != await self._here.identity():
+            raise refuse(
+                "E_PLAN_WORKSPACE",
+                f"{run_id} was begun in another directory than the one that is here now.",
+                f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
+                command=f"ordain cancel {run_id}",
+            )
+        await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id, state.lineage))
 
     def _refuse_ended(self, run_id: RunId) -> RunState:
         state, _, _ = self._records.run(run_id)
-        if state.finished:
-            detail = f"{run_id} has ended ({state.status}); there is nothing to go on with."
-            raise refuse("E_RUN_ENDED", detail, command=f"ordain show {run_id}")
+        _refuse_if_ended(state)
         return state
 
     def _end_executor(self, run_id: RunId, holder: Holder) -> None:
         """Kill whoever carries out a run, so that nothing it would still do happens."""
-        if not self._here.lock.end(run_id):
+        if not self._here.lock.end(run_id, holder):
             raise refuse(
                 "E_RUN_BUSY",
                 f"Process {holder.pid}, which is at work on {run_id}, cannot be ended from here.",
@@ -300,15 +319,12 @@ class Running:
         self._stop()
         return True
 
-    async def _carry_out(self, run_id: RunId, epoch: int, heard: int, observers: Sequence[Observer]) -> RunReport:
+    async def _carry_out(self, state: RunState, head: str, heard: int, observers: Sequence[Observer]) -> RunReport:
         import asyncio  # most commands only look, and start faster without it
 
         from ordain.engine import Engine  # only a run needs the loop and all it imports
 
-        state, _, head = self._records.run(run_id)
-        if state.finished or state.epoch != epoch:
-            # Nobody can be at work on what we have claimed, unless the claim was lost while we were frozen.
-            raise refuse("E_FENCED", f"{run_id} was taken over before this executor began with it.")
+        run_id = state.run_id
         former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
         engine = Engine(
             state,
@@ -322,7 +338,6 @@ class Running:
             expressions=self._here.expressions,
             git_head=self._here.workspace.git_head,
             heard=heard,
-            leftovers=self._leftovers(state),
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
             observers=tuple(observers),
         )
@@ -332,11 +347,14 @@ class Running:
                 await asyncio.sleep(BEAT_S)
                 self._here.lock.beat()
 
+        self._end_leftovers(state)
         self._stop = engine.stop
         beating = asyncio.create_task(give_signs_of_life())
         try:
             await engine.carry_out(self._pid, self._boot_id)
         except Refused as refused:
+            if refused.problems[0].code == "E_LEDGER_CONFLICT":
+                raise _taken_over(run_id) from refused
             stopped = Problem(
                 code="F_RUN_STOPPED",
                 detail=f"{run_id} stopped because of that; what was under way is looked at when it is resumed.",
@@ -350,15 +368,14 @@ class Running:
         self._tell(report, state.lineage)
         return report
 
-    def _leftovers(self, state: RunState) -> tuple[str, ...]:
-        """The marks of processes that nobody is in charge of any more: a dead executor's. Where only one run can be at
-        work that is every process of the workspace."""
-        workspace = state.workspace_identity.id
-        if self._here.settings()[0].writers == 1:
-            return (f"{workspace}/",)
-        opened = [plan.state.open_run for plan in self._here.ledger.plans(open_only=True)]
-        dead = [run_id for run_id in opened if run_id is not None and self._here.lock.holder(run_id) is None]
-        return tuple(f"{workspace}/{run_id}/" for run_id in dict.fromkeys((state.run_id, *dead)))
+    def _end_leftovers(self, state: RunState) -> None:
+        """End what dead executors of other runs left running, which could disturb this one. A run is claimed meanwhile,
+        so that nobody begins with it whose commands would be ended too."""
+        for plan in self._here.ledger.plans(open_only=True):
+            other = plan.state.open_run
+            if other is not None and other != state.run_id:
+                with suppress(Refused), self._here.lock.claim(other):
+                    self._shell.sweep(f"{state.workspace_identity.id}/{other}/")
 
     def _tell(self, report: RunReport, stream: str) -> None:
         """Tell whoever the settings name how a run ended or what it asks."""
@@ -491,8 +508,16 @@ class Running:
         state, _, head = self._records.run(run_id)
         self._shell.sweep(f"{state.workspace_identity.id}/{run_id}/", again=True)
         head = await self._put_back(state, head)
-        now, event = self._here.now(), RunCancelled(by=by, reason=reason, status=status)
-        await self._here.ledger.append(now, *self._records.cancelling(state, head, event, now))
+        event = RunCancelled(by=by, reason=reason, status=status)
+        while True:
+            now, lineage = self._here.now(), self._here.ledger.size(state.lineage)
+            try:
+                await self._here.ledger.append(now, *self._records.cancelling(state, head, event, now))
+                break
+            except Refused as refused:
+                moved = self._here.ledger.size(state.lineage) != lineage  # somebody prepared or approved it just now
+                if refused.problems[0].code != "E_LEDGER_CONFLICT" or not moved:
+                    raise
         self._tell(self.report(run_id), state.lineage)
 
     async def _put_back(self, state: RunState, head: str) -> str:
@@ -512,6 +537,12 @@ class Running:
         return head
 
 
+def _refuse_if_ended(state: RunState) -> None:
+    if state.finished:
+        detail = f"{state.run_id} has ended ({state.status}); there is nothing to go on with."
+        raise refuse("E_RUN_ENDED", detail, command=f"ordain show {state.run_id}")
+
+
 def _busy(run_id: RunId, holder: Holder) -> Refused:
     return refuse(
         "E_RUN_BUSY",
@@ -519,3 +550,8 @@ def _busy(run_id: RunId, holder: Holder) -> Refused:
         "Watch it, pause it or cancel it from here; if it is frozen, --take-over ends that process first.",
         command=f"ordain watch {run_id}",
     )
+
+
+def _taken_over(run_id: RunId) -> Refused:
+    """Nobody can be at work on what we have claimed, unless the claim was lost while we were frozen."""
+    return refuse("E_FENCED", f"{run_id} was taken over before this executor began with it.")

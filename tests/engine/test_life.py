@@ -99,6 +99,27 @@ def test_an_abort_stops_what_is_under_way():
     assert stopped == ["do long"]
 
 
+def test_a_step_that_ends_by_itself_while_the_abort_is_being_recorded_is_just_ended():
+    """Found by the simulator (seed 1092): it was to be stopped and was no longer there, which broke the loop."""
+    life = Scenario(step("bad", needs=()), step("other", needs=())).script(bad=1)
+    append, failing = life.ledger.append, asyncio.Event()
+
+    async def other(command):
+        await failing.wait()
+        return Finished(duration_ms=1, exit_code=0)
+
+    async def slow(at, *appends):
+        if any(getattr(event, "aborts", False) for one in appends for event in one.events):
+            failing.set()
+            for _ in range(5):
+                await asyncio.sleep(0)
+        return await append(at, *appends)
+
+    life.ledger.append = slow
+    life.script(other=other).approve().run()
+    life.expect(bad="failed", other="passed")
+
+
 def test_continue_lets_the_rest_go_on_and_none_ready_is_not_complete():
     life = Scenario(step("a", on_failure=Continue()), step("b", needs="a"), step("c", needs=())).script(a=1)
     life.approve().run()

@@ -8,6 +8,7 @@ import pytest
 from ordain.core.event import AttemptStarted, ExecutorStarted, RunCancelled, RunPaused, StepKept, StopAsked
 from ordain.core.problem import Refused
 from ordain.ports import Finished, Holder
+from tests.build import plan as build_plan
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 
@@ -119,6 +120,15 @@ def test_a_cancellation_that_an_executor_did_not_live_to_heed_is_heeded_by_the_n
     life.lock.others.clear()
     assert life.resume().status() == "cancelled"
     assert "b" not in life.world.effects, "nothing more was begun"
+
+
+def test_a_later_pause_does_not_undo_a_cancellation():
+    life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
+    state, _, _ = life.app._running._records.run(life.run_id())  # type: ignore[arg-type]
+    for to in ("failed", "paused"):
+        asyncio.run(life.app._running._ask(state, to, KIM, to))
+    life.resume()
+    assert (life.status(), life.report is not None and life.report.reason) == ("failed", "failed")
 
 
 def test_nobody_is_killed_who_was_only_asked(monkeypatch):
@@ -238,7 +248,38 @@ def test_as_many_runs_as_are_allowed_are_at_work_at_once():
     life.approve()
     life.lock.others["RUN-OTHER"] = Holder(name="RUN-OTHER", pid=7)
     assert life.run().status() == "completed"
-    assert life.shell.swept == [f"{life.ledger.read('workspace')[0].event.workspace.id}/{life.run_id()}/"]  # type: ignore[union-attr]
+    assert life.shell.swept == [f"WS-0001/{life.run_id()}/"], "and nobody ends another's commands"
+
+
+def test_what_a_dead_executor_of_another_run_left_is_ended_first_and_what_a_living_one_has_is_not():
+    life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
+    dead = str(life.run_id())
+    life.plan, life.plan_id = build_plan(step("c"), title="Another"), None
+    life.approve().run()
+    assert f"WS-0001/{dead}/" in life.shell.swept
+    life.shell.swept.clear()
+    life.lock.others[dead] = Holder(name=dead, pid=7)
+    life.workspace.configuration_text = b"[run]\nwriters = 2\n"
+    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    life.approve().run()
+    assert f"WS-0001/{dead}/" not in life.shell.swept
+
+
+def test_a_pause_while_a_resume_waits_for_its_place_counts():
+    life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
+    life.lock.others["RUN-OTHER"] = Holder(name="RUN-OTHER", pid=7)
+
+    async def resume():
+        work = asyncio.create_task(life.app.resume(None, waiting=lambda words: None))
+        before = life.clock.now()
+        while life.clock.now() < before + 1_000:
+            await asyncio.sleep(0)
+        await life._app().pause(None, ROBOT)
+        life.lock.others.clear()
+        return await work
+
+    assert asyncio.run(resume()).status == "paused"
+    assert events(life)[-1] == "RunPaused"
 
 
 # --- Watching --------------------------------------------------------------------------------------------------------
@@ -337,6 +378,33 @@ def test_a_rerun_wants_an_approval_of_its_own():
     with pytest.raises(Refused) as refused:
         asyncio.run(life.app.rerun(str(life.run_id()), KIM))
     assert code(refused) == "E_APPROVAL_SPENT"
+
+
+def test_only_the_newest_run_is_done_again_and_only_a_person_skips_what_nobody_can_look_at():
+    life = graph().run()
+    old = life.run_id()
+    again(life)
+    life.approve()
+    with pytest.raises(Refused) as refused:
+        asyncio.run(life.app.rerun(str(old), KIM, again_from="c"))
+    assert code(refused) == "E_RUN_OLD"
+    life._execute(lambda: life.app.rerun(str(life.plan_id), ROBOT, again_from="c"))
+    assert (kept(life), begun(life)) == (["a", "d"], ["b", "c"])
+
+
+@pytest.mark.parametrize("where", ["plan", "step"])
+def test_where_files_are_protected_everything_is_run_again(where):
+    protect = {"protect": ("tests/**",)}
+    life = (
+        Scenario(
+            step("a", contract="check a", **(protect if where == "step" else {})),
+            **(protect if where == "plan" else {}),
+        )
+        .approve()
+        .run()
+    )
+    again(life)
+    assert (kept(life), begun(life)) == ([], ["a"])
 
 
 def test_a_rerun_of_what_has_not_ended_or_of_a_step_that_is_not_there_is_refused():

@@ -4,12 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from ordain.adapters.memory import MemoryWriterLock
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.core.problem import Refused
+from ordain.ports import Holder
 
 BOOT = "boot"
 
@@ -96,6 +98,10 @@ class Other:
         return status
 
 
+def seen(other: Other) -> Holder:
+    return Holder(name="RUN-OTHER", pid=other.process.pid)
+
+
 @pytest.fixture
 def other(tmp_path):
     started = Other(tmp_path)
@@ -120,12 +126,12 @@ def test_another_process_is_named_and_its_death_frees_everything(tmp_path, other
 def test_a_frozen_process_is_silent_and_one_that_beats_is_not(tmp_path, other, monkeypatch):
     import ordain.adapters.writer_lock as module
 
-    lock, passed = FileWriterLock(lambda: tmp_path, BOOT), module.passed_ms
-    monkeypatch.setattr(module, "passed_ms", lambda: passed() + 3_600_000)
+    lock, awake = FileWriterLock(lambda: tmp_path, BOOT), module._awake_ms
+    monkeypatch.setattr(module, "_awake_ms", lambda: awake() + 3_600_000)
     holder = lock.holder("RUN-OTHER")
     assert holder is not None and holder.silent_ms >= 3_600_000
     other.beat()
-    monkeypatch.setattr(module, "passed_ms", passed)
+    monkeypatch.setattr(module, "_awake_ms", awake)
     holder = lock.holder("RUN-OTHER")
     assert holder is not None and holder.silent_ms < 60_000
 
@@ -133,7 +139,7 @@ def test_a_frozen_process_is_silent_and_one_that_beats_is_not(tmp_path, other, m
 def test_a_frozen_process_can_be_ended(tmp_path, other):
     os.kill(other.process.pid, signal.SIGSTOP)
     lock = FileWriterLock(lambda: tmp_path, BOOT)
-    assert lock.end("RUN-OTHER")
+    assert lock.end("RUN-OTHER", seen(other))
     assert other.process.wait() == -9
     with lock.place("RUN-1", 1), lock.claim("RUN-OTHER"):
         pass
@@ -142,21 +148,39 @@ def test_a_frozen_process_can_be_ended(tmp_path, other):
 def test_a_process_of_another_boot_or_one_that_has_its_number_now_is_not_killed(tmp_path):
     other = Other(tmp_path, boot="another")
     lock = FileWriterLock(lambda: tmp_path, BOOT)
-    assert not lock.end("RUN-OTHER")
+    assert not lock.end("RUN-OTHER", seen(other))
     path = tmp_path / "RUN-OTHER.lock"
     path.write_text(f"RUN-OTHER\n{other.process.pid} 1 {BOOT} 0\n")  # began at another time
-    assert not lock.end("RUN-OTHER")
+    assert not lock.end("RUN-OTHER", seen(other))
     path.write_text("")  # a full disk kept it from saying who it is
-    assert not lock.end("RUN-OTHER")
+    assert not lock.end("RUN-OTHER", seen(other))
     assert other.process.poll() is None
     other.close()
 
 
+def test_only_who_was_seen_and_really_has_the_lock_is_killed(tmp_path, other):
+    lock = FileWriterLock(lambda: tmp_path, BOOT)
+    assert not lock.end("RUN-OTHER", Holder(name="RUN-OTHER", pid=other.process.pid + 1)), "another one has it by now"
+    bystander = subprocess.Popen(["sleep", "60"])
+    begun = int((Path(f"/proc/{bystander.pid}/stat").read_text().rpartition(")")[2]).split()[19])
+    (tmp_path / "RUN-OTHER.lock").write_text(f"RUN-OTHER\n{bystander.pid} {begun} {BOOT} 0\n")
+    assert not lock.end("RUN-OTHER", Holder(name="RUN-OTHER", pid=bystander.pid))
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+def test_who_has_not_yet_said_who_it_is_is_not_silent(tmp_path, other):
+    (tmp_path / "RUN-OTHER.lock").write_text(f"RUN-OTHER\n{other.process.pid} 1 {BOOT} 0\n")  # a dead one's words
+    holder = FileWriterLock(lambda: tmp_path, BOOT).holder("RUN-OTHER")
+    assert holder == Holder(name="RUN-OTHER")
+
+
 def test_nobody_and_ourselves_are_not_ended(tmp_path):
     lock = FileWriterLock(lambda: tmp_path, BOOT)
-    assert lock.end("RUN-1")
+    assert lock.end("RUN-1", Holder(name="RUN-1", pid=7))
     with lock.claim("RUN-1"):
-        assert not FileWriterLock(lambda: tmp_path, BOOT).end("RUN-1")
+        assert not FileWriterLock(lambda: tmp_path, BOOT).end("RUN-1", Holder(name="RUN-1", pid=os.getpid()))
 
 
 def test_a_claim_leaves_no_file_behind(tmp_path):

@@ -13,7 +13,7 @@ __all__ = ["RandomIds", "WallClock", "passed_ms"]
 
 
 class WallClock:
-    """ports.Clock on the machine's clock, which within one process never goes back.
+    """ports.Clock on the machine's clock, which is never behind the time that has really passed since it was made.
 
     A clock that is set back must not make a retry of one second wait for a day; what has really passed is told by a
     clock that nobody can set.

@@ -366,7 +366,7 @@ class MemoryWriterLock:
     def holder(self, what: str) -> Holder | None:
         return self.others.get(what)
 
-    def end(self, what: str) -> bool:
+    def end(self, what: str, holder: Holder) -> bool:
         self.ended.append(what)
         self.others.pop(what, None)
         return True

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ordain.adapters.clock import passed_ms
 from ordain.core.problem import refuse
 from ordain.ports import Holder
 
@@ -83,13 +82,17 @@ class FileWriterLock:
         said = self._said(what)
         if said is None:
             return None
-        same_boot = said.boot_id == self._boot_id
-        return Holder(name=said.name, pid=said.pid, silent_ms=max(passed_ms() - said.beat, 0) if same_boot else 0)
+        if said.boot_id != self._boot_id or not said.begun or _begun(said.pid) != said.begun:
+            # What stands there is a dead one's; who has the lock has not yet said who it is.
+            return Holder(name=what)
+        return Holder(name=said.name, pid=said.pid, silent_ms=max(_awake_ms() - said.beat, 0))
 
-    def end(self, what: str) -> bool:
+    def end(self, what: str, holder: Holder) -> bool:
         said = self._said(what)
         if said is None:
             return True
+        if said.pid != holder.pid or not _has_locked(said.pid, self._claimed(what)):
+            return False
         try:
             process = os.pidfd_open(said.pid)  # first: from here on the number means this process and no other
         except (OSError, AttributeError):
@@ -144,7 +147,7 @@ class FileWriterLock:
             _write(descriptor, "")
 
     def _words(self, name: str) -> str:
-        return f"{name}\n{os.getpid()} {_begun(os.getpid())} {self._boot_id} {passed_ms()}\n"
+        return f"{name}\n{os.getpid()} {_begun(os.getpid())} {self._boot_id} {_awake_ms()}\n"
 
 
 class _Said(NamedTuple):
@@ -207,6 +210,24 @@ def _read(descriptor: int) -> _Said:
         return _Said(name, int(words[0]), int(words[1]), words[2], int(words[3]))
     except (IndexError, ValueError):
         return _Said(name)
+
+
+def _has_locked(pid: int, path: Path) -> bool:
+    """Whether the kernel says that this process has locked this file."""
+    try:
+        inode = str(path.stat(follow_symlinks=False).st_ino)
+        words = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    except OSError:
+        return False
+    return any(
+        "FLOCK" in line and "->" not in line and str(pid) in line and line[-3].rpartition(":")[2] == inode
+        for line in words
+    )
+
+
+def _awake_ms() -> int:
+    """Time that has passed in this boot while the machine was awake: who slept with it was not silent."""
+    return time.monotonic_ns() // 1_000_000
 
 
 def _begun(pid: int) -> int:

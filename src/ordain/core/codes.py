@@ -672,6 +672,11 @@ PAGES: dict[str, Page] = {
         "No run of that name is known here, or none is waiting to go on.",
         "`ordain status` lists what there is.",
     ),
+    "E_RUN_OLD": Page(
+        "Not the newest run",
+        "A plan is run again from its newest run: what passed in an older one may have failed since.",
+        "Name the newest run, or the plan.",
+    ),
     "E_RUN_STEP": Page(
         "No such step",
         "The plan of this run has no step of that name.",

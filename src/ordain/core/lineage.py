@@ -32,7 +32,7 @@ from ordain.core.signature import Signature
 from ordain.core.state import IllegalTransition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
-__all__ = ["TRANSITIONS", "Ended", "Permission", "PlanState", "Rejection", "Stage", "apply_lineage"]
+__all__ = ["TRANSITIONS", "Ended", "Permission", "PlanState", "Rejection", "Stage", "apply_lineage", "overtaken"]
 
 
 class Stage(StrEnum):
@@ -227,7 +227,8 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
         case StopAsked():
             if event.run_id != state.open_run or event.to not in ("paused", "cancelled", "failed"):
                 raise IllegalTransition(f"{event.run_id} cannot be asked to be {event.to}")
-            state.stop_asked, state.stop_asked_at = event, at
+            if not overtaken(event, state.stop_asked):
+                state.stop_asked, state.stop_asked_at = event, at
             _move(state, "asked to stop")
         case RunEnded():
             if event.run_id != state.open_run:
@@ -241,6 +242,11 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
             assert_never(event)
     state.changed_at = at
     return state
+
+
+def overtaken(asked: StopAsked, before: StopAsked | None) -> bool:
+    """Whether what is asked of a run's executor comes too late: nobody can pause what somebody had ended."""
+    return asked.to == "paused" and before is not None and before.to != "paused"
 
 
 def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:

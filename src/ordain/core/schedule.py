@@ -8,6 +8,7 @@ waits (`why_waiting`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import assert_never
 
 import msgspec
@@ -44,7 +45,7 @@ from ordain.core.failure import (
     Skip,
 )
 from ordain.core.model import Plan, Step, check_of, contract_of
-from ordain.core.state import SATISFIES, RunState
+from ordain.core.state import RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
 
@@ -131,33 +132,27 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     effects: list[Effect] = [
         SettleByContract(step) for step in state.doubtful if state.steps[step].settle is Settlement.CONTRACT
     ]
+    verifying = [step for step in state.active if state.steps[step].state is StepState.VERIFYING]
+    # Whatever runs, is settled or verified takes a place. More can wait to be verified than there are places, where
+    # people have answered that what was in doubt happened.
+    places = max(concurrency(state) - len(effects) - (len(state.active) - len(verifying)), 0)
+    effects += [Verify(step) for step in verifying[:places]]
     if state.aborted_by is not None:
         # What runs is ended; what is being verified is judged to the end, for its effect is there already.
-        for step in state.active:
-            effects.append(Stop(step) if state.steps[step].state is StepState.RUNNING else Verify(step))
+        effects += [Stop(step) for step in state.active if state.steps[step].state is StepState.RUNNING]
         return tuple(effects) if effects or state.doubtful else (End("failed", _why_aborted(state)),)
-    effects += [Verify(step) for step in state.active if state.steps[step].state is StepState.VERIFYING]
-    free = concurrency(state) - len(state.active)
-    wake: Instant | None = None
-    # Only the front of the ready list is looked at: what is delayed, plus as many as there are free places.
-    for position in state.ready:
-        if free <= 0:
-            break
+    # Only as many are looked at as there are free places. What was begun before goes first, once its time has come.
+    free = max(0, places - len(verifying))
+    due = [position for not_before, position in islice(state.delayed, free) if not_before <= now]
+    positions = [*due, *islice(state.ready, free - len(due))]
+    for position in positions:
         step = state.plan.steps[position].id
-        due = state.steps[step].not_before
-        if due is not None and due > now:
-            wake = due if wake is None else min(wake, due)
-            continue
         effects.append(Recheck(step) if step in state.may_keep else Start(step))
-        free -= 1
-    if effects:
-        return (*effects, Wake(wake)) if wake is not None else tuple(effects)
-    if wake is not None:
-        return (Wake(wake),)
-    if state.active or state.doubtful or state.escalated:
-        return ()
-    complete = all(record.state in SATISFIES for record in state.steps.values())
-    return (End("completed" if complete else "failed"),)
+    if len(positions) < free and len(due) < len(state.delayed):
+        effects.append(Wake(state.delayed[len(due)][0]))
+    if effects or state.active or state.doubtful or state.escalated:
+        return tuple(effects)
+    return (End("failed" if state.unsatisfied else "completed"),)
 
 
 def _why_aborted(state: RunState) -> str:
@@ -280,9 +275,10 @@ def rechecked(step_id: StepId, outcome: Outcome | None, evidence: Evidence | Non
     return StepNotKept(step=step_id, evidence=evidence)
 
 
-def keepable(former: RunState, again_from: StepId | None) -> tuple[StepId, ...]:
+def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tuple[StepId, ...]:
     """The steps that a rerun need not run again if their contract holds: those that passed, but for `again_from` and
-    all that depends on it. One without a contract is run again too, unless somebody said from where on."""
+    all that depends on it. One without a contract is run again too, unless a person said from where on. Where files
+    are protected everything is run again: only an attempt looks after them."""
     plan, again = former.plan, set[StepId]()
     if again_from is not None:
         again, front = {again_from}, [again_from]
@@ -294,11 +290,11 @@ def keepable(former: RunState, again_from: StepId | None) -> tuple[StepId, ...]:
     found = []
     for step in plan.steps:
         record = former.steps[step.id]
-        if record.state is not StepState.PASSED or step.id in again:
+        if record.state is not StepState.PASSED or step.id in again or former.protects(step.id):
             continue
         # An expression asks about the attempt itself, which there is none of; a person's word is not evidence.
         observed = check_of(step) is None and record.decided_by is None
-        if contract_of(step) is not None or (observed and again_from is not None):
+        if contract_of(step) is not None or (observed and again_from is not None and person):
             found.append(step.id)
     return tuple(found)
 

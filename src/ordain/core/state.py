@@ -126,8 +126,9 @@ class StepRecord(msgspec.Struct):
 class RunState:
     """One run, folded from its events.
 
-    Invariants: `ready` holds, in plan order, the positions of exactly the pending steps whose needs are satisfied;
-    `active` the ids of those running or verifying; `asking` those that wait for a person.
+    Invariants: `ready` and `delayed` hold the positions of exactly the pending steps whose needs are satisfied, the
+    second those that must not begin before an instant, with that instant and by it, the first all others in plan order;
+    `active` holds the ids of those running or verifying, `doubtful` and `escalated` those that are so.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -159,14 +160,21 @@ class RunState:
         self.active: dict[StepId, None] = {}
         self.doubtful: dict[StepId, None] = {}
         self.escalated: dict[StepId, None] = {}
-        self.unsettled = len(plan.steps)
-        """Steps that are not settled yet."""
+        self._members = {
+            RUNNING: self.active,
+            VERIFYING: self.active,
+            IN_DOUBT: self.doubtful,
+            ESCALATED: self.escalated,
+        }
+        self.unsatisfied = len(plan.steps)
+        """How many steps have neither passed nor been skipped."""
         self.protected: dict[str, ProtectedFile] | None = None
         """What the plan protects, each file as it was when a step that was about to begin first found it; None before
         anybody looked."""
         self._dependents = dependents({step.id: step.needs for step in plan.steps})
         self._unmet = {step.id: len(set(step.needs)) for step in plan.steps}
         self.ready = [index for index, step in enumerate(plan.steps) if not step.needs]
+        self.delayed: list[tuple[Instant, int]] = []
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunState) and vars(self) == vars(other)
@@ -180,6 +188,10 @@ class RunState:
     def protects(self, step_id: StepId) -> bool:
         """Whether any file must not change while this step is at work."""
         return bool(self.plan.protect or self.step(step_id).protect)
+
+    def is_blocked(self, step_id: StepId) -> bool:
+        """Whether any need of a step is not satisfied yet."""
+        return self._unmet[step_id] > 0
 
     def dependents_of(self, step_id: StepId) -> Iterable[StepId]:
         """The steps that need this one."""
@@ -208,24 +220,27 @@ class RunState:
     def move(self, step_id: StepId, to: StepState) -> None:
         """Put a step into a state and keep the questions' answers (ready, active …) true."""
         record = self.steps[step_id]
-        position = self.position[step_id]
         if record.state is PENDING and self._unmet[step_id] == 0:
-            del self.ready[bisect_left(self.ready, position)]
-        record.state = to
-        for members, states in (
-            (self.active, (RUNNING, VERIFYING)),
-            (self.doubtful, (IN_DOUBT,)),
-            (self.escalated, (ESCALATED,)),
-        ):
-            if to in states:
-                members[step_id] = None
+            position, due = self.position[step_id], record.not_before
+            if due is None:
+                del self.ready[bisect_left(self.ready, position)]
             else:
-                members.pop(step_id, None)
+                del self.delayed[bisect_left(self.delayed, (due, position))]
+        before, after = self._members.get(record.state), self._members.get(to)
+        record.state = to
+        if after is not before:
+            if before is not None:
+                del before[step_id]
+            if after is not None:
+                after[step_id] = None
         if to is PENDING and self._unmet[step_id] == 0:
-            insort(self.ready, position)
-        if to in SETTLED:
-            self.unsettled -= 1
+            position, due = self.position[step_id], record.not_before
+            if due is None:
+                insort(self.ready, position)
+            else:
+                insort(self.delayed, (due, position))
         if to in SATISFIES:
+            self.unsatisfied -= 1
             for other in self._dependents[step_id]:
                 self._unmet[StepId(other)] -= 1
                 if self._unmet[StepId(other)] == 0 and self.steps[StepId(other)].state is PENDING:
@@ -241,7 +256,8 @@ def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
 
 
 def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
-    """Fold one event into the state and return it; raises IllegalTransition for what the table does not allow."""
+    """Fold one event into the state and return it; raises IllegalTransition for what the table does not allow, and then
+    nothing has changed."""
     if state.finished:
         raise IllegalTransition(f"{type(event).__name__} after the run finished")
     match event:
@@ -282,6 +298,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     expected = record.attempts + 1 if isinstance(event, AttemptStarted) else record.attempts
     if not isinstance(event, DecisionGiven) and event.attempt != expected:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
+    _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
     match event:
         case StepKept() | StepNotKept():
             if event.step not in state.may_keep or state.unmet_needs(event.step):
@@ -292,15 +309,16 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} is kept where its contract holds, and nowhere else")
             state.may_keep.discard(event.step)
             record.evidence = event.evidence
-            _move(state, event, PASSED if isinstance(event, StepKept) else PENDING)
+            state.move(event.step, PASSED if isinstance(event, StepKept) else PENDING)
             if isinstance(event, StepKept):
                 record.outcome, record.kept, record.ended_at = event.outcome, True, at
         case AttemptStarted():
-            if state.unmet_needs(event.step):
+            if state.is_blocked(event.step):
                 raise IllegalTransition(f"{event.step} started before what it needs")
-            _move(state, event, RUNNING)
+            state.move(event.step, RUNNING)
             # What depends on a step that is run again may come out otherwise.
-            state.may_keep.difference_update((event.step, *state.dependents_of(event.step)))
+            if state.may_keep:
+                state.may_keep.difference_update((event.step, *state.dependents_of(event.step)))
             record.attempts += 1
             record.not_before, record.outcome, record.evidence = None, None, None
             record.seen_before, record.operand_before = None, None
@@ -321,7 +339,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.seen_before, record.operand_before = event.evidence, event.operand
             record.seen_broken = record.seen_broken or event.evidence.verdict is Verdict.BROKEN
         case AttemptEnded():
-            record.outcome, record.ended_at = event.outcome, at
             if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
                 raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
             if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
@@ -330,17 +347,18 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
+            record.outcome, record.ended_at = event.outcome, at
             _after(state, event, failed=event.outcome.error is not None)
         case ContractHeld():
             _refuse_tampered(state, event.step)
             record.evidence, record.ended_at = event.evidence, at
-            _move(state, event, PASSED)
+            state.move(event.step, PASSED)
         case ContractBroken() | ContractInconclusive():
             record.evidence, record.ended_at = event.evidence, at
             _after(state, event, failed=True)
         case DoubtFound():
             record.settle, record.how = event.settle, event.reason
-            _move(state, event, IN_DOUBT)
+            state.move(event.step, IN_DOUBT)
         case DoubtReferred():
             if record.state is not IN_DOUBT:
                 raise IllegalTransition(f"{event.step} is not in doubt")
@@ -350,7 +368,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 _refuse_tampered(state, event.step)
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
-            _move(state, event, event.to)
+            state.move(event.step, event.to)
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
@@ -358,7 +376,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.settle, record.failures, record.not_before = None, 0, None
             record.how, record.decided_by = event.choice, event.by.name
             record.ended_at = at
-            _move(state, event, event.to)
+            state.move(event.step, event.to)
             if event.aborts:
                 state.aborted_by = event.step
         case _:
@@ -368,9 +386,10 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
 def _tampered(state: RunState, event: ProtectedChanged) -> None:
     """Note what was changed with every step that may have done it."""
     for step_id in event.steps:
-        record = state.steps.get(step_id)
-        if record is None or record.state not in (RUNNING, VERIFYING, IN_DOUBT):
+        if step_id not in state.steps or state.steps[step_id].state not in (RUNNING, VERIFYING, IN_DOUBT):
             raise IllegalTransition(f"{step_id} was not at work and cannot have changed anything")
+    for step_id in event.steps:
+        record = state.steps[step_id]
         record.tampered = tuple(dict.fromkeys((*record.tampered, *event.files)))
 
 
@@ -385,24 +404,34 @@ def _after(state: RunState, event: AttemptEnded | ContractBroken | ContractIncon
     if failed and event.to is not CANCELLED:
         record.failures += 1
     record.not_before = event.not_before
-    _move(state, event, event.to)
+    state.move(event.step, event.to)
     if event.aborts:
         state.aborted_by = event.step
 
 
-def _move(state: RunState, event: StepEvent, to: StepState) -> None:
-    origin = state.steps[event.step].state
+def _refuse_move(origin: StepState, event: StepEvent) -> None:
+    match event:
+        case FilesProtected() | ContractSeen() | DoubtReferred():
+            return  # they leave a step where it is, and are refused where they have no place
+        case AttemptStarted():
+            to = RUNNING
+        case ContractHeld() | StepKept():
+            to = PASSED
+        case StepNotKept():
+            to = PENDING
+        case DoubtFound():
+            to = IN_DOUBT
+        case _:
+            to = event.to
     if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
         raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
-    state.move(event.step, to)
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
     if state.active or state.doubtful or (state.escalated and state.aborted_by is None):
         raise IllegalTransition("a run cannot finish while a step is running, in doubt or with a person")
     # "None ready" is never "complete": only every step passed or skipped is.
-    complete = all(record.state in SATISFIES for record in state.steps.values())
-    if (event.status == "completed") is not complete:
+    if (event.status == "completed") is not (state.unsatisfied == 0):
         raise IllegalTransition(f"the run is called {event.status}, but its steps say otherwise")
     _cancel(state, at)
     state.status, state.reason = event.status, event.reason

@@ -43,7 +43,8 @@ def waiting(session: Session, no_waiting: bool) -> Callable[[str], None] | None:
 
 def approve_and_start(session: Session, shown: Review, credential: Credential | None) -> int:
     """After a yes: approve what was shown and start the run it permits."""
-    work = session.app.approve_and_commit(shown, session.by, watcher(session), credential=credential)
+    waits = waiting(session, no_waiting=False)
+    work = session.app.approve_and_commit(shown, session.by, watcher(session), credential=credential, waiting=waits)
     return carry_out(session, work)
 
 

@@ -24,7 +24,8 @@ BEGINNING_S = 5.0
 
 def detach(session: Session, words: Sequence[str], begun: Callable[[], RunId | None]) -> int:
     """Give this command to a process in a session of its own; `begun` tells the run once that carries it out."""
-    command = [sys.executable, "-m", "ordain", "-C", session.app.workspace_path, *words]
+    # -P: a file in the directory that somebody stands in must not take the place of one of Python's own.
+    command = [sys.executable, "-P", "-m", "ordain", "-C", session.app.workspace_path, *words]
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
             [*command, "--json"] if session.json else command,

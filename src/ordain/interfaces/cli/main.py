@@ -110,4 +110,4 @@ def _speak_utf8() -> None:
     whatever is shown must be showable, wherever it runs."""
     if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
         sys.stdout.flush()
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", "-m", "ordain", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-P", "-X", "utf8", "-m", "ordain", *sys.argv[1:]])

@@ -1,0 +1,574 @@
+"""The heart as a state machine: any plan, any outcome, any answer, a crash at any moment, a clock that jumps.
+
+The machine does what the engine does (fold intents, make them durable, begin, fold what was seen) without a world: what
+is seen is drawn. What was folded and is not durable is lost in a crash. After every rule everything that the state
+keeps ready is compared with what `tests.reference` finds by going through the whole history. A new event gets a rule
+here and a row in `EVENTS`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
+
+from ordain.adapters.toolbox import BUILT_IN
+from ordain.core.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.decision import decided, questions
+from ordain.core.event import (
+    AttemptEnded,
+    AttemptStarted,
+    ContractBroken,
+    ContractHeld,
+    ContractInconclusive,
+    ContractSeen,
+    DecisionGiven,
+    DoubtFound,
+    DoubtReferred,
+    DoubtSettled,
+    Evidence,
+    ExecutorStarted,
+    FilesProtected,
+    Limits,
+    Outcome,
+    ProtectedChanged,
+    ProtectedFile,
+    RunCancelled,
+    RunEvent,
+    RunFinished,
+    RunOpened,
+    RunPaused,
+    Settlement,
+    StepKept,
+    StepNotKept,
+    StepState,
+    Verdict,
+)
+from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.model import Plan
+from ordain.core.schedule import (
+    Effect,
+    End,
+    Recheck,
+    SettleByContract,
+    Start,
+    Stop,
+    Verify,
+    Wake,
+    decide,
+    doubt,
+    ended,
+    judged,
+    looks_first,
+    not_begun,
+    rechecked,
+    settled,
+    wants_proof,
+    why_waiting,
+)
+from ordain.core.state import SATISFIES, SETTLED, TRANSITIONS, IllegalTransition, RunState, apply, replay
+from ordain.core.value import Instant, PlanId, RunId, StepId
+from tests.build import plan, step
+from tests.reference import OPEN, UNDER_WAY, check_effects, check_history, standing
+
+KIM = Principal(name="kim", channel=Channel.TERMINAL)
+WORKSPACE = WorkspaceIdentity(id="WS-1", path="/w", device=1, inode=1)
+LIMITS = Limits(concurrency=2, step_timeout_ms=1000, contract_timeout_ms=1000, on_failure=Abort(), env=())
+OPENED = RunOpened(run_id=RunId("RUN-1"), plan_id=PlanId("plan:0"), lineage="l", workspace=WORKSPACE, limits=LIMITS)
+
+POLICIES = st.sampled_from(
+    [
+        None,
+        None,
+        Abort(),
+        Skip(),
+        Continue(),
+        Escalate(),
+        Retry(max_attempts=2),
+        Retry(max_attempts=3, initial_delay_ms=10, backoff_multiplier=2),
+        Retry(max_attempts=2, initial_delay_ms=5, then=Escalate()),
+        Retry(max_attempts=4, initial_delay_ms=5, increment_ms=5, max_delay_ms=12, then=Skip()),
+        Retry(max_attempts=2, initial_delay_ms=40, then=Continue()),
+    ]
+)
+ACTIONS = st.sampled_from(
+    [
+        {},
+        {"idempotent": True},
+        {"tool": "exec", "args": {"argv": ["true"]}},
+        {"tool": "read_file"},
+        {"tool": "write_file"},
+        {"tool": "write_file", "idempotent": False},
+        *[{"tool": "edit_file"}] * 8,
+        {"tool": "edit_file", "idempotent": True},
+        {"tool": "move"},
+        {"tool": "http_request"},
+        {"tool": "unknown_tool"},
+    ]
+)
+"""Every effect class, sharpened by claims and not."""
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    """Any order without a circle, forwards and backwards."""
+    count = draw(st.integers(1, 6))
+    order = draw(st.permutations(range(count)))
+    steps = []
+    for index in range(count):
+        earlier = [f"s{other}" for other in range(count) if order[other] < order[index]]
+        needs = tuple(sorted(draw(st.sets(st.sampled_from(earlier), max_size=2)))) if earlier else ()
+        contract = draw(st.sampled_from([None, "check", "check"]))
+        steps.append(
+            step(
+                f"s{index}",
+                needs=needs,
+                contract=contract,
+                proof=draw(st.sampled_from([None, None, "red-then-green"])) if contract else None,
+                protect=draw(st.sampled_from([(), (), ("own",)])),
+                on_failure=draw(POLICIES),
+                **draw(ACTIONS),
+            )
+        )
+    return plan(
+        *steps,
+        on_failure=draw(POLICIES),
+        concurrency=draw(st.sampled_from([None, 1, 3])),
+        protect=draw(st.sampled_from([(), (), ("tests",)])),
+    )
+
+
+VERDICTS = st.sampled_from([Verdict.BROKEN, Verdict.INCONCLUSIVE, Verdict.HELD, Verdict.HELD])
+OUTCOMES = st.sampled_from([None, None, None, "F_STEP_FAILED", "F_STEP_TIMEOUT"])
+OPERANDS = st.sampled_from([None, "as it was", "another"])
+
+
+def evidence(verdict: Verdict) -> Evidence:
+    return Evidence(verdict=verdict, duration_ms=1, exit_code=0 if verdict is Verdict.HELD else 1)
+
+
+class Heart(RuleBasedStateMachine):
+    """One run, its executors and the people it asks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = Instant(1_000_000_000_000)
+        self.ledger: list[tuple[Instant, RunEvent]] = []
+        self.batch: list[tuple[Instant, RunEvent]] = []
+        self.alive = False
+        self.stopping = False
+        self.under_way: dict[tuple[str, StepId], bool] = {}
+        """What the executor has begun; whether it was told to end it."""
+        self.wake: Instant | None = None
+        self.again = 8
+        """How often a person may have a step begin again; without a bound a life could go on for ever."""
+
+    @initialize(made=plans(), again=st.sampled_from([False, False, True]), data=st.data())
+    def open(self, made: Plan, again: bool, data: st.DataObject) -> None:
+        """A new run, or one that does a run again of which any steps passed."""
+        self.plan = made
+        self.state = RunState(made)
+        kept = data.draw(st.sets(st.sampled_from([one.id for one in made.steps]))) if again else set()
+        self.fold(replace(OPENED, may_keep=tuple(sorted(kept))))
+        self.flush()
+
+    # --- What the engine does with events ------------------------------------------------------------------------
+
+    def fold(self, event: RunEvent) -> None:
+        apply(self.state, event, self.now)
+        self.batch.append((self.now, event))
+
+    def flush(self) -> None:
+        self.ledger += self.batch
+        self.batch = []
+
+    def die(self) -> None:
+        self.alive, self.stopping, self.wake = False, False, None
+        self.batch, self.under_way = [], {}
+        self.state = replay(self.plan, self.ledger)
+
+    # --- Executors -----------------------------------------------------------------------------------------------
+
+    # Hypothesis leaves some rules out of every example; what brings a life forward is therefore one rule, twice.
+
+    @precondition(lambda self: not self.state.finished)
+    @rule(data=st.data())
+    def goes_on(self, data: st.DataObject) -> None:
+        if not self.alive:
+            self.resume(dies=data.draw(st.sampled_from([False, False, False, True])), changed=data.draw(st.booleans()))
+        elif self.under_way:
+            self.work_goes_on(data)
+        else:
+            self.time_comes()
+
+    @precondition(lambda self: not self.state.finished)
+    @rule(data=st.data())
+    def goes_on_again(self, data: st.DataObject) -> None:
+        self.goes_on(data)
+
+    def resume(self, dies: bool, changed: bool) -> None:
+        """Take over as the engine does; it may die again before it has faced anything."""
+        self.alive = True
+        self.fold(ExecutorStarted(epoch=self.state.epoch + 1, pid=1, boot_id="b"))
+        if self.state.epoch > 1:
+            self.flush()
+        if any(self.state.protects(name) for name in self.state.active):
+            suspects = [
+                name
+                for name in self.state.active
+                if self.state.steps[name].state is StepState.RUNNING and self.state.steps[name].protected_now
+            ]
+            if changed and suspects:
+                self.fold(ProtectedChanged(files=("f",), steps=tuple(suspects)))
+                self.flush()
+        if dies:
+            self.die()
+            return
+        for name in list(self.state.active):
+            if self.state.steps[name].state is StepState.RUNNING:
+                found = doubt(self.state, name, BUILT_IN)
+                self.fold(found)
+                if found.settle is Settlement.AGAIN:
+                    self.fold(DoubtSettled(step=name, attempt=found.attempt, to=StepState.PENDING, reason="r"))
+        self.turn()
+
+    def turn(self) -> None:
+        """Decide, make the intents durable, begin; return when there is nothing to wait for."""
+        effects = decide(self.state, self.now)
+        assert effects == decide(self.state, self.now), "same in, same out"
+        check_effects(standing(self.plan, [*self.ledger, *self.batch]), self.now, effects)
+        if self.stopping:
+            effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
+        for effect in effects:
+            self.begin(effect)
+        self.flush()
+        self.wake = next((effect.at for effect in effects if isinstance(effect, Wake)), None)
+        if self.wake is None and not self.under_way:
+            assert replay(self.plan, self.ledger) == self.state
+            asked = questions(self.state)
+            assert self.state.finished or self.stopping or asked, "nothing to do, nobody to ask, not ended: wedged"
+            self.die()
+
+    def begin(self, effect: Effect) -> None:
+        match effect:
+            case Start(step=name) if ("start", name) not in self.under_way:
+                attempt = self.state.steps[name].attempts + 1
+                self.fold(AttemptStarted(step=name, attempt=attempt, key="k"))
+                self.under_way["start", name] = False
+            case Recheck(step=name):
+                self.under_way.setdefault(("recheck", name), False)
+            case Verify(step=name):
+                self.under_way.setdefault(("verify", name), False)
+            case SettleByContract(step=name):
+                self.under_way.setdefault(("settle", name), False)
+            case Stop(step=name) if ("start", name) in self.under_way:
+                self.under_way["start", name] = True
+            case End(status=status, reason=reason):
+                self.fold(RunFinished(status=status, reason=reason))
+            case _:
+                pass
+
+    def work_goes_on(self, data: st.DataObject) -> None:
+        """What is under way comes forward, some of it several times; the loop looks now and then."""
+        for _ in range(data.draw(st.integers(1, 5))):
+            if self.under_way:
+                kind, name = data.draw(st.sampled_from(list(self.under_way)))
+                self.comes_forward(kind, name, data.draw(OUTCOMES), data.draw(VERDICTS), data.draw(OPERANDS))
+                self.history_is_sound()
+            then = data.draw(st.sampled_from(["turn", "turn", "turn", "wait"]))
+            if self.alive and then == "turn":
+                self.turn()
+
+    def comes_forward(self, kind: str, name: StepId, error: str | None, verdict: Verdict, operand: str | None) -> None:
+        if kind == "start":
+            return self.attempt_goes_on(name, error, verdict, operand)
+        del self.under_way[kind, name]
+        if kind == "verify":
+            return self.fold(judged(self.state, name, evidence(verdict), self.now))
+        if kind == "settle":
+            return self.fold(settled(self.state, name, evidence(verdict), operand))
+        seen = evidence(verdict) if self.state.step(name).verification is not None else None
+        return self.fold(rechecked(name, Outcome(duration_ms=1), seen))
+
+    def attempt_goes_on(self, name: StepId, error: str | None, verdict: Verdict, operand: str | None) -> None:
+        """An attempt does what comes next: keep protected files, look at its contract, or come to its end."""
+        record, made = self.state.steps[name], self.state.step(name)
+        if self.under_way["start", name]:
+            return self.attempt_ends(name, Outcome(duration_ms=1, error="F_STEP_STOPPED"), stopped=True)
+        if self.state.protects(name) and not record.protected_now:
+            if error == "F_STEP_TIMEOUT":
+                return self.attempt_ends(name, Outcome(duration_ms=0, error="F_PROTECT_FAILED"))
+            known = self.state.protected or {}
+            of_plan = {"tests": ProtectedFile(seal="s", size=1)} if self.plan.protect and "tests" not in known else {}
+            of_step = {"own": ProtectedFile(seal="s", size=1)} if made.protect and record.protected is None else {}
+            return self.fold(FilesProtected(step=name, attempt=record.attempts, of_plan=of_plan, of_step=of_step))
+        proves = wants_proof(self.state, name)
+        if (looks_first(made, BUILT_IN) or proves) and record.seen_before is None:
+            if record.tampered:
+                return self.attempt_ends(name, Outcome(duration_ms=1))
+            self.fold(ContractSeen(step=name, attempt=record.attempts, evidence=evidence(verdict), operand=operand))
+            outcome = not_begun(evidence(verdict), 1) if proves else None
+            return self.attempt_ends(name, outcome) if outcome is not None else None
+        return self.attempt_ends(name, Outcome(duration_ms=1, exit_code=1 if error else 0, error=error))
+
+    def attempt_ends(self, name: StepId, outcome: Outcome, *, stopped: bool = False) -> None:
+        del self.under_way["start", name]
+        self.fold(ended(self.state, name, outcome, self.now, stopped=stopped))
+
+    @precondition(lambda self: self.plan.protect and any(self.state.steps[n].protected_now for _, n in self.under_way))
+    @rule()
+    def protected_file_changes(self) -> None:
+        at_work = dict.fromkeys(name for _, name in self.under_way if self.state.steps[name].protected_now)
+        self.fold(ProtectedChanged(files=("f",), steps=tuple(at_work)))
+
+    @precondition(lambda self: self.alive)
+    @rule(how=st.sampled_from(["crash", "crash", "crash", "stop"]))
+    def executor_ends(self, how: str) -> None:
+        if how == "crash":
+            self.die()
+        else:
+            self.stopping = True
+
+    @precondition(lambda self: any(self.state.steps[name].seen_before for kind, name in self.under_way))
+    @rule(dies=st.sampled_from([True, True, False]))
+    def cut_off_before_the_end_is_seen(self, dies: bool) -> None:
+        """The rarest moment of all, at which a contract can settle the doubt."""
+        self.turn()
+        if dies and self.alive:
+            self.die()
+            self.resume(dies=False, changed=False)
+
+    # --- Time and people -----------------------------------------------------------------------------------------
+
+    @precondition(lambda self: not self.state.finished)
+    @rule(by=st.sampled_from([1, 5, 50, 86_400_000, -1, -20, -86_400_000]))
+    def clock_moves(self, by: int) -> None:
+        self.now = Instant(self.now + by)
+
+    def time_comes(self) -> None:
+        self.now = max(self.now, self.wake or self.now)
+        self.turn()
+
+    @precondition(lambda self: not self.alive and questions(self.state))
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        question = data.draw(st.sampled_from(questions(self.state)))
+        words = [choice.word for choice in question.choices if self.again or choice.word not in ("retry", "did-not")]
+        word = data.draw(st.sampled_from(words))
+        self.again -= word in ("retry", "did-not")
+        self.fold(decided(self.state, question, word, KIM))
+        self.flush()
+
+    @precondition(lambda self: not self.alive and not self.state.finished and len(self.ledger) > 12)
+    @rule(status=st.sampled_from(["cancelled", "failed"]))
+    def cancel(self, status: str) -> None:
+        self.fold(RunCancelled(by=KIM, status=status))
+        self.flush()
+
+    @precondition(lambda self: not self.alive and not self.state.finished and self.state.paused_by is None)
+    @rule()
+    def pause(self) -> None:
+        self.fold(RunPaused(by=KIM))
+        self.flush()
+
+    # --- What nobody may do --------------------------------------------------------------------------------------
+
+    @rule(
+        data=st.data(), kind=st.sampled_from(range(22)), to=st.sampled_from(StepState), off=st.sampled_from([0, 0, 1])
+    )
+    def somebody_tries_anything(self, data: st.DataObject, kind: int, to: StepState, off: int) -> None:
+        """Any event at any time either fits the table or is refused, and what is refused changes nothing."""
+        name = data.draw(st.sampled_from([one.id for one in self.plan.steps]))
+        tried = list(any_event(self.state, name, to, off))[kind]
+        history = [*self.ledger, *self.batch]
+        copy = replay(self.plan, history)
+        try:
+            apply(copy, tried, self.now)
+        except IllegalTransition:
+            assert copy == self.state, f"refused, and yet it changed something: {tried}"
+            return
+        check_move(self.state, copy, tried)
+
+    # --- Always --------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def questions_have_the_slow_answers(self) -> None:
+        if not self.ledger:
+            return
+        state, history = self.state, [*self.ledger, *self.batch]
+        slow = standing(self.plan, history)
+        states = {name: record.state.value for name, record in state.steps.items()}
+        assert states == {name: one.state for name, one in slow.steps.items()}
+        assert sorted([*state.ready, *(position for _, position in state.delayed)]) == slow.ready
+        assert set(state.active) == set(slow.having("running", "verifying"))
+        assert set(state.doubtful) == set(slow.having("in_doubt"))
+        assert set(state.escalated) == set(slow.having("escalated"))
+        assert state.unsatisfied == len(state.steps) - len(slow.having(*SATISFIES))
+        assert state._unmet == {one.id: len(slow.unmet(one)) for one in self.plan.steps}
+        assert {name: one.attempts for name, one in slow.steps.items()} == {
+            name: record.attempts for name, record in state.steps.items()
+        }
+        assert (state.status, state.aborted_by is not None) == (slow.status, slow.aborting)
+        assert state == replay(self.plan, history)
+        for one in self.plan.steps:
+            reason = why_waiting(state, one.id, self.now)
+            waits = states[one.id] in OPEN - UNDER_WAY
+            assert bool(reason) == waits, f"{one.id} is {states[one.id]}: {reason}"
+
+    @invariant()
+    def history_is_sound(self) -> None:
+        if self.ledger:
+            check_history(self.plan, [*self.ledger, *self.batch], BUILT_IN)
+
+    def teardown(self) -> None:
+        """Whatever happened, it can be brought to an end: resumed, answered, never disturbed again."""
+        if not self.ledger:
+            return
+        self.die()
+        for _ in range(200):
+            if self.state.finished:
+                return
+            if not self.alive and (asked := questions(self.state)):
+                word = "abort" if asked[0].kind == "doubt" else "skip"
+                self.fold(decided(self.state, asked[0], word, KIM))
+                self.flush()
+            elif not self.alive:
+                self.resume(dies=False, changed=False)
+            elif self.under_way:
+                self.comes_forward(*next(iter(self.under_way)), None, Verdict.BROKEN, None)
+                self.turn()
+            elif self.wake is not None and not self.batch:
+                self.time_comes()
+            else:
+                self.turn()
+        raise AssertionError("it never ended")
+
+
+TestHeart = Heart.TestCase
+TestHeart.settings = settings(stateful_step_count=40)
+
+
+# --- The table, whole ------------------------------------------------------------------------------------------------
+
+
+def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> list[RunEvent]:
+    """One event of every kind a run can have, about this step and its last attempt (or another one, by `off`)."""
+    attempt = state.steps[name].attempts + off
+    held, broken, unclear = (evidence(verdict) for verdict in Verdict)
+    return [
+        AttemptStarted(step=name, attempt=attempt + 1, key="k"),
+        FilesProtected(step=name, attempt=attempt),
+        ContractSeen(step=name, attempt=attempt, evidence=broken),
+        AttemptEnded(step=name, attempt=attempt, outcome=Outcome(duration_ms=1), to=to),
+        AttemptEnded(step=name, attempt=attempt, outcome=Outcome(duration_ms=1, error="F_STEP_FAILED"), to=to),
+        ContractHeld(step=name, attempt=attempt, evidence=held),
+        ContractBroken(step=name, attempt=attempt, evidence=broken, to=to),
+        ContractInconclusive(step=name, attempt=attempt, evidence=unclear, to=to, aborts=True),
+        DoubtFound(step=name, attempt=attempt, settle=Settlement.PERSON, reason="r"),
+        DoubtReferred(step=name, attempt=attempt, evidence=unclear, reason="r"),
+        DoubtSettled(step=name, attempt=attempt, to=to, reason="r"),
+        DecisionGiven(step=name, choice="pass", by=KIM, to=to, aborts=True),
+        ProtectedChanged(files=("f",), steps=(name,)),
+        StepKept(step=name, attempt=attempt),
+        StepKept(step=name, attempt=attempt, evidence=held),
+        StepNotKept(step=name, attempt=attempt, evidence=broken),
+        RunFinished(status="completed"),
+        RunFinished(status="failed"),
+        RunCancelled(by=KIM, status="completed"),
+        RunPaused(by=KIM),
+        ExecutorStarted(epoch=state.epoch + off, pid=1, boot_id="b"),
+        OPENED,
+    ]
+
+
+STAYING = {
+    FilesProtected: {"running"},
+    ContractSeen: {"running"},
+    DoubtReferred: {"in_doubt"},
+    StepNotKept: {"pending"},
+    ProtectedChanged: {"running", "verifying", "in_doubt"},
+}
+"""The events that leave a step where it is, and where it must be for them."""
+
+
+def check_move(before: RunState, after: RunState, event: RunEvent) -> None:
+    """That an event which was taken is one of the table, and moved nothing but what it should."""
+    moved = {
+        name: (before.steps[name].state, record.state)
+        for name, record in after.steps.items()
+        if record.state is not before.steps[name].state
+    }
+    assert after.size == before.size + 1 and not before.finished
+    match event:
+        case ExecutorStarted(epoch=epoch):
+            assert epoch > before.epoch and not moved
+        case RunFinished():
+            assert all(to is StepState.CANCELLED for _, to in moved.values())
+        case ProtectedChanged(steps=steps):
+            assert not moved
+            assert all(before.steps[name].state.value in STAYING[ProtectedChanged] for name in steps)
+        case RunPaused():
+            assert not moved
+        case RunOpened() | RunCancelled():
+            raise AssertionError("a run is opened once, and never called complete by anybody")
+        case _ if type(event) in STAYING:
+            assert not moved and before.steps[event.step].state.value in STAYING[type(event)]
+        case _:
+            ((name, (origin, to)),) = moved.items()
+            assert name == event.step and to in TRANSITIONS[origin, type(event)]
+
+
+def states() -> dict[StepState, RunState]:
+    """A run whose one step is in each state there is."""
+    name, well = StepId("a"), Outcome(duration_ms=1)
+    opened = replace(OPENED, may_keep=(name,))
+    started = [opened, ExecutorStarted(epoch=1, pid=1, boot_id="b"), AttemptStarted(step=name, attempt=1, key="k")]
+    badly = Outcome(duration_ms=1, error="F_STEP_FAILED")
+
+    def gone(to: StepState, outcome: Outcome = badly) -> AttemptEnded:
+        return AttemptEnded(step=name, attempt=1, outcome=outcome, to=to)
+
+    made = plan(step("a", contract="check"), step("z", needs=()))
+    verifying = [*started, gone(StepState.VERIFYING, well)]
+    histories = {
+        StepState.PENDING: started[:2],
+        StepState.RUNNING: started,
+        StepState.VERIFYING: verifying,
+        StepState.PASSED: [*verifying, ContractHeld(step=name, attempt=1, evidence=evidence(Verdict.HELD))],
+        StepState.IN_DOUBT: [*started, DoubtFound(step=name, attempt=1, settle=Settlement.PERSON, reason="r")],
+        **{to: [*started, gone(to)] for to in StepState if to.value in ("failed", "skipped", "escalated", "cancelled")},
+    }
+    return {to: replay(made, [(Instant(0), event) for event in history]) for to, history in histories.items()}
+
+
+def test_every_event_in_every_state_is_in_the_table_or_refused():
+    """All of them: each state, each event, each place it could say the step went. What is refused changes nothing, and
+    all that the table has is taken."""
+    taken: Counter[tuple[StepState, type, StepState]] = Counter()
+    for origin in StepState:
+        for to in StepState:
+            for kind in range(len(any_event(states()[origin], StepId("a"), to))):
+                state, before = states()[origin], states()[origin]
+                event = any_event(state, StepId("a"), to)[kind]
+                try:
+                    apply(state, event, Instant(1))
+                except IllegalTransition:
+                    assert state == before, f"refused, and yet it changed something: {event}"
+                else:
+                    check_move(before, state, event)
+                    taken[origin, type(event), state.steps[StepId("a")].state] += 1
+    moves = {(origin, kind, to) for (origin, kind), reached in TRANSITIONS.items() for to in reached}
+    # A step with a contract passes by that alone.
+    moves.remove((StepState.RUNNING, AttemptEnded, StepState.PASSED))
+    assert moves <= set(taken)
+    of_settled = {kind for origin, kind, _ in taken if origin in SETTLED}
+    assert of_settled <= {ExecutorStarted, RunFinished, RunPaused}, "an event about a step that is settled"
+
+
+@pytest.mark.parametrize("settled_in", sorted(SETTLED))
+def test_nothing_leads_out_of_a_settled_state(settled_in):
+    assert not [origin for origin, _ in TRANSITIONS if origin is settled_in]

@@ -1,0 +1,448 @@
+"""One simulated life: a plan is drawn, approved and carried out by the real app and engine, in trouble, to its end.
+
+`live(seed)` does all of it and raises `Failed`, which names the seed and tells the whole life, where a promise was
+broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from ordain.adapters.clock import WallClock
+from ordain.adapters.memory import CountingIds, MemoryWriterLock, ScriptedProbe
+from ordain.adapters.toolbox import BUILT_IN
+from ordain.app import App
+from ordain.core.event import RunEvent, RunFinished
+from ordain.core.problem import Refused
+from ordain.core.report import RunReport
+from ordain.core.state import RunState, replay
+from ordain.core.value import Instant, PlanId
+from ordain.engine import Engine
+from ordain.ports import Holder, ToolResult
+from ordain.records import Records
+from tests.reference import check_history
+from tests.scenario import KIM, check_evidence, surroundings
+from tests.simulation.fate import (
+    ANSWERS,
+    DAY,
+    JUMPS_MS,
+    PAUSES_MS,
+    PEOPLE,
+    RERUNS,
+    TROUBLES,
+    Person,
+    Trouble,
+    draw_plan,
+    files_for,
+)
+from tests.simulation.world import (
+    Crash,
+    Executor,
+    SimulatedLedger,
+    SimulatedProtection,
+    SimulatedShell,
+    SimulatedToolbox,
+    Stuck,
+    VirtualLoop,
+    World,
+)
+
+ENDED = ("completed", "failed", "cancelled")
+EXECUTORS_MAX = 60
+"""More than this no life needs; whoever needs more never ends."""
+
+Work = Callable[[App], Coroutine[Any, Any, Any]]
+
+
+class OutsideLock(MemoryWriterLock):
+    """The locks as another process sees them while an executor of ours is at work."""
+
+    def __init__(self, at_work: Callable[[], bool]) -> None:
+        super().__init__()
+        self._at_work = at_work
+
+    def holder(self, what: str) -> Holder | None:
+        return Holder(name=what, pid=1) if self._at_work() else None
+
+
+class Failed(AssertionError):
+    """A life in which a promise was broken."""
+
+
+@dataclass
+class Frozen:
+    """An executor that stands still."""
+
+    executor: Executor
+    loop: VirtualLoop
+    task: asyncio.Task[Any]
+
+
+@dataclass
+class Life:
+    """One life and what was counted in it."""
+
+    seed: int
+    counted: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        self.plan = draw_plan(self.random)
+        self.world = World(self.plan, self.random)
+        self.ledger = SimulatedLedger(self.world)
+        self.toolbox = SimulatedToolbox(self.world)
+        for step in self.plan.steps:
+            self.toolbox.files |= files_for(step.id)
+            self.toolbox.answers[f"POST http://example.org/{step.id}"] = ToolResult(value="sent")
+        self.ids = CountingIds()
+        self.troubles = self.random.choice([0, 1, 1, 2, 2, 3, 4])
+        """How many executors get into trouble; without a bound a life could go on for ever."""
+        self.patience = 6
+        """How often people have a step tried again."""
+        self.again = False
+        """Whether it was done again already."""
+        self.outsiders: list[asyncio.Task[Any]] = []
+        self.frozen: Frozen | None = None
+        self.live_state: RunState | None = None
+        self.plan_id: PlanId | None = None
+
+    # --- A whole life ----------------------------------------------------------------------------------------------
+
+    def live(self) -> Counter[str]:
+        world = self.world
+        with (
+            patch("ordain.adapters.clock._wall_ms", world.wall_ms),
+            patch("ordain.adapters.clock.passed_ms", world.since_boot_ms),
+            patch.object(Engine, "carry_out", self._watching()),
+        ):
+            self._prepare()
+            for _ in range(EXECUTORS_MAX):
+                report = self._report()
+                if report is None:
+                    self._carry_out(lambda app: app.commit(str(self.plan_id), KIM))
+                elif report.status in ENDED and self._rerun(report):
+                    pass
+                elif report.status in ENDED:
+                    break
+                else:
+                    self._someone_goes_on(report)
+                self._check()
+            else:
+                raise AssertionError("it never ended")
+            self._check_end(report)
+        self.counted["events"] += len(self.history())
+        return self.counted
+
+    def _prepare(self) -> None:
+        prepared = self._run(lambda app: app.prepare_plan(self.plan, KIM))
+        self.plan_id = prepared.review.plan_id
+        self._run(lambda app: app.approve(str(self.plan_id), KIM))
+
+    def _rerun(self, report: RunReport) -> bool:
+        """Do an ended run again, once and seldom; whether it was begun."""
+        again_from = self._draw(RERUNS)
+        if self.again or again_from is None or again_from not in ("", *(step.id for step in self.plan.steps)):
+            return False
+        self.again = True
+        self._check_end(report)
+        try:
+            self._run(lambda app: app.approve(str(self.plan_id), KIM))
+        except Refused as refused:  # too many days have passed
+            self.counted[f"rerun: {refused.problems[0].code}"] += 1
+            return False
+        self.counted["rerun"] += 1
+        self._carry_out(lambda app: app.rerun(report.run_id, KIM, again_from=again_from or None))
+        return True
+
+    def _someone_goes_on(self, report: RunReport) -> None:
+        """What happens to a run that nobody is carrying out."""
+        does = self._draw(PEOPLE)
+        pause = self.random.choice(PAUSES_MS)
+        self.world.tell(f"{report.status}; {pause / 1000:.0f} s pass")
+        self.world.executor = Executor(dead=True)
+        self.world.pass_time(pause)
+        if self.random.random() < 0.2:
+            self.world.set_clock(self.random.choice(JUMPS_MS))
+        asked = bool(report.questions)
+        if does in (Person.CANCELS, Person.GIVES_UP):
+            status = "cancelled" if does is Person.CANCELS else "failed"
+            self._verb(lambda app: app.cancel_run(report.run_id, KIM, status=status))
+            return
+        if does is Person.PAUSES:
+            self._verb(lambda app: app.pause(report.run_id, KIM))
+        if asked and (does is Person.ANSWERS or self.troubles == 0):
+            self._answer(report)
+        if report.status != "waiting" or not asked or does is Person.WAITS or self.random.random() < 0.7:
+            self._carry_out(lambda app: app.resume(None))
+
+    def _answer(self, report: RunReport) -> None:
+        """Answer one question truthfully, as far as anybody can see."""
+        assert self.world.shadow is not None
+        question = self.random.choice(report.questions)
+        attempt = self.world.shadow.steps[question.step].attempts
+        untrue = "did-not" if self.world.happened(question.step, attempt) else "happened"
+        words = {choice.word: ANSWERS[choice.word] for choice in question.choices if choice.word != untrue}
+        if self.patience == 0 and "retry" in words:
+            del words["retry"]
+        word = self._draw(words)
+        self.patience -= word == "retry"
+        self.counted[f"answered {word}"] += 1
+        self._verb(lambda app: app.answer(question.item, word, KIM))
+
+    def _draw(self, weights: dict[Any, int]) -> Any:
+        return self.random.choices(list(weights), list(weights.values()))[0]
+
+    # --- One process of ours ---------------------------------------------------------------------------------------
+
+    def _app(self, lock: MemoryWriterLock | None = None) -> App:
+        here = surroundings(
+            self.ledger,
+            workspace=self.world.workspace,
+            protection=SimulatedProtection(self.world),
+            toolbox=self.toolbox,
+            clock=WallClock("boot"),
+            ids=self.ids,
+            lock=lock or MemoryWriterLock(),
+        )
+        return App(here, shell=SimulatedShell(self.world), probe=ScriptedProbe(), pid=1, boot_id="boot")
+
+    def _carry_out(self, work: Work) -> None:
+        """An executor, perhaps with a trouble of its own."""
+        trouble = self._draw(TROUBLES) if self.troubles else Trouble.NONE
+        if trouble is Trouble.FROZEN and (self.frozen is not None or self.world.shadow is None):
+            trouble = Trouble.KILLED_AT_BOUNDARY
+        self.troubles -= trouble is not Trouble.NONE
+        self.counted[f"trouble: {trouble}"] += 1
+        self.world.tell(f"--- an executor; trouble: {trouble}")
+        executor, random = Executor(), self.random
+        at_s = random.choice([0.01, 1, 10, 100]) * random.random()
+        after: dict[Trouble, Callable[[App], object]] = {
+            Trouble.KILLED_IN_TIME: lambda app: self.world.die(),
+            Trouble.STOPPED: lambda app: app.stop(),
+            Trouble.CLOCK: lambda app: self.world.set_clock(random.choice(JUMPS_MS)),
+            Trouble.PAUSED: lambda app: self._outside(lambda other: other.pause(None, KIM)),
+            Trouble.CANCELLED: lambda app: self._outside(self._cancel),
+        }
+        if trouble is Trouble.KILLED_AT_BOUNDARY:
+            executor.dies_at = random.randint(1, random.choice([6, 20, 60]))
+        elif trouble is Trouble.DISK:
+            executor.fails_at = random.randint(1, 12)
+        elif trouble is Trouble.FROZEN:
+            executor.freezes_at = random.randint(2, 8)
+        self._go(work, executor, (at_s, after[trouble]) if trouble in after else None)
+
+    async def _cancel(self, app: App) -> None:
+        for stream in self.ledger.streams("run/")[-1:]:
+            await app.cancel_run(stream.removeprefix("run/"), KIM)
+
+    def _outside(self, work: Work) -> None:
+        """Do this in another process while the executor is at work; it may come too late or be told to try again."""
+
+        async def outside() -> None:
+            self.world.tell("somebody else comes")
+            try:
+                await work(app)
+            except Refused as refused:
+                codes = {problem.code for problem in refused.problems}
+                self.counted[f"outside: {sorted(codes)}"] += 1
+                late = {"E_RUN_ENDED", "E_RUN_NOT_FOUND", "E_RUN_BUSY", "E_LEDGER_BUSY", "E_LEDGER_IO"}
+                assert codes & late, codes
+
+        assert self.world.loop is not None
+        loop, app = self.world.loop, self._app(OutsideLock(lambda: self.executing))
+        self.outsiders.append(loop.create_task(outside()))
+
+    def _verb(self, work: Work) -> None:
+        """A verb that a person uses, which may be killed too."""
+        executor = Executor()
+        if self.troubles and self.random.random() < 0.15:
+            self.troubles -= 1
+            self.counted["trouble: a verb is killed"] += 1
+            executor.dies_at = self.random.randint(1, 4)
+        self._go(work, executor, None)
+
+    def _go(self, work: Work, executor: Executor, after: tuple[float, Callable[[App], object]] | None) -> None:
+        try:
+            self._run(work, executor, after)
+        except Crash:
+            self.counted["deaths"] += 1
+        except Refused as refused:
+            codes = [problem.code for problem in refused.problems]
+            self.world.tell(f"refused: {codes}")
+            known = {"E_LEDGER_IO", "E_LEDGER_CONFLICT", "E_FENCED"}
+            assert known & set(codes), f"refused with {codes}"
+
+    def _run(
+        self, work: Work, executor: Executor | None = None, after: tuple[float, Callable[[App], object]] | None = None
+    ) -> Any:
+        """Do this in a process of its own, to its end or death."""
+        world, self.live_state = self.world, None
+        world.executor = executor = executor or Executor()
+        world.loop = loop = VirtualLoop(world)
+        app = self._app()
+        task = loop.create_task(work(app))
+        task.add_done_callback(lambda _: self._done(loop))
+        self.executing, self.outsiders = True, []
+        if after is not None:
+            loop.call_later(after[0], after[1], app)
+        if self.frozen is not None:
+            loop.call_later(self.random.random() * 20, self._interrupt, loop)
+        while True:
+            loop.run_forever()
+            if task.done() or executor.dead:
+                break
+            if executor.frozen:
+                self.counted["frozen"] += 1
+                self.frozen = Frozen(executor, loop, task)
+                return None
+            self._thaw()
+            world.executor, world.loop = executor, loop
+        return self._over(loop, task, executor)
+
+    def _done(self, loop: VirtualLoop) -> None:
+        self.executing = False
+        loop.stop()
+
+    def _interrupt(self, loop: VirtualLoop) -> None:
+        """Let the one that is frozen go on now, while this one is at work; but not before it was taken over from."""
+        if self.frozen is None or self.world.shadow is None:
+            return
+        if self.world.shadow.epoch > self.frozen.executor.epoch:
+            loop.stop()
+
+    def _thaw(self) -> None:
+        """Let the one that is frozen go on to its end: it may write no more."""
+        if self.frozen is None:
+            return
+        frozen, self.frozen = self.frozen, None
+        self.world.tell("--- the frozen one goes on")
+        self.world.executor, self.world.loop = frozen.executor, frozen.loop
+        frozen.executor.frozen = False
+        assert self.world.shadow is not None
+        fenced = self.world.shadow.epoch > frozen.executor.epoch
+        size = self.world.shadow.size
+        while not frozen.task.done():
+            frozen.loop.run_forever()
+        try:
+            self._over(frozen.loop, frozen.task, frozen.executor)
+        except Refused as refused:
+            codes = [problem.code for problem in refused.problems]
+            self.world.tell(f"refused: {codes}")
+            self.counted[f"thawed: {codes[0]}"] += 1
+            assert not fenced or codes[0] == "E_FENCED", "a conflict would be an invitation to try again"
+        else:
+            assert not fenced, "one that was taken over from went on"
+        assert not fenced or size == self.world.shadow.size, "one that was taken over from wrote something"
+
+    def _watching(self) -> Callable[[Engine, int, str], Coroutine[Any, Any, RunState]]:
+        """The engine's loop, with what it believes at its end remembered."""
+        carry_out = Engine.carry_out
+
+        async def watched(engine: Engine, pid: int, boot_id: str) -> RunState:
+            self.live_state = await carry_out(engine, pid, boot_id)
+            return self.live_state
+
+        return watched
+
+    def _over(self, loop: VirtualLoop, task: asyncio.Task[Any], executor: Executor) -> Any:
+        """What came of a process; a dead one is unwound, and nothing of that reaches the world."""
+        while not executor.dead and (waiting := [one for one in self.outsiders if not one.done()]):
+            waiting[0].add_done_callback(lambda _: loop.stop())
+            loop.run_forever()
+        for outsider in self.outsiders:
+            if outsider.done():
+                outsider.result()
+        left = asyncio.all_tasks(loop)
+        assert executor.dead or not left, f"it returned, and left {left} behind"
+        for one in left:
+            one.cancel()
+        while rest := asyncio.all_tasks(loop):
+            rest.pop().add_done_callback(lambda _: loop.stop())
+            loop.run_forever()
+        loop.close()
+        if executor.dead:
+            raise Crash
+        assert not [one for one in self.world.processes if one.executor is executor], "it left processes behind"
+        return task.result()
+
+    def abandon(self) -> None:
+        """Let go of what a life that failed has left, so that it is no trouble to others."""
+        self.world.executor.dead = True
+        for loop in (self.world.loop, self.frozen.loop if self.frozen is not None else None):
+            if isinstance(loop, VirtualLoop) and not loop.is_closed():
+                for one in asyncio.all_tasks(loop):
+                    one.cancel()
+                with suppress(Stuck):
+                    loop.call_soon(loop.stop)
+                    loop.run_forever()
+                loop.close()
+
+    # --- What must be true -----------------------------------------------------------------------------------------
+
+    def history(self) -> list[tuple[Instant, RunEvent]]:
+        streams = self.ledger.streams("run/")
+        return [(one.at, one.event) for one in self.ledger.read(streams[-1])] if streams else []  # type: ignore[misc]
+
+    def _report(self) -> RunReport | None:
+        records = Records(self.ledger)
+        run_id = next(reversed(records.lineage(records.find_plan(str(self.plan_id))).runs), None)
+        return self._app().run(run_id) if run_id is not None else None
+
+    def _check(self) -> None:
+        """After every process, dead or not."""
+        assert not self.world.broken, self.world.broken[0]
+        history = self.history()
+        if self.world.shadow is not None:
+            assert replay(self.plan, history) == self.world.shadow, "what is read is not what was written"
+        if self.live_state is not None:
+            written = replay(self.plan, history[: self.live_state.size])  # others may have written since
+            assert self.live_state == written, "what the engine believed is not what the ledger says"
+            self._check_files()
+
+    def _check_files(self) -> None:
+        found = {name: self.world.workspace.documents.get(name) for name in self.world.good}
+        assert found == self.world.good, "a protected file was not put back"
+
+    def _check_end(self, report: RunReport) -> None:
+        """When it is over."""
+        self._thaw()
+        self._check()
+        self.counted[report.status] += 1
+        history = self.history()
+        recorded = self.ledger.read(self.ledger.streams("run/")[-1])  # reading verifies the chain
+        assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
+        check_history(self.plan, history, BUILT_IN)
+        check_evidence(self.plan, [event for _, event in history])
+        assert [one.id for one in report.steps] == [step.id for step in self.plan.steps]
+        through = all(one.state in ("passed", "skipped") for one in report.steps)
+        if isinstance(history[-1][1], RunFinished):  # else somebody ended it before it was seen that nothing is left
+            assert (report.status == "completed") == through, "none ready is never complete"
+        assert all(one.state in ("passed", "skipped", "failed", "cancelled") for one in report.steps)
+        self.world.executor = Executor(dead=True)
+        assert not [one for one in self.world.processes if not one.killed], "something still runs"
+        before = self.world.effects.copy()
+        self.world.pass_time(3 * DAY)
+        assert self.world.effects == before, "something happened after the end"
+        self._check_files()
+        findings = self._app().auditing.verify().findings
+        assert not findings, findings
+
+
+def live(seed: int) -> Life:
+    """The life of this seed; raises Failed where a promise was broken in it."""
+    life = Life(seed)
+    try:
+        life.live()
+    except Exception as error:
+        life.abandon()
+        story = "\n".join(life.world.trace)
+        again = f"python -m tests.simulation {seed}"
+        raise Failed(f"{type(error).__name__}: {error}\n{story}\nseed {seed}; again: {again}") from error
+    return life
