@@ -403,7 +403,9 @@ class Heart(RuleBasedStateMachine):
         slow = standing(self.plan, history)
         states = {name: record.state.value for name, record in state.steps.items()}
         assert states == {name: one.state for name, one in slow.steps.items()}
-        assert sorted([*state.ready, *(position for _, position in state.delayed)]) == slow.ready
+        due = {place: slow.steps[self.plan.steps[place].id].not_before for place in slow.ready}
+        assert state.ready == [place for place, instant in due.items() if instant is None]
+        assert state.delayed == sorted((instant, place) for place, instant in due.items() if instant is not None)
         assert set(state.active) == set(slow.having("running", "verifying"))
         assert set(state.doubtful) == set(slow.having("in_doubt"))
         assert set(state.escalated) == set(slow.having("escalated"))
