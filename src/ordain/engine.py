@@ -373,9 +373,6 @@ class Engine:
         async def report() -> None:
             try:
                 seen = await work(key[1])
-            except asyncio.CancelledError:
-                self._mailbox.put_nowait(lambda now: None)  # the loop may be waiting for nothing else
-                raise
             except Exception as error:  # a bug in an adapter: it ends the loop, not just this task
                 seen = _raising(error)
             finally:
@@ -383,7 +380,14 @@ class Engine:
                 del self._under_way[key]
             self._mailbox.put_nowait(seen)
 
+        def over(task: asyncio.Task[None]) -> None:
+            if task.cancelled():  # perhaps before it had begun; and the loop may be waiting for nothing else
+                if self._under_way.get(key) is task:
+                    del self._under_way[key]
+                self._mailbox.put_nowait(lambda now: None)
+
         self._under_way[key] = asyncio.create_task(report())
+        self._under_way[key].add_done_callback(over)
 
     async def _attempt(self, step_id: StepId) -> Report:
         """One attempt: what must not change is kept, the contract is looked at where that is wanted first, and then the
