@@ -24,7 +24,8 @@ def step(
     proof: Literal["red-then-green"] | None = None,
     protect: tuple[str, ...] = (),
 ) -> Step:
-    """A step; without `run`, `tool` or `action` it runs `do NAME`. `needs=None` means what a reader makes of nothing written."""
+    """A step; without `run`, `tool` or `action` it runs `do NAME`. `needs=None` means what a reader makes of
+    nothing written."""
     if action is None:
         action = CallTool(tool=tool, args=args or {}) if tool else RunCommand(command=run or f"do {name}")
     wanted = (needs,) if isinstance(needs, str) else needs
