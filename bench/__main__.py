@@ -13,13 +13,14 @@ from pathlib import Path
 
 import apsw
 
-from bench import chain, commands, document, history, ledger, startup, wide
+from bench import chain, commands, document, history, ledger, resume, startup, wide
 from bench.measure import Line, Size
 
 BENCHMARKS = {
     "chain": chain.measure,
     "wide": wide.measure,
     "commands": commands.measure,
+    "resume": resume.measure,
     "startup": startup.measure,
     "ledger": ledger.measure,
     "history": history.measure,
@@ -66,7 +67,7 @@ def _print(lines: list[Line]) -> None:
     rows = [("", "ours", "", "beside", "", "ratio", "target", "", "")]
     for line in lines:
         ratio = "–" if line.ratio is None else _ratio(line.ratio)
-        target = "" if line.target is None else f"≤ {line.target:g} ×"
+        target = "" if line.target is None else f"≤ {line.target:.3g} ×"
         verdict = "" if line.target is None or line.ratio is None else "MISSED" if line.missed else "met"
         row = (line.name, line.ours, _time(line.ours_s), line.other, _time(line.other_s), ratio, target, verdict)
         rows.append((*row, line.note))
@@ -86,7 +87,7 @@ def _print(lines: list[Line]) -> None:
 
 
 def _ratio(ratio: float) -> str:
-    return f"{ratio:.2f} ×" if ratio < 10 else f"{ratio:.1f} ×"
+    return f"{ratio:.3f} ×" if ratio < 1 else f"{ratio:.2f} ×" if ratio < 10 else f"{ratio:.1f} ×"
 
 
 def _time(seconds: float | None) -> str:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-import statistics
 import sys
 import time
 from pathlib import Path
 
 from bench import peers
-from bench.measure import Line, Size, compare, race, unmeasured
+from bench.measure import Line, Size, compare, race
 from bench.plans import commands_plan
 from bench.running import open_bench
 
 __all__ = ["measure"]
 
 TARGET = 2.0
+PEERS = (
+    (peers.Peer("doit", "doit", "not durable: it saves at the end"), 1.0),
+    (peers.Peer("make", "make", "remembers nothing"), None),
+    (peers.Peer("ninja", "ninja", "a log that is not made durable"), None),
+)
 CONCURRENCY = 4
 _BASH = ("--noprofile", "--norc", "-eo", "pipefail", "-c", "true")
-_OURS = "command of a run"
 
 
 async def measure(size: Size) -> list[Line]:
@@ -28,8 +31,11 @@ async def measure(size: Size) -> list[Line]:
     async with open_bench(size.directory) as bench:
         with _Watcher():
             pairs = await race(rounds, lambda: bench.run(plan), lambda: _bare(count, size.directory))
-    line = compare("commands", _OURS, "bare asyncio, same bash", pairs, per=count, target=TARGET, note="4 at once")
-    return [line, _beside_doit(size, line, count)]
+    line = compare(
+        "commands", "command of a run", "bare asyncio, same bash", pairs, per=count, target=TARGET, note="4 at once"
+    )
+    words = (count, CONCURRENCY, size.pick(3, 1))
+    return [line, *(peers.beside(size, line, peer, *words, target=target)[0] for peer, target in PEERS)]
 
 
 async def _bare(count: int, directory: Path) -> float:
@@ -70,24 +76,3 @@ class _Watcher:
     def __exit__(self, *_: object) -> None:
         if sys.version_info < (3, 12):
             asyncio.set_child_watcher(None)
-
-
-def _beside_doit(size: Size, line: Line, count: int) -> Line:
-    name, other = "commands", "doit, 4 threads"
-    if not size.peers:
-        return unmeasured(name, _OURS, other, "peers were not asked for")
-    try:
-        found = peers.ask("doit", size.directory, count, CONCURRENCY, size.pick(3, 1))
-    except peers.PeerMissing as missing:
-        return unmeasured(name, _OURS, other, str(missing))
-    seconds = statistics.median(found["thread"])
-    assert line.ours_s is not None
-    return Line(
-        name=name,
-        ours=_OURS,
-        ours_s=line.ours_s,
-        other=other,
-        other_s=seconds,
-        ratio=line.ours_s / seconds,
-        note="not durable: it saves at the end",
-    )

@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.adapters.state_directory import shelf_path
 from ordain.core import chain
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.audit import audit
 from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.event import (
     AttemptEnded,
@@ -60,11 +62,13 @@ async def measure(size: Size) -> list[Line]:
         await ledger.append(_AT, Append(stream="workspace", expected=0, events=(_opened(workspace),)))
         if workspace is long:
             await _live(ledger, workspace, count)
-            events, verifying = ledger.checkpoint().size, _verification(ledger, rounds)
+            events = ledger.checkpoint().size
+            verifying, auditing = (_looking_through(ledger, rounds, work) for work in (_verify, _audit))
         await ledger.close()
     lines = [_looking(command, home, long, empty, rounds, count) for command in ("list", "status")]
     what = f"every chain and the checkpoint, {events:,} events"
     lines.append(compare("history", what, "sha256 of their bytes", verifying, target=VERIFY_TARGET))
+    lines.append(compare("history", "and the whole audit", "sha256 of their bytes", auditing))
     return lines
 
 
@@ -91,12 +95,14 @@ def _start(command: str, home: Path, workspace: Path) -> float:
     return seconds
 
 
-def _verification(ledger: SqliteLedger, rounds: int) -> list[tuple[float, float]]:
+def _looking_through(
+    ledger: SqliteLedger, rounds: int, work: Callable[[SqliteLedger], None]
+) -> list[tuple[float, float]]:
     """From the file to the verdict, beside the hash of all bodies in one go, which are in memory already."""
     everything = b"".join(entry.body for entry in ledger.everything())
     pairs = []
     for _ in range(rounds):
-        ours = timed(lambda: _verify(ledger))
+        ours = timed(lambda: work(ledger))
         pairs.append((ours, timed(lambda: hashlib.sha256(everything).digest())))
     return pairs
 
@@ -105,6 +111,12 @@ def _verify(ledger: SqliteLedger) -> None:
     verified = chain.verify_everything(ledger.everything())
     if not verified.whole or verified.checkpoint != ledger.checkpoint():
         raise RuntimeError("the history that was made does not verify")
+
+
+def _audit(ledger: SqliteLedger) -> None:
+    found = audit(ledger.everything(), verify=lambda key, signature, statement: False).findings
+    if found:
+        raise RuntimeError(f"the audit of the history that was made finds: {found[0]}")
 
 
 async def _live(ledger: SqliteLedger, workspace: Path, plans: int) -> None:

@@ -1,6 +1,8 @@
-"""DBOS on SQLite: a chain of durable steps that do nothing, within one workflow. Run by `.venv-bench`, not by us.
+"""DBOS on SQLite: durable steps that do nothing, within one workflow. Run by `.venv-bench`, not by us.
 
-Prints one JSON line: {"sync": [seconds per step, …], "async": […]}, one number a round.
+Called with a folder, a form, how many steps, how many rounds and perhaps the only way to measure. Prints one JSON line:
+{way: [seconds per step, …]}, one number a round. `chain` has the steps one after the other, plain and async; `wide` has
+them also all at once.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Awaitable, Callable
 
 from dbos import DBOS
 
@@ -41,12 +44,19 @@ async def chain_async(count: int) -> float:
     return (time.perf_counter() - start) / count
 
 
-async def rounds_async(count: int, rounds: int) -> list[float]:
-    await chain_async(WARM_STEPS)
-    return [await chain_async(count) for _ in range(rounds)]
+@DBOS.workflow()
+async def all_at_once(count: int) -> float:
+    start = time.perf_counter()
+    await asyncio.gather(*(nothing_async() for _ in range(count)))
+    return (time.perf_counter() - start) / count
 
 
-def main(folder: str, count: int, rounds: int) -> None:
+async def rounds_of(work: Callable[[int], Awaitable[float]], count: int, rounds: int) -> list[float]:
+    await work(WARM_STEPS)
+    return [await work(count) for _ in range(rounds)]
+
+
+def main(folder: str, form: str, count: int, rounds: int, only: str = "") -> None:
     DBOS(
         config={
             "name": "bench",
@@ -57,11 +67,15 @@ def main(folder: str, count: int, rounds: int) -> None:
     )
     DBOS.launch()
     chain(WARM_STEPS)
-    plain = [chain(count) for _ in range(rounds)]
-    asynchronous = asyncio.run(rounds_async(count, rounds))
+    found = {}
+    if only in ("", "sync"):
+        found["sync"] = [chain(count) for _ in range(rounds)]
+    other, work = ("async", chain_async) if form == "chain" else ("all at once", all_at_once)
+    if only in ("", other):
+        found[other] = asyncio.run(rounds_of(work, count, rounds))
     DBOS.destroy()
-    print(json.dumps({"sync": plain, "async": asynchronous}))
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])

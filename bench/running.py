@@ -31,8 +31,8 @@ from ordain.sink import Sink
 
 __all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
 
-CHAIN_STEP_BYTES = 500
-"""About what the ledger writes for one step of a chain: the outcome of one and the intent of the next."""
+CHAIN_STEP_BYTES = 460
+"""About what the ledger stores for one step of a chain: the outcome of one and the intent of the next."""
 
 _WARM_STEPS = 1000
 _NOTHING = ToolDefinition(name="nothing", description="Do nothing.", effect=EffectClass.READS)
@@ -94,6 +94,8 @@ class Bench:
             protection=ProtectedFiles(Path("/nowhere")),
             expressions=Cel,
             git_head=lambda: None,
+            heard=2,
+            leftovers=(f"WS-BENCH/{run_id}/",),
         )
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start
@@ -103,12 +105,13 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(directory: Path) -> AsyncIterator[Bench]:
+async def open_bench(directory: Path, *, warm: bool = True) -> AsyncIterator[Bench]:
     """A bench over a new ledger, warmed up past the first checkpoint of its write-ahead log."""
     ledger = SqliteLedger.open(directory / "ledger.db")
     try:
         bench = Bench(ledger, directory)
-        await bench.run(chain_plan(_WARM_STEPS))
+        if warm:
+            await bench.run(chain_plan(_WARM_STEPS))
         yield bench
     finally:
         await ledger.close()

@@ -1,9 +1,15 @@
-"""Independent steps that do nothing: whether a step costs the same in a large plan as in a small one."""
+"""Independent steps that do nothing: whether a step costs the same in a large plan as in a small one, and memory."""
 
 from __future__ import annotations
 
+import asyncio
+import resource
 import statistics
+import subprocess
+import sys
+from pathlib import Path
 
+from bench import peers
 from bench.measure import Floor, Line, Size, compare, race
 from bench.plans import wide_plan
 from bench.running import CHAIN_STEP_BYTES, open_bench
@@ -11,6 +17,10 @@ from ordain.core.model import Plan
 
 __all__ = ["measure"]
 
+FLAT = 1.25
+PEER = 1 / 15
+MEMORY = 3.0
+MANY_AT_ONCE = 32
 _SMALL = 100
 
 
@@ -19,6 +29,7 @@ async def measure(size: Size) -> list[Line]:
     counts = (1000,) if size.quick else (1000, 10_000)
     floor = Floor(size.directory / "floor.db", CHAIN_STEP_BYTES)
     lines: list[Line] = []
+    ways: dict[str, str] = {}
     async with open_bench(size.directory) as bench:
 
         async def small() -> float:
@@ -32,7 +43,8 @@ async def measure(size: Size) -> list[Line]:
                 return await bench.run(plan) / len(plan.steps)
 
             pairs = await race(rounds, large, small)
-            lines.append(compare("wide", f"step of {count:,} abreast", f"step of {_SMALL} abreast", pairs))
+            label = f"step of {count:,} abreast"
+            lines.append(compare("wide", label, f"step of {_SMALL} abreast", pairs, target=FLAT, note="4 at once"))
 
         count = counts[0]
         plan = wide_plan(count)
@@ -41,5 +53,45 @@ async def measure(size: Size) -> list[Line]:
         per_step = (bench.ledger.commits - before) / (rounds * count)
         note = f"{per_step:.2f} commits a step, 4 at once"
         lines.append(compare("wide", f"step of {count:,} abreast", "bare durable commit", pairs, per=count, note=note))
+
+        for count in counts:
+            seconds = [await bench.run(wide_plan(count, MANY_AT_ONCE)) / count for _ in range(rounds)]
+            label = f"step of {count:,} abreast, {MANY_AT_ONCE} at once"
+            ours = Line(name="wide", ours=label, ours_s=statistics.median(seconds), other="")
+            for peer in (peers.DBOS, peers.LANGGRAPH):
+                # At the larger size only what was the faster way at the smaller one, since it takes so long.
+                only = ways.get(peer.script, "")
+                line, ways[peer.script] = peers.beside(size, ours, peer, "wide", count, 1, target=PEER, only=only)
+                lines.append(line)
     floor.close()
-    return lines
+    return [*lines, _memory(size.directory, counts[-1])]
+
+
+def _memory(directory: Path, count: int) -> Line:
+    """The most memory that the process of a run ever had, with everything it imports."""
+    fewer = count // 10
+    most, less = (_peak_kib(directory / f"memory-{steps}", steps) for steps in (count, fewer))
+    return Line(
+        name="wide",
+        ours=f"memory of a process that runs {count:,}",
+        other=f"that runs {fewer:,}",
+        ratio=most / less,
+        target=MEMORY,
+        note=f"{most / 1024:.0f} MiB beside {less / 1024:.0f} MiB at their peak",
+    )
+
+
+def _peak_kib(directory: Path, count: int) -> int:
+    directory.mkdir()
+    command = [sys.executable, "-m", "bench.wide", str(directory), str(count)]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+async def _run_once(directory: Path, count: int) -> None:
+    async with open_bench(directory, warm=False) as bench:
+        await bench.run(wide_plan(count))
+
+
+if __name__ == "__main__":
+    asyncio.run(_run_once(Path(sys.argv[1]), int(sys.argv[2])))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

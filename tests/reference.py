@@ -31,11 +31,13 @@ from ordain.core.event import (
     RunFinished,
     RunOpened,
     Settlement,
+    StepKept,
+    StepNotKept,
     Verdict,
 )
 from ordain.core.failure import Abort, Continue, FailurePolicy, Retry, Skip
 from ordain.core.model import Plan, Step, check_of, contract_of
-from ordain.core.schedule import Effect, End, SettleByContract, Start, Stop, Verify, WaitOn, Wake
+from ordain.core.schedule import Effect, End, Recheck, SettleByContract, Start, Stop, Verify, WaitOn, Wake
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
 
@@ -72,6 +74,8 @@ class Standing:
     status: str | None = None
     aborting: bool = False
     steps: dict[StepId, Stand] = field(default_factory=dict)
+    may_keep: set[StepId] = field(default_factory=set)
+    """Steps that passed in the run before and that are looked at before they are run again."""
 
     def having(self, *states: str) -> list[StepId]:
         """The steps in one of these states, in the plan's order."""
@@ -110,11 +114,18 @@ def standing(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> Standin
 def _note(run: Standing, event: RunEvent) -> None:
     one = run.steps[event.step] if hasattr(event, "step") else Stand()
     match event:
-        case RunOpened(limits=limits):
-            run.limits = limits
+        case RunOpened(limits=limits, may_keep=may_keep):
+            run.limits, run.may_keep = limits, set(may_keep)
+        case StepKept(step=name):
+            one.state = "passed"
+            run.may_keep.discard(name)
+        case StepNotKept(step=name):
+            run.may_keep.discard(name)
         case AttemptStarted():
             one.state, one.attempts, one.not_before = "running", one.attempts + 1, None
             one.kept, one.seen, one.tampered = False, None, False
+            if not isinstance(next(step.action for step in run.plan.steps if step.id == event.step), LockAction):
+                run.may_keep -= {event.step, *(step.id for step in run.plan.steps if event.step in step.needs)}
         case AttemptWaiting():
             one.state = "waiting"
         case FilesProtected():
@@ -143,8 +154,8 @@ def _note(run: Standing, event: RunEvent) -> None:
             run.aborting = run.aborting or event.aborts
         case RunFinished(status=status):
             run.status = status
-        case RunCancelled():
-            run.status = "cancelled"
+        case RunCancelled(status=status):
+            run.status = status
         case _:
             pass
     if run.status is not None:
@@ -157,9 +168,10 @@ def _note(run: Standing, event: RunEvent) -> None:
 
 def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> None:
     """That these are the effects this standing calls for at this time, by a look at all steps."""
-    starts = [effect.step for effect in effects if isinstance(effect, Start)]
+    starts = [effect.step for effect in effects if isinstance(effect, Start | Recheck)]
     wakes = [effect.at for effect in effects if isinstance(effect, Wake)]
-    others = {effect for effect in effects if not isinstance(effect, Start | Wake)}
+    others = {effect for effect in effects if not isinstance(effect, Start | Recheck | Wake)}
+    assert {effect.step for effect in effects if isinstance(effect, Recheck)} == run.may_keep & set(starts)
     assert len(effects) == len(starts) + len(wakes) + len(others), "an effect is named twice"
     if run.status is not None:
         assert not effects
@@ -230,6 +242,10 @@ def _check_step_event(
             assert (one.not_before or 0) <= at, f"{step.id} began too early"
         case AttemptWaiting():
             assert one.state in ("running", "waiting") and not one.tampered
+        case StepKept(evidence=evidence) | StepNotKept(evidence=evidence):
+            assert one.state == "pending" and step.id in run.may_keep and not run.unmet(step)
+            held = evidence is not None and evidence.verdict == "held"
+            assert held == (isinstance(event, StepKept) and check_of(step) is not None)
         case AttemptEnded(outcome=outcome, to=to):
             assert one.state in ("running", "waiting")
             if outcome.error is None:

@@ -294,7 +294,7 @@ FORGERIES: dict[str, Any] = {
 
 def _approval(life: Scenario) -> Signature:
     stream = life.ledger.streams("lineage/")[0]
-    found = next(iter(Records(life.ledger).start_of(life.run_id())[1:]))  # type: ignore[arg-type]
+    found = next(iter(Records(life.ledger).start_of(life.run_id(), stream)[1:]))
     assert found is not None and found.signature is not None, stream
     return found.signature
 

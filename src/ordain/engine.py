@@ -66,6 +66,7 @@ from ordain.core.schedule import (
 from ordain.core.state import RunState, apply
 from ordain.core.tool import EffectClass, action_kind
 from ordain.core.value import Instant, StepId
+from ordain.deadline import Deadlines
 from ordain.guard import Guard
 from ordain.ports import (
     Append,
@@ -85,6 +86,8 @@ from ordain.sink import Sink, in_parts
 from ordain.verify import ask, signal_name, verify
 
 __all__ = ["Engine"]
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 Report = Callable[[Instant], RunEvent | None]
 """What a task has seen, to be made into an event against the state as it is when the report is read."""
@@ -136,6 +139,7 @@ class Engine:
         """The steps that have come to a lock, or should look again whether it is free."""
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
+        self._deadlines = Deadlines()
         self._keys: dict[StepId, str] = {}
         self._mailbox: asyncio.Queue[Report] = asyncio.Queue()
         self._stopping = False
@@ -158,7 +162,7 @@ class Engine:
         try:
             await self._take_over(pid, boot_id)
             while True:
-                if self._asked is not None and self._asked.to != "paused":
+                if self._asked is not None and self._asked.to != "paused" and not self._state.finished:
                     await self._cancel(self._asked)
                     return self._state
                 await self._look_at_locks()
@@ -169,6 +173,8 @@ class Engine:
                 begin = [effect for effect in effects if self._is_new(effect)]
                 if any(type(effect) is Start for effect in begin) and self._heed():
                     continue  # nothing begins after somebody asked for that
+                if any(type(effect) is End for effect in begin):
+                    await self._let_go()
                 self._intend(begin)
                 await self._flush()
                 for effect in begin:
@@ -361,9 +367,10 @@ class Engine:
             case WaitOn(step=step):
                 self._begin(("wait", step), self._wait)
             case Stop(step=step):
+                # It may have ended by itself while the intents became durable; then its report is on the way.
                 for key in (("start", step), ("wait", step)):
-                    if key in self._under_way:  # else it came to its end by itself while the intents became durable
-                        self._under_way[key].cancel()
+                    if (task := self._under_way.get(key)) is not None:
+                        task.cancel()
             case Wake() | End():
                 pass
             case _:
@@ -392,7 +399,6 @@ class Engine:
     async def _attempt(self, step_id: StepId) -> Report:
         """One attempt: what must not change is kept, the contract is looked at where that is wanted first, and then the
         effect. Whatever became of it, protected files are put back before it counts as ended."""
-        started = self._clock.now()
         stopped = False
         try:
             await self._guard.look(step_id, self._record)  # what changed while nobody was at work is put back too
@@ -411,7 +417,7 @@ class Engine:
             if self._state.aborted_by is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
             stopped = True
-            duration = self._clock.now() - started
+            duration = self._clock.now() - (self._state.steps[step_id].started_at or self._now)
             await self._guard.after(step_id, self._record)
             outcome = _stopped(duration)
         return self._ended_with(step_id, outcome, stopped=stopped)
@@ -476,8 +482,8 @@ class Engine:
             case CallTool(tool=tool, args=args):
                 started = self._clock.now()
                 try:
-                    async with asyncio.timeout(timeout_ms / 1000):
-                        result = await self._toolbox.call(tool, literal(args), key)
+                    call = self._toolbox.call(tool, literal(args), key)
+                    result = await self._deadlines.within(timeout_ms / 1000, call)
                 except TimeoutError:
                     result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
                 except Exception as error:
@@ -724,6 +730,7 @@ class Engine:
 
     async def _collect(self) -> None:
         """Wait for at least one report and fold everything that has arrived."""
+        await asyncio.sleep(0)  # what ends at once does so now, and this goes on in the same turn of the event loop
         self._fold_reports(await self._mailbox.get())
 
     def _fold_reports(self, *reports: Report) -> None:
@@ -741,12 +748,20 @@ class Engine:
         await self._clock.sleep_until(at)
         self._mailbox.put_nowait(lambda now: None)
 
+    async def _let_go(self) -> None:
+        """Before the run ends: whether steps could have been kept, which may still be looked at when a run aborts, is
+        of no interest any more."""
+        await self._end_everything()
+        while not self._mailbox.empty():
+            self._mailbox.get_nowait()
+
     async def _end_everything(self) -> None:
         self._ended = True
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._deadlines.close()
 
 
 def _stopped(duration_ms: int) -> Outcome:
@@ -757,9 +772,9 @@ def _result_bytes(result: ToolResult) -> tuple[bytes, int, Whole | None]:
     """The end of what a tool gave back, how long all of it is, and all of it where that is more."""
     if result.output is not None:
         return result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output)), result.whole
-    if result.error is not None:
+    if result.error is not None or result.value is None:
         return b"", 0, None
-    text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
+    text = result.value if isinstance(result.value, str) else _JSON.encode(result.value)
     data = text.encode("utf-8", "replace")
     return data[-OUTPUT_BYTES_MAX:], len(data), in_parts(data)
 

@@ -182,12 +182,19 @@ class Records:
                 raise _impossible(recorded, error) from error
         return state, opened.plan_id, events[-1].head
 
-    def start_of(self, run_id: RunId) -> tuple[str | None, Permission | None]:
-        """The id of the approval that a run was started on, if it needed one, and that approval as it was given."""
-        opened = self._ledger.read(f"run/{run_id}")[0].event
-        assert isinstance(opened, RunOpened)
-        self.lineage(opened.lineage)  # refused where something in it cannot have happened
-        events = [recorded.event for recorded in self._ledger.read(opened.lineage)]
+    def catch_up(self, state: RunState, head: str) -> str:
+        """Fold into a run's state what was recorded since; the head of its chain now. A long run is read once."""
+        for recorded in self._ledger.read(f"run/{state.run_id}", state.size):
+            assert isinstance(recorded.event, RunEvent)
+            apply(state, recorded.event, recorded.at)
+            head = recorded.head
+        return head
+
+    def start_of(self, run_id: RunId, lineage: str) -> tuple[str | None, Permission | None]:
+        """The id of the approval that a run of this lineage was started on, if it needed one, and that approval as it
+        was given."""
+        self.lineage(lineage)  # refused where something in it cannot have happened
+        events = [recorded.event for recorded in self._ledger.read(lineage)]
         started = next((one for one in events if isinstance(one, RunStarted) and one.run_id == run_id), None)
         if started is None:
             raise refuse("E_LEDGER_BROKEN", f"{run_id} was never started: its plan's record does not know it.")

@@ -112,7 +112,7 @@ class Running:
             detail = f"The plan of {run_id} has no step `{again_from}`."
             raise refuse("E_RUN_STEP", detail, *closest(again_from, former.steps), command=f"ordain show {run_id}")
         # What is kept of it counts as done, so what it was begun on and decided by must count too.
-        await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id))
+        await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
         step = StepId(again_from) if again_from is not None else None
         again = Again(run_id=run_id, first_run=former.first_run, may_keep=keepable(former, step))
         return await self._commit(identity, by, observers, waiting, again=again)
@@ -150,7 +150,10 @@ class Running:
                         raise meanwhile(shown.plan_id) from refused  # a person's yes is for what was shown
             self._proposals.write_copy(stream, self._records.lineage(stream))
             # Nobody can have asked anything of a run that was not there.
-            return await self._carry_out(run_id, state.size, observers)
+            opened, _, head = self._records.run(run_id)
+            if opened.epoch or opened.finished:
+                raise _taken_over(run_id)
+            return await self._carry_out(opened, head, state.size, observers)
 
     @asynccontextmanager
     async def _at_work(self, run_id: RunId, waiting: Waiting | None) -> AsyncIterator[None]:
@@ -240,7 +243,8 @@ class Running:
         An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is.
         """
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
-        state = self._refuse_ended(run_id)
+        state, _, head = self._records.run(run_id)
+        _refuse_if_ended(state)
         heard = self._here.ledger.size(state.lineage)  # before it is ours: what is asked of it then is asked of us
         holder = self._here.lock.holder(run_id)
         if holder is not None and (take_over or holder.silent_ms > self._stalled_after_ms()):
@@ -248,7 +252,8 @@ class Running:
         elif holder is not None:
             raise _busy(run_id, holder)
         async with self._at_work(run_id, waiting):
-            state = self._refuse_ended(run_id)
+            head = self._records.catch_up(state, head)
+            _refuse_if_ended(state)
             if state.workspace_identity != await self._here.identity():
                 raise refuse(
                     "E_PLAN_WORKSPACE",
@@ -261,14 +266,12 @@ class Running:
                 # Whoever carried it out died before it could do what it was asked.
                 await self._end_run(run_id, asked.by, asked.reason, asked.to)
                 return self.report(run_id)
-            await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id))
-            return await self._carry_out(run_id, heard, observers)
+            await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id, state.lineage))
+            return await self._carry_out(state, head, heard, observers)
 
     def _refuse_ended(self, run_id: RunId) -> RunState:
         state, _, _ = self._records.run(run_id)
-        if state.finished:
-            detail = f"{run_id} has ended ({state.status}); there is nothing to go on with."
-            raise refuse("E_RUN_ENDED", detail, command=f"ordain show {run_id}")
+        _refuse_if_ended(state)
         return state
 
     def _end_executor(self, run_id: RunId, holder: Holder) -> None:
@@ -300,12 +303,12 @@ class Running:
         self._stop()
         return True
 
-    async def _carry_out(self, run_id: RunId, heard: int, observers: Sequence[Observer]) -> RunReport:
+    async def _carry_out(self, state: RunState, head: str, heard: int, observers: Sequence[Observer]) -> RunReport:
         import asyncio  # most commands only look, and start faster without it
 
         from ordain.engine import Engine  # only a run needs the loop and all it imports
 
-        state, _, head = self._records.run(run_id)
+        run_id = state.run_id
         former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
         engine = Engine(
             state,
@@ -334,6 +337,8 @@ class Running:
         try:
             await engine.carry_out(self._pid, self._boot_id)
         except Refused as refused:
+            if refused.problems[0].code == "E_LEDGER_CONFLICT":
+                raise _taken_over(run_id) from refused
             stopped = Problem(
                 code="F_RUN_STOPPED",
                 detail=f"{run_id} stopped because of that; what was under way is looked at when it is resumed.",
@@ -509,6 +514,12 @@ class Running:
         return head
 
 
+def _refuse_if_ended(state: RunState) -> None:
+    if state.finished:
+        detail = f"{state.run_id} has ended ({state.status}); there is nothing to go on with."
+        raise refuse("E_RUN_ENDED", detail, command=f"ordain show {state.run_id}")
+
+
 def _busy(run_id: RunId, holder: Holder) -> Refused:
     return refuse(
         "E_RUN_BUSY",
@@ -516,3 +527,8 @@ def _busy(run_id: RunId, holder: Holder) -> Refused:
         "Watch it, pause it or cancel it from here; if it is frozen, --take-over ends that process first.",
         command=f"ordain watch {run_id}",
     )
+
+
+def _taken_over(run_id: RunId) -> Refused:
+    """Nobody can be at work on what we have claimed, unless the claim was lost while we were frozen."""
+    return refuse("E_FENCED", f"{run_id} was taken over before this executor began with it.")

@@ -2,17 +2,20 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from ordain.adapters import bash
+from ordain.adapters import bash, processes
 from ordain.adapters.bash import BashShell
 from ordain.adapters.processes import mark_of, with_descendants
 from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.problem import Refused
 from ordain.ports import Command, Finished
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -180,8 +183,6 @@ def test_commands_run_at_once_and_do_not_kill_each_others_processes(shell):
 
 
 def test_children_of_the_host_process_are_left_alone(shell):
-    import subprocess
-
     host, ended = subprocess.Popen(["sleep", "300"]), subprocess.Popen(["sh", "-c", "exit 7"])
     try:
         wait_for(lambda: not _alive(ended.pid))
@@ -195,8 +196,6 @@ def test_children_of_the_host_process_are_left_alone(shell):
 
 
 def test_sweep_kills_what_a_dead_executor_left_and_nothing_else(shell):
-    import subprocess
-
     def leave(mark: str) -> subprocess.Popen[bytes]:
         environment = {**ENVIRONMENT, "ORDAIN_MARK": mark}
         return subprocess.Popen(["sleep", "300"], env=environment, start_new_session=True)
@@ -215,8 +214,6 @@ def test_sweep_kills_what_a_dead_executor_left_and_nothing_else(shell):
 
 def test_sweep_takes_along_what_was_started_without_the_mark(shell):
     """The marked one is stopped first, so that it cannot start anything more."""
-    import subprocess
-
     environment = {**ENVIRONMENT, "ORDAIN_MARK": "RUN-TREE/a/1"}
     text = "for i in 1 2 3; do env -i setsid sleep 300 & done; env -i sleep 300 & echo; wait"
     with subprocess.Popen(
@@ -233,8 +230,6 @@ def test_sweep_takes_along_what_was_started_without_the_mark(shell):
 
 def test_what_an_executor_was_just_starting_is_found_a_moment_later(shell, monkeypatch):
     """Between fork and exec a process bears no mark of its own. `again` looks a second time."""
-    import subprocess
-
     begun = []
 
     def moment(seconds):
@@ -299,7 +294,6 @@ if left:
 def test_what_bears_no_mark_is_ended_only_where_it_can_be_nothing_else(tmp_path, children, said):
     """While another command is under way it may be that one's, and is left until that has ended too. A process that has
     children of its own keeps them, whatever it says."""
-    import subprocess
     import sys
 
     done = subprocess.run([sys.executable, "-c", HOST, str(tmp_path), children], capture_output=True, text=True)
@@ -348,3 +342,49 @@ def test_an_end_that_somebody_else_took_is_not_called_good(tmp_path):
 
     with pytest.raises(RuntimeError, match="taken"):
         asyncio.run(both())
+
+
+def test_a_process_that_is_just_becoming_another_program_is_not_overlooked(monkeypatch):
+    """While a program is being loaded its process shows no environment; on a busy machine one in a thousand commands
+    that detach something was caught in that instant."""
+    child = subprocess.Popen(["sleep", "60"], env={"ORDAIN_MARK": "becoming/1"})
+    real, looks = processes._content, []
+
+    def at_first_nothing(file: str) -> bytes | None:
+        looks.append(file)
+        return b"" if len(looks) < 4 else real(file)
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(processes, "_content", at_first_nothing)
+            assert mark_of(child.pid) == "becoming/1"
+    finally:
+        child.kill()
+        child.wait()
+    assert len(looks) == 4
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EIO])
+def test_that_nobody_can_be_looked_for_is_not_taken_for_nobody_being_there(shell, monkeypatch, number):
+    """An executor that goes on then would start a step while the last attempt of it may still be at work."""
+
+    def refusing(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    for patched, name in ((os, "listdir"), (processes, "open")):
+        with monkeypatch.context() as patching:
+            patching.setattr(patched, name, refusing, raising=False)
+            with pytest.raises(Refused) as refused:
+                shell.sweep("RUN-TEST/")
+            assert [problem.code for problem in refused.value.problems] == ["E_PROCESSES"]
+            with pytest.raises(Refused):
+                run(shell, "true")
+
+
+def test_where_there_is_no_table_of_processes_nobody_is_found(shell, monkeypatch):
+    def missing(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "no such directory")
+
+    monkeypatch.setattr(os, "listdir", missing)
+    assert shell.sweep("RUN-TEST/") == 0
+    assert run(shell, "true").exit_code == 0

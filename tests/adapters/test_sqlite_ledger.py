@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import os
 import resource
@@ -15,6 +16,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import msgspec
@@ -303,6 +305,25 @@ def test_a_cancelled_caller_does_not_keep_its_neighbours_waiting(path: Path, dis
         assert asyncio.run(two(ledger, release)) == tuple(ledger.read("b"))
         first.join()
         assert [one.event for one in ledger.read("a")] == [fact(1)]
+
+
+def test_a_refusal_that_nobody_waits_for_any_more_is_no_complaint(path: Path) -> None:
+    complaints: list[dict[str, Any]] = []
+
+    async def impatient(ledger: SqliteLedger) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+        task = asyncio.create_task(ledger.append(AT, to("a", 7, fact(1))))
+        await asyncio.sleep(0)
+        task.cancel()
+        (gone,) = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(gone, asyncio.CancelledError)
+        del task, gone
+        await asyncio.sleep(0)  # the loop itself lets go of it
+        gc.collect()
+
+    with opened(path) as ledger:
+        asyncio.run(impatient(ledger))
+    assert complaints == []
 
 
 def test_a_loop_that_was_closed_disturbs_nobody(path: Path, disk: str) -> None:

@@ -9,12 +9,12 @@ here and a row in `EVENTS`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import AcquireLock, ReleaseLock
@@ -43,7 +43,10 @@ from ordain.core.event import (
     RunEvent,
     RunFinished,
     RunOpened,
+    RunPaused,
     Settlement,
+    StepKept,
+    StepNotKept,
     StepState,
     Verdict,
 )
@@ -52,6 +55,7 @@ from ordain.core.model import Plan
 from ordain.core.schedule import (
     Effect,
     End,
+    Recheck,
     SettleByContract,
     Start,
     Stop,
@@ -64,11 +68,12 @@ from ordain.core.schedule import (
     judged,
     looks_first,
     not_begun,
+    rechecked,
     settled,
     wants_proof,
     why_waiting,
 )
-from ordain.core.state import SETTLED, TRANSITIONS, IllegalTransition, RunState, apply, replay
+from ordain.core.state import SATISFIES, SETTLED, TRANSITIONS, IllegalTransition, RunState, apply, replay
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from tests.build import plan, step
 from tests.reference import OPEN, UNDER_WAY, check_effects, check_history, standing
@@ -168,11 +173,13 @@ class Heart(RuleBasedStateMachine):
         self.again = 8
         """How often a person may have a step begin again; without a bound a life could go on for ever."""
 
-    @initialize(made=plans())
-    def open(self, made: Plan) -> None:
+    @initialize(made=plans(), again=st.sampled_from([False, False, True]), data=st.data())
+    def open(self, made: Plan, again: bool, data: st.DataObject) -> None:
+        """A new run, or one that does a run again of which any steps passed."""
         self.plan = made
         self.state = RunState(made)
-        self.fold(OPENED)
+        kept = data.draw(st.sets(st.sampled_from([one.id for one in made.steps]))) if again else set()
+        self.fold(replace(OPENED, may_keep=tuple(sorted(kept))))
         self.flush()
 
     # --- What the engine does with events ------------------------------------------------------------------------
@@ -213,8 +220,9 @@ class Heart(RuleBasedStateMachine):
         """Take over as the engine does; it may die again before it has faced anything."""
         self.alive = True
         self.fold(ExecutorStarted(epoch=self.state.epoch + 1, pid=1, boot_id="b"))
-        if any(self.state.protects(name) for name in self.state.active):
+        if self.state.epoch > 1:
             self.flush()
+        if any(self.state.protects(name) for name in self.state.active):
             suspects = [
                 name
                 for name in self.state.active
@@ -240,7 +248,7 @@ class Heart(RuleBasedStateMachine):
         assert effects == decide(self.state, self.now), "same in, same out"
         check_effects(standing(self.plan, [*self.ledger, *self.batch]), self.now, effects)
         if self.stopping:
-            effects = tuple(effect for effect in effects if isinstance(effect, End | Stop))
+            effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
             self.under_way = {key: told for key, told in self.under_way.items() if key[0] != "wait"}
         looks_again = any(isinstance(effect, Stop) and effect.step in self.state.waiting for effect in effects)
         for effect in effects:
@@ -261,6 +269,8 @@ class Heart(RuleBasedStateMachine):
                 attempt = self.state.steps[name].attempts + 1
                 self.fold(AttemptStarted(step=name, attempt=attempt, key="k"))
                 self.under_way["start", name] = False
+            case Recheck(step=name):
+                self.under_way.setdefault(("recheck", name), False)
             case Verify(step=name):
                 self.under_way.setdefault(("verify", name), False)
             case SettleByContract(step=name):
@@ -283,20 +293,24 @@ class Heart(RuleBasedStateMachine):
         for _ in range(data.draw(st.integers(1, 5))):
             if self.under_way:
                 kind, name = data.draw(st.sampled_from(list(self.under_way)))
-                goes_on = self.comes_forward(kind)
-                goes_on(name, data.draw(OUTCOMES), data.draw(VERDICTS), data.draw(OPERANDS))
+                self.comes_forward(kind, name, data.draw(OUTCOMES), data.draw(VERDICTS), data.draw(OPERANDS))
                 self.history_is_sound()
             then = data.draw(st.sampled_from(["turn", "turn", "turn", "wait"]))
             if self.alive and then == "turn":
                 self.turn()
 
-    def comes_forward(self, kind: str) -> Callable[[StepId, str | None, Verdict, str | None], None]:
-        return {
-            "start": self.attempt_goes_on,
-            "wait": self.wait_goes_on,
-            "verify": self.is_judged,
-            "settle": self.is_settled,
-        }[kind]
+    def comes_forward(self, kind: str, name: StepId, error: str | None, verdict: Verdict, operand: str | None) -> None:
+        if kind == "start":
+            return self.attempt_goes_on(name, error, verdict, operand)
+        del self.under_way[kind, name]
+        if kind == "wait":
+            return self.wait_goes_on(name, error, operand)
+        if kind == "verify":
+            return self.fold(judged(self.state, name, evidence(verdict), self.now))
+        if kind == "settle":
+            return self.fold(settled(self.state, name, evidence(verdict), operand))
+        seen = evidence(verdict) if self.state.step(name).verification is not None else None
+        return self.fold(rechecked(name, Outcome(duration_ms=1), seen))
 
     def attempt_goes_on(self, name: StepId, error: str | None, verdict: Verdict, operand: str | None) -> None:
         """An attempt does what comes next: keep protected files, look at its contract, or come to its end."""
@@ -327,9 +341,8 @@ class Heart(RuleBasedStateMachine):
         attempt = self.state.steps[name].attempts
         self.fold(AttemptWaiting(step=name, attempt=attempt, reason=whom, until=until))
 
-    def wait_goes_on(self, name: StepId, error: str | None, verdict: Verdict, operand: str | None) -> None:
+    def wait_goes_on(self, name: StepId, error: str | None, operand: str | None) -> None:
         """What a step waits for has come, or its time is over, or it waits for somebody else now."""
-        del self.under_way["wait", name]
         if operand == "another":
             return self.waits(name, operand)
         return self.fold(ended(self.state, name, Outcome(duration_ms=1, error=error), self.now, stopped=False))
@@ -337,14 +350,6 @@ class Heart(RuleBasedStateMachine):
     def attempt_ends(self, name: StepId, outcome: Outcome, *, stopped: bool = False) -> None:
         del self.under_way["start", name]
         self.fold(ended(self.state, name, outcome, self.now, stopped=stopped))
-
-    def is_judged(self, name: StepId, error: str | None, verdict: Verdict, operand: str | None) -> None:
-        del self.under_way["verify", name]
-        self.fold(judged(self.state, name, evidence(verdict), self.now))
-
-    def is_settled(self, name: StepId, error: str | None, verdict: Verdict, operand: str | None) -> None:
-        del self.under_way["settle", name]
-        self.fold(settled(self.state, name, evidence(verdict), operand))
 
     @precondition(lambda self: self.plan.protect and any(self.state.steps[n].protected_now for n in self.at_work()))
     @rule()
@@ -394,15 +399,21 @@ class Heart(RuleBasedStateMachine):
         self.flush()
 
     @precondition(lambda self: not self.alive and not self.state.finished and len(self.ledger) > 12)
+    @rule(status=st.sampled_from(["cancelled", "failed"]))
+    def cancel(self, status: str) -> None:
+        self.fold(RunCancelled(by=KIM, status=status))
+        self.flush()
+
+    @precondition(lambda self: not self.alive and not self.state.finished and self.state.paused_by is None)
     @rule()
-    def cancel(self) -> None:
-        self.fold(RunCancelled(by=KIM))
+    def pause(self) -> None:
+        self.fold(RunPaused(by=KIM))
         self.flush()
 
     # --- What nobody may do --------------------------------------------------------------------------------------
 
     @rule(
-        data=st.data(), kind=st.sampled_from(range(18)), to=st.sampled_from(StepState), off=st.sampled_from([0, 0, 1])
+        data=st.data(), kind=st.sampled_from(range(23)), to=st.sampled_from(StepState), off=st.sampled_from([0, 0, 1])
     )
     def somebody_tries_anything(self, data: st.DataObject, kind: int, to: StepState, off: int) -> None:
         """Any event at any time either fits the table or is refused, and what is refused changes nothing."""
@@ -432,7 +443,7 @@ class Heart(RuleBasedStateMachine):
         assert set(state.waiting) == set(slow.having("waiting"))
         assert set(state.doubtful) == set(slow.having("in_doubt"))
         assert set(state.escalated) == set(slow.having("escalated"))
-        assert state.unsettled == len(slow.having(*OPEN))
+        assert state.unsatisfied == len(state.steps) - len(slow.having(*SATISFIES))
         assert state._unmet == {one.id: len(slow.unmet(one)) for one in self.plan.steps}
         assert {name: one.attempts for name, one in slow.steps.items()} == {
             name: record.attempts for name, record in state.steps.items()
@@ -464,9 +475,7 @@ class Heart(RuleBasedStateMachine):
             elif not self.alive:
                 self.resume(dies=False, changed=False)
             elif self.under_way:
-                kind, name = next(iter(self.under_way))
-                goes_on = self.comes_forward(kind)
-                goes_on(name, None, Verdict.BROKEN, None)
+                self.comes_forward(*next(iter(self.under_way)), None, Verdict.BROKEN, None)
                 self.turn()
             elif self.wake is not None and not self.batch:
                 self.time_comes()
@@ -501,8 +510,13 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
         DoubtSettled(step=name, attempt=attempt, to=to, reason="r"),
         DecisionGiven(step=name, choice="pass", by=KIM, to=to, aborts=True),
         ProtectedChanged(files=("f",), steps=(name,)),
+        StepKept(step=name, attempt=attempt),
+        StepKept(step=name, attempt=attempt, evidence=held),
+        StepNotKept(step=name, attempt=attempt, evidence=broken),
         RunFinished(status="completed"),
         RunFinished(status="failed"),
+        RunCancelled(by=KIM, status="completed"),
+        RunPaused(by=KIM),
         ExecutorStarted(epoch=state.epoch + off, pid=1, boot_id="b"),
         OPENED,
     ]
@@ -512,6 +526,7 @@ STAYING = {
     FilesProtected: {"running"},
     ContractSeen: {"running"},
     DoubtReferred: {"in_doubt"},
+    StepNotKept: {"pending"},
     ProtectedChanged: {"running", "verifying", "in_doubt"},
 }
 """The events that leave a step where it is, and where it must be for them."""
@@ -533,8 +548,10 @@ def check_move(before: RunState, after: RunState, event: RunEvent) -> None:
         case ProtectedChanged(steps=steps):
             assert not moved
             assert all(before.steps[name].state.value in STAYING[ProtectedChanged] for name in steps)
-        case RunOpened():
-            raise AssertionError("a run is opened once")
+        case RunPaused():
+            assert not moved
+        case RunOpened() | RunCancelled():
+            raise AssertionError("a run is opened once, and never called complete by anybody")
         case AttemptWaiting(step=name):
             assert before.steps[name].state.value in ("running", "waiting") and moved.keys() <= {name}
             assert after.steps[name].state.value == "waiting"
@@ -548,7 +565,8 @@ def check_move(before: RunState, after: RunState, event: RunEvent) -> None:
 def states() -> dict[StepState, RunState]:
     """A run whose one step is in each state there is."""
     name, well = StepId("a"), Outcome(duration_ms=1)
-    started = [OPENED, ExecutorStarted(epoch=1, pid=1, boot_id="b"), AttemptStarted(step=name, attempt=1, key="k")]
+    opened = replace(OPENED, may_keep=(name,))
+    started = [opened, ExecutorStarted(epoch=1, pid=1, boot_id="b"), AttemptStarted(step=name, attempt=1, key="k")]
     badly = Outcome(duration_ms=1, error="F_STEP_FAILED")
 
     def gone(to: StepState, outcome: Outcome = badly) -> AttemptEnded:
@@ -589,7 +607,7 @@ def test_every_event_in_every_state_is_in_the_table_or_refused():
     moves -= {(origin, AttemptEnded, StepState.PASSED) for origin in (StepState.RUNNING, StepState.WAITING)}
     assert moves <= set(taken)
     of_settled = {kind for origin, kind, _ in taken if origin in SETTLED}
-    assert of_settled <= {ExecutorStarted, RunFinished}, "an event about a step that is settled"
+    assert of_settled <= {ExecutorStarted, RunFinished, RunPaused}, "an event about a step that is settled"
 
 
 @pytest.mark.parametrize("settled_in", sorted(SETTLED))

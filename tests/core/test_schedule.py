@@ -122,7 +122,10 @@ class Life:
             if state.steps[one.id].state is StepState.PENDING
             and all(state.steps[need].state in SATISFIES for need in one.needs)
         ]
-        assert state.ready == slow_ready
+        delayed = [index for index in slow_ready if state.steps[self.plan.steps[index].id].not_before is not None]
+        assert state.ready == [index for index in slow_ready if index not in delayed]
+        assert state.delayed == sorted((state.steps[self.plan.steps[index].id].not_before, index) for index in delayed)
+        assert state.unsatisfied == sum(record.state not in SATISFIES for record in state.steps.values())
         active = {
             name for name, record in state.steps.items() if record.state in (StepState.RUNNING, StepState.VERIFYING)
         }
@@ -318,6 +321,47 @@ def test_a_turn_costs_what_changes_not_what_there_is():
     state.ready = Counting(state.ready)
     assert decide(state, Instant(0)) == (Start(StepId("s0")), Start(StepId("s1")))
     assert looked <= 3
+
+
+def failed_once(count, **fields):
+    """The state of a run of so many steps, each of which failed at the instant of its number and is tried again
+    100 ms later."""
+    made = plan(*(step(f"s{index}", needs=()) for index in range(count)), **fields)
+    state = replay(made, [(Instant(0), OPENED)])
+    outcome = Outcome(duration_ms=1, error="F_STEP_FAILED")
+    for index, one in enumerate(made.steps[: count - 1]):
+        later = Instant(index + 100)
+        apply(state, AttemptStarted(step=one.id, attempt=1, key="k"), Instant(index))
+        apply(
+            state,
+            AttemptEnded(step=one.id, attempt=1, outcome=outcome, to=StepState.PENDING, not_before=later),
+            Instant(index),
+        )
+    return state
+
+
+def test_a_turn_costs_no_more_where_thousands_wait_for_their_next_attempt():
+    state = failed_once(10_000)
+    looked = 0
+
+    class Counting(list):
+        def __iter__(self):
+            nonlocal looked
+            for item in super().__iter__():
+                looked += 1
+                yield item
+
+    state.ready, state.delayed = Counting(state.ready), Counting(state.delayed)
+    assert decide(state, Instant(0)) == (Start(StepId("s9999")), Wake(Instant(100)))
+    assert decide(state, Instant(20_000)) == (Start(StepId("s0")), Start(StepId("s1")))
+    assert looked <= 10
+
+
+def test_what_was_begun_before_goes_first_once_its_time_has_come():
+    state = failed_once(3)
+    assert decide(state, Instant(99)) == (Start(StepId("s2")), Wake(Instant(100)))
+    assert decide(state, Instant(100)) == (Start(StepId("s0")), Start(StepId("s2")))
+    assert decide(state, Instant(101)) == (Start(StepId("s0")), Start(StepId("s1")))
 
 
 def begun(made, **fields):

@@ -1,7 +1,6 @@
 """The kill harness: a real `ordain` process, killed with SIGKILL at a seeded moment, resumed until the run ends.
 
-The plan mixes every effect class. Opaque steps write one line each to a file outside ordain's sight; that file is the
-truth the harness compares with what ordain believes. Doubts are answered from it, as a careful person would.
+The plan mixes every effect class (`world`). Doubts are answered from what really happened, as a careful person would.
 """
 
 from __future__ import annotations
@@ -13,72 +12,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
-from ordain.adapters.processes import mark_of
 from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
 from ordain.core.report import RunReport
-
-KIM = Principal(name="kim", channel=Channel.TERMINAL)
-
-DOCUMENT = """\
----
-type: plan
----
-
-# Survive
-
-**Concurrency:** 3
-
-## Steps
-
-### 1. First
-
-**run:** sleep 0.05; echo first >> effects.log; sleep 0.05
-
-### 2. Write
-
-**needs:** none
-**tool:** write_file
-**args:**
-```yaml
-path: settings.txt
-content: "mode = one"
-```
-
-### 3. Edit
-
-**needs:** write
-**tool:** edit_file
-**args:**
-```yaml
-path: settings.txt
-old: one
-new: two
-```
-**contract:** grep two settings.txt
-
-### 4. Second
-
-**needs:** first
-**run:** echo second >> effects.log; sleep 0.1
-**contract:** grep -x second effects.log
-
-### 5. Messy
-
-**needs:** none
-**run:** (sleep 300; echo late >> effects.log) & setsid -f sleep 300; echo messy >> effects.log
-
-### 6. Last
-
-**needs:** second, edit, messy
-**run:** echo last >> effects.log
-**contract:** test "$(sort -u effects.log | wc -l)" -eq 4
-"""
-
-OPAQUE = ("first", "second", "messy", "last")
+from tests.crash import world
+from tests.crash.process import KIM
 
 
 class Victim:
@@ -87,6 +26,7 @@ class Victim:
     def __init__(self, folder: Path) -> None:
         self.workspace = folder / "ws"
         self.workspace.mkdir()
+        world.furnish(self.workspace)
         self.effects = self.workspace / "effects.log"
         self.home = folder / "state"
         self.deaths = 0
@@ -94,7 +34,7 @@ class Victim:
 
         async def prepared() -> str:
             app = open_workspace(self.workspace, exact=True)
-            plan = await app.prepare(DOCUMENT.encode(), "survive.plan.md", KIM)
+            plan = await app.prepare(world.document("sleep 0.05"), "survive.plan.md", KIM)
             await app.approve(plan.review.plan_id, KIM)
             await app.close()
             return str(plan.review.plan_id)
@@ -134,27 +74,17 @@ class Victim:
         return report
 
     def answer_truthfully(self, report: RunReport) -> int:
-        happened = Counter(self.effects.read_text().split()) if self.effects.exists() else Counter()
-
         async def answered() -> None:
             app = open_workspace(self.workspace, exact=True)
             for question in report.questions:
                 assert question.kind == "doubt", question
-                await app.answer(question.item, "happened" if happened[question.step] else "did-not", KIM)
+                await app.answer(
+                    question.item, "happened" if world.happened(self.workspace, question.step) else "did-not", KIM
+                )
             await app.close()
 
         asyncio.run(answered())
         return len(report.questions)
-
-    def leftovers(self, run_id: str) -> list[int]:
-        """Processes that outlive their run; one that was killed may take a moment to be gone on a busy machine."""
-        end = time.monotonic() + 5
-        while True:
-            pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-            found = [pid for pid in pids if f"/{run_id}/" in (mark_of(pid) or "")]
-            if not found or time.monotonic() > end:
-                return found
-            time.sleep(0.02)
 
 
 def kill_and_resume(folder: Path, seed: int, duration_s: float) -> Victim:
@@ -180,14 +110,13 @@ def kill_and_resume(folder: Path, seed: int, duration_s: float) -> Victim:
 
 
 def compare(victim: Victim, life: str) -> None:
-    """What ordain believes against the world: every opaque effect once, none lost, nobody left behind."""
+    """What ordain believes against the world: every effect once, none lost, nobody left behind."""
     report = victim.report()
     assert report is not None
-    effects = Counter(victim.effects.read_text().split())
     assert report.status == "completed", f"{life}: {report}"
-    assert effects == Counter(OPAQUE), f"{life}: {effects}"
-    assert (victim.workspace / "settings.txt").read_text() == "mode = two", life
-    assert victim.leftovers(report.run_id) == [], f"{life}: orphans"
+    steps = {step.id: (step.state, step.attempts) for step in report.steps}
+    world.compare(victim.workspace, steps, completed=True)
+    assert world.leftovers(report.run_id) == [], f"{life}: orphans"
 
 
 def undisturbed(folder: Path) -> float:

@@ -42,7 +42,8 @@ from ordain.core.lineage import Stage
 from ordain.core.problem import Refused
 from ordain.core.value import Instant, StepId
 from ordain.ports import Append
-from tests.crash.gate import KIM, whole
+from tests.crash.gate import whole
+from tests.crash.process import KIM
 
 AT = Instant(1_700_000_000_000)
 SECTOR = 512

@@ -23,23 +23,18 @@ from ordain.ports import Append
 from tests.crash.gate import (
     AFTER,
     BEFORE,
-    KIM,
-    NOT_REACHED,
     PLAN,
     PLAN_ID,
-    PRIVATE,
     VERBS,
-    Point,
-    Site,
+    GateSite,
     Standing,
-    Told,
-    Warm,
     disturb,
     ended_by_itself,
     points,
     repeat,
-    tenth,
 )
+from tests.crash.process import KIM, Told, Warm
+from tests.crash.site import NOT_REACHED, PRIVATE, Point, tenth
 from tests.programs import need
 
 PARTS = 4
@@ -55,7 +50,7 @@ def warm() -> Iterator[Warm]:
     started.close()
 
 
-def go_through(site: Site, some: list[Point]) -> Counter[str]:
+def go_through(site: GateSite, some: list[Point]) -> Counter[str]:
     """Disturb the verb at each of these points; how it ended, counted. All failures are told, not only the first."""
     ended: Counter[str] = Counter()
     failures = []
@@ -71,7 +66,7 @@ def go_through(site: Site, some: list[Point]) -> Counter[str]:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_tenth_of_all_points(tmp_path, warm, verb):
-    site = Site(tmp_path, warm, verb)
+    site = GateSite(tmp_path, warm, verb)
     ended = go_through(site, tenth(points(site, verb), seed=5))
     assert ended["killed"] and ended["E_LEDGER_IO"], "it was not both killed and refused"
 
@@ -81,7 +76,7 @@ def test_a_tenth_of_all_points(tmp_path, warm, verb):
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("verb", VERBS)
 def test_all_points(tmp_path, warm, verb, part):
-    site = Site(tmp_path, warm, verb)
+    site = GateSite(tmp_path, warm, verb)
     some = points(site, verb)[part::PARTS]
     print(f"\n{verb}, part {part + 1} of {PARTS}: {len(some)} points, {dict(go_through(site, some))}")
 
@@ -90,7 +85,7 @@ def test_there_are_as_many_points_as_is_said(tmp_path, warm):
     found: list[Point] = []
     for verb in VERBS:
         (tmp_path / verb).mkdir()
-        found += points(Site(tmp_path / verb, warm, verb), verb)
+        found += points(GateSite(tmp_path / verb, warm, verb), verb)
     assert len(set(found)) == len(found) >= POINTS_AT_LEAST
     for fault in ("signal=SIGKILL", "error=ENOSPC", "error=EIO"):
         for verb in VERBS:
@@ -102,9 +97,9 @@ def test_there_are_as_many_points_as_is_said(tmp_path, warm):
 
 
 @pytest.fixture
-def done(tmp_path, warm) -> Site:
+def done(tmp_path, warm) -> GateSite:
     """A plan whose run has been carried out."""
-    site = Site(tmp_path, warm, "commit")
+    site = GateSite(tmp_path, warm, "commit")
     assert site.run("commit").status == 0
     assert site.look().appends == AFTER["commit"]
     return site
@@ -130,7 +125,7 @@ def test_a_half_state_is_noticed(done, statement):
 
 def test_an_approval_spent_without_its_run_is_noticed_where_every_chain_is_whole(tmp_path, warm):
     """What two transactions in place of one would leave."""
-    site = Site(tmp_path, warm, "commit")
+    site = GateSite(tmp_path, warm, "commit")
     ledger = SqliteLedger.open(site.ledger)
     (summary,) = ledger.plans()
     (approval_id,) = summary.state.permissions
@@ -166,7 +161,7 @@ def test_a_wrong_word_is_noticed():
 
 
 def test_points_that_are_never_reached_are_noticed(tmp_path, warm):
-    site = Site(tmp_path, warm, "approve")
+    site = GateSite(tmp_path, warm, "approve")
     with pytest.raises(AssertionError, match="so little was disturbed"):
         go_through(site, [Point("approve", "pwrite64", 60_000, "error=ENOSPC")])
 
@@ -236,7 +231,7 @@ SPOILT = {
 
 @pytest.mark.parametrize(("verb", "spoil"), [(verb, spoil) for verb, ways in SPOILT.items() for spoil in ways])
 def test_a_state_directory_that_others_could_have_written_is_refused_before_anything(tmp_path, warm, verb, spoil):
-    site = Site(tmp_path, warm, verb)
+    site = GateSite(tmp_path, warm, verb)
     if not site.home.exists():
         site.home.mkdir(0o700)
     spoil(site.home)

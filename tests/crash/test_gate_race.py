@@ -11,20 +11,18 @@ from typing import Any
 
 import pytest
 
+from ordain.adapters.state_directory import shelf_path
 from ordain.assemble import open_workspace
 from ordain.core.event import ApprovalGiven
+from tests.crash.crowd import SHARED_EVERY, Crowd
 from tests.crash.gate import (
     AFTER,
-    KIM,
     PLAN_ID,
-    SHARED_EVERY,
-    Crowd,
-    Site,
-    Told,
-    Warm,
-    events_of,
+    GateSite,
     opening_before_the_append,
 )
+from tests.crash.process import KIM, Told, Warm
+from tests.crash.site import look_at
 from tests.programs import need
 
 CROWD = 100
@@ -48,7 +46,7 @@ def crowd() -> Iterator[Crowd]:
 # --- One approval --------------------------------------------------------------------------------------------------
 
 
-def race(site: Site, crowd: Crowd, *, one_lock: bool = True) -> Counter[str]:
+def race(site: GateSite, crowd: Crowd, *, one_lock: bool = True) -> Counter[str]:
     """All commit the same approval at the same moment. Exactly one run may come of it; what the others were told, and
     how often one came between another's look and its append (`conflicts`)."""
     site.reset()
@@ -75,7 +73,7 @@ REFUSALS_WITHOUT_A_LOCK = {"E_RUN_OPEN", "E_APPROVAL_SPENT"}
 
 
 def test_a_hundred_commit_one_approval(tmp_path, warm, crowd):
-    site = Site(tmp_path, warm, "commit")
+    site = GateSite(tmp_path, warm, "commit")
     for _ in range(3):
         told = race(site, crowd)
         assert told.pop("conflicts") == 0, "two were let in at the same time"
@@ -84,7 +82,7 @@ def test_a_hundred_commit_one_approval(tmp_path, warm, crowd):
 
 def test_without_a_lock_in_common_the_ledger_alone_lets_one_through(tmp_path, warm, crowd):
     """As on a file system whose locks do not reach all who use it: what is spent is spent in the ledger."""
-    site = Site(tmp_path, warm, "commit")
+    site = GateSite(tmp_path, warm, "commit")
     told: Counter[str] = Counter()
     for _ in range(3):
         told += race(site, crowd, one_lock=False)
@@ -94,7 +92,7 @@ def test_without_a_lock_in_common_the_ledger_alone_lets_one_through(tmp_path, wa
 
 def test_the_race_notices_a_second_run(tmp_path, warm, crowd):
     """The negative control: with two approvals two runs are right, and the race must say that it saw them."""
-    site = Site(tmp_path, warm, "commit", approvals=2)
+    site = GateSite(tmp_path, warm, "commit", approvals=2)
     with pytest.raises(AssertionError):
         for _ in range(5):
             race(site, crowd, one_lock=False)
@@ -104,7 +102,7 @@ def test_the_race_notices_a_second_run(tmp_path, warm, crowd):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("one_lock", [True, False])
 def test_a_hundred_commit_one_approval_two_hundred_times(tmp_path, warm, crowd, one_lock):
-    site = Site(tmp_path, warm, "commit")
+    site = GateSite(tmp_path, warm, "commit")
     told: Counter[str] = Counter()
     for _ in range(200):
         told += race(site, crowd, one_lock=one_lock)
@@ -145,7 +143,7 @@ def updates(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int, readers: 
     crowd.close()
     for one in (*written, *read):
         assert one["status"] == 0, one.get("bug", one)
-    events = events_of(home, workspace)
+    events = look_at(shelf_path(home, workspace) / "ledger.db").events
     assert len(events) == 1 + (WRITERS + 1) + WRITERS * times, "an update was lost, or is there twice"
     given = [one.event.approval.approval_id for one in events if isinstance(one.event, ApprovalGiven)]
     assert sorted(given) == sorted(approval for one in written for approval in one["given"])
@@ -181,11 +179,11 @@ class Frozen:
 
     def __init__(self, folder: Path, warm: Warm) -> None:
         need("strace")
-        self.site = Site(folder, warm, "commit")
+        self.site = GateSite(folder, warm, "commit")
         number = opening_before_the_append(self.site)
         self.site.reset()
         self.verb = self.site.start("commit", strace=f"-e inject=openat:signal=SIGSTOP:when={number}")
-        self.verb.wait_until_stopped()
+        assert self.verb.wait_until_stopped(), "it has ended"
         assert self.site.look().appends == AFTER["approve"], "it has spent the approval already"
 
     def thaw(self) -> Told:

@@ -9,7 +9,8 @@ import pytest
 
 from ordain.adapters.processes import mark_of
 from ordain.assemble import open_workspace
-from tests.crash.kill import KIM, Victim, compare, kill_and_resume, undisturbed
+from tests.crash.kill import Victim, compare, kill_and_resume, undisturbed
+from tests.crash.process import KIM
 
 
 @pytest.fixture(scope="module")

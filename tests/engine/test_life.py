@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from ordain.core.action import RunCommand
-from ordain.core.event import AttemptStarted
+from ordain.core.event import AttemptEnded, AttemptStarted
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.problem import Refused, refuse
 from ordain.ports import Finished, Holder
@@ -51,6 +51,31 @@ def test_a_failure_aborts_by_default_and_names_what_did_not_run():
     assert life.status() == "failed"
     life.expect(a="passed", b="failed", c="cancelled")
     assert life.world.effects == ["a"]
+
+
+def test_an_abort_that_comes_as_a_step_ends_by_itself_ends_the_run_all_the_same():
+    """The abort is recorded; while that becomes durable, the step that it would stop ends."""
+    life = Scenario(step("a", needs=()), step("b", needs=()))
+    aborting = asyncio.Event()
+
+    async def until_the_abort(command):
+        await aborting.wait()
+        return Finished(duration_ms=1, exit_code=0)
+
+    append = life.ledger.append
+
+    async def slow(at, *appends):
+        recorded = await append(at, *appends)
+        if any(isinstance(event, AttemptEnded) for one in appends for event in one.events):
+            aborting.set()
+            for _ in range(10):  # the other step has all the time in the world to end now
+                await asyncio.sleep(0)
+        return recorded
+
+    life.ledger.append = slow
+    life.script(a=1, b=until_the_abort).approve().run()
+    assert life.status() == "failed"
+    life.expect(a="failed", b="passed")
 
 
 def test_an_abort_stops_what_is_under_way():

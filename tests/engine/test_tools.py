@@ -296,3 +296,10 @@ def test_a_request_that_takes_too_long_is_cut():
     life.toolbox.call = forever
     life.approve().run().expect(a="failed")
     assert (cut, outcome(life).error) == (["http_request"], "F_STEP_TIMEOUT")
+
+
+def test_a_tool_that_gives_nothing_back_has_no_output():
+    life = Scenario(step("a", tool="write_file", args={"path": "a.txt", "content": "x"}))
+    assert life.approve().run().status() == "completed"
+    seen = outcome(life)
+    assert (seen.output_tail, seen.output_bytes, seen.output_seal) == ("", 0, "")

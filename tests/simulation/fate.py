@@ -66,6 +66,8 @@ class Trouble(StrEnum):
     STOPPED = "told to stop"
     FROZEN = "frozen, and thawed when another has taken over"
     CLOCK = "the clock is set"
+    PAUSED = "paused by somebody else"
+    CANCELLED = "cancelled by somebody else"
 
 
 TROUBLES = {
@@ -76,6 +78,8 @@ TROUBLES = {
     Trouble.STOPPED: 1,
     Trouble.FROZEN: 2,
     Trouble.CLOCK: 2,
+    Trouble.PAUSED: 1,
+    Trouble.CANCELLED: 1,
 }
 
 
@@ -85,9 +89,13 @@ class Person(StrEnum):
     ANSWERS = "answers"
     WAITS = "waits"
     CANCELS = "cancels"
+    GIVES_UP = "gives up"
+    PAUSES = "pauses"
 
 
-PEOPLE = {Person.ANSWERS: 20, Person.WAITS: 4, Person.CANCELS: 1}
+PEOPLE = {Person.ANSWERS: 40, Person.WAITS: 8, Person.CANCELS: 2, Person.GIVES_UP: 1, Person.PAUSES: 2}
+RERUNS = {None: 8, "": 1, "s0": 1, "s1": 1}
+"""Whether the run is done again when it has ended, and from which step on."""
 ANSWERS = {"abort": 1, "happened": 10, "did-not": 10, "retry": 6, "skip": 4, "pass": 2}
 """How often each word is chosen among those that are true."""
 

@@ -18,13 +18,13 @@ from ordain.adapters.clock import WallClock
 from ordain.adapters.memory import CountingIds, MemoryWriterLock, ScriptedProbe
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.app import App
-from ordain.core.event import RunEvent
+from ordain.core.event import RunEvent, RunFinished
 from ordain.core.problem import Refused
 from ordain.core.report import RunReport
 from ordain.core.state import RunState, replay
 from ordain.core.value import Instant, PlanId
 from ordain.engine import Engine
-from ordain.ports import ToolResult
+from ordain.ports import Holder, ToolResult
 from ordain.records import Records
 from tests.reference import check_history
 from tests.scenario import KIM, check_evidence, surroundings
@@ -34,6 +34,7 @@ from tests.simulation.fate import (
     JUMPS_MS,
     PAUSES_MS,
     PEOPLE,
+    RERUNS,
     TROUBLES,
     Person,
     Trouble,
@@ -56,6 +57,17 @@ EXECUTORS_MAX = 60
 """More than this no life needs; whoever needs more never ends."""
 
 Work = Callable[[App], Coroutine[Any, Any, Any]]
+
+
+class OutsideLock(MemoryWriterLock):
+    """The locks as another process sees them while an executor of ours is at work."""
+
+    def __init__(self, at_work: Callable[[], bool]) -> None:
+        super().__init__()
+        self._at_work = at_work
+
+    def holder(self, what: str) -> Holder | None:
+        return Holder(name=what, pid=1) if self._at_work() else None
 
 
 class Failed(AssertionError):
@@ -92,6 +104,9 @@ class Life:
         """How many executors get into trouble; without a bound a life could go on for ever."""
         self.patience = 6
         """How often people have a step tried again."""
+        self.again = False
+        """Whether it was done again already."""
+        self.outsiders: list[asyncio.Task[Any]] = []
         self.frozen: Frozen | None = None
         self.live_state: RunState | None = None
         self.plan_id: PlanId | None = None
@@ -110,6 +125,8 @@ class Life:
                 report = self._report()
                 if report is None:
                     self._carry_out(lambda app: app.commit(str(self.plan_id), KIM))
+                elif report.status in ENDED and self._rerun(report):
+                    pass
                 elif report.status in ENDED:
                     break
                 else:
@@ -117,10 +134,7 @@ class Life:
                 self._check()
             else:
                 raise AssertionError("it never ended")
-            self._thaw()
-            self._check()
             self._check_end(report)
-        self.counted[report.status] += 1
         self.counted["events"] += len(self.history())
         return self.counted
 
@@ -128,6 +142,22 @@ class Life:
         prepared = self._run(lambda app: app.prepare_plan(self.plan, KIM))
         self.plan_id = prepared.review.plan_id
         self._run(lambda app: app.approve(str(self.plan_id), KIM))
+
+    def _rerun(self, report: RunReport) -> bool:
+        """Do an ended run again, once and seldom; whether it was begun."""
+        again_from = self._draw(RERUNS)
+        if self.again or again_from is None or again_from not in ("", *(step.id for step in self.plan.steps)):
+            return False
+        self.again = True
+        self._check_end(report)
+        try:
+            self._run(lambda app: app.approve(str(self.plan_id), KIM))
+        except Refused as refused:  # too many days have passed
+            self.counted[f"rerun: {refused.problems[0].code}"] += 1
+            return False
+        self.counted["rerun"] += 1
+        self._carry_out(lambda app: app.rerun(report.run_id, KIM, again_from=again_from or None))
+        return True
 
     def _someone_goes_on(self, report: RunReport) -> None:
         """What happens to a run that nobody is carrying out."""
@@ -139,9 +169,12 @@ class Life:
         if self.random.random() < 0.2:
             self.world.set_clock(self.random.choice(JUMPS_MS))
         asked = bool(report.questions)
-        if does is Person.CANCELS:
-            self._verb(lambda app: app.cancel_run(report.run_id, KIM))
+        if does in (Person.CANCELS, Person.GIVES_UP):
+            status = "cancelled" if does is Person.CANCELS else "failed"
+            self._verb(lambda app: app.cancel_run(report.run_id, KIM, status=status))
             return
+        if does is Person.PAUSES:
+            self._verb(lambda app: app.pause(report.run_id, KIM))
         if asked and (does is Person.ANSWERS or self.troubles == 0):
             self._answer(report)
         if report.status != "waiting" or not asked or does is Person.WAITS or self.random.random() < 0.7:
@@ -166,7 +199,7 @@ class Life:
 
     # --- One process of ours ---------------------------------------------------------------------------------------
 
-    def _app(self) -> App:
+    def _app(self, lock: MemoryWriterLock | None = None) -> App:
         here = surroundings(
             self.ledger,
             workspace=self.world.workspace,
@@ -174,7 +207,7 @@ class Life:
             toolbox=self.toolbox,
             clock=WallClock("boot"),
             ids=self.ids,
-            lock=MemoryWriterLock(),
+            lock=lock or MemoryWriterLock(),
         )
         return App(here, shell=SimulatedShell(self.world), probe=ScriptedProbe(), pid=1, boot_id="boot")
 
@@ -192,6 +225,8 @@ class Life:
             Trouble.KILLED_IN_TIME: lambda app: self.world.die(),
             Trouble.STOPPED: lambda app: app.stop(),
             Trouble.CLOCK: lambda app: self.world.set_clock(random.choice(JUMPS_MS)),
+            Trouble.PAUSED: lambda app: self._outside(lambda other: other.pause(None, KIM)),
+            Trouble.CANCELLED: lambda app: self._outside(self._cancel),
         }
         if trouble is Trouble.KILLED_AT_BOUNDARY:
             executor.dies_at = random.randint(1, random.choice([6, 20, 60]))
@@ -200,6 +235,27 @@ class Life:
         elif trouble is Trouble.FROZEN:
             executor.freezes_at = random.randint(2, 8)
         self._go(work, executor, (at_s, after[trouble]) if trouble in after else None)
+
+    async def _cancel(self, app: App) -> None:
+        for stream in self.ledger.streams("run/")[-1:]:
+            await app.cancel_run(stream.removeprefix("run/"), KIM)
+
+    def _outside(self, work: Work) -> None:
+        """Do this in another process while the executor is at work; it may come too late or be told to try again."""
+
+        async def outside() -> None:
+            self.world.tell("somebody else comes")
+            try:
+                await work(app)
+            except Refused as refused:
+                codes = {problem.code for problem in refused.problems}
+                self.counted[f"outside: {sorted(codes)}"] += 1
+                late = {"E_RUN_ENDED", "E_RUN_NOT_FOUND", "E_RUN_BUSY", "E_LEDGER_BUSY", "E_LEDGER_IO"}
+                assert codes & late, codes
+
+        assert self.world.loop is not None
+        loop, app = self.world.loop, self._app(OutsideLock(lambda: self.executing))
+        self.outsiders.append(loop.create_task(outside()))
 
     def _verb(self, work: Work) -> None:
         """A verb that a person uses, which may be killed too."""
@@ -230,7 +286,8 @@ class Life:
         world.loop = loop = VirtualLoop(world)
         app = self._app()
         task = loop.create_task(work(app))
-        task.add_done_callback(lambda _: loop.stop())
+        task.add_done_callback(lambda _: self._done(loop))
+        self.executing, self.outsiders = True, []
         if after is not None:
             loop.call_later(after[0], after[1], app)
         if self.frozen is not None:
@@ -246,6 +303,10 @@ class Life:
             self._thaw()
             world.executor, world.loop = executor, loop
         return self._over(loop, task, executor)
+
+    def _done(self, loop: VirtualLoop) -> None:
+        self.executing = False
+        loop.stop()
 
     def _interrupt(self, loop: VirtualLoop) -> None:
         """Let the one that is frozen go on now, while this one is at work; but not before it was taken over from."""
@@ -290,6 +351,12 @@ class Life:
 
     def _over(self, loop: VirtualLoop, task: asyncio.Task[Any], executor: Executor) -> Any:
         """What came of a process; a dead one is unwound, and nothing of that reaches the world."""
+        while not executor.dead and (waiting := [one for one in self.outsiders if not one.done()]):
+            waiting[0].add_done_callback(lambda _: loop.stop())
+            loop.run_forever()
+        for outsider in self.outsiders:
+            if outsider.done():
+                outsider.result()
         left = asyncio.all_tasks(loop)
         assert executor.dead or not left, f"it returned, and left {left} behind"
         for one in left:
@@ -307,11 +374,11 @@ class Life:
 
     def history(self) -> list[tuple[Instant, RunEvent]]:
         streams = self.ledger.streams("run/")
-        return [(one.at, one.event) for one in self.ledger.read(streams[0])] if streams else []  # type: ignore[misc]
+        return [(one.at, one.event) for one in self.ledger.read(streams[-1])] if streams else []  # type: ignore[misc]
 
     def _report(self) -> RunReport | None:
         records = Records(self.ledger)
-        run_id = next(iter(records.lineage(records.find_plan(str(self.plan_id))).runs), None)
+        run_id = next(reversed(records.lineage(records.find_plan(str(self.plan_id))).runs), None)
         return self._app().run(run_id) if run_id is not None else None
 
     def _check(self) -> None:
@@ -330,15 +397,17 @@ class Life:
 
     def _check_end(self, report: RunReport) -> None:
         """When it is over."""
+        self._thaw()
+        self._check()
+        self.counted[report.status] += 1
         history = self.history()
-        (stream,) = self.ledger.streams("run/")
-        recorded = self.ledger.read(stream)  # reading verifies the chain
+        recorded = self.ledger.read(self.ledger.streams("run/")[-1])  # reading verifies the chain
         assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
         check_history(self.plan, history, BUILT_IN)
         check_evidence(self.plan, [event for _, event in history])
         assert [one.id for one in report.steps] == [step.id for step in self.plan.steps]
         through = all(one.state in ("passed", "skipped") for one in report.steps)
-        if report.status != "cancelled":  # which a run can be before anybody saw that nothing was left
+        if isinstance(history[-1][1], RunFinished):  # else somebody ended it before it was seen that nothing is left
             assert (report.status == "completed") == through, "none ready is never complete"
         assert all(one.state in ("passed", "skipped", "failed", "cancelled") for one in report.steps)
         self.world.executor = Executor(dead=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -22,9 +22,12 @@ from ordain.core.event import (
     AttemptStarted,
     ContractHeld,
     DecisionGiven,
+    DoubtFound,
     DoubtSettled,
     Recorded,
     RunEvent,
+    RunOpened,
+    StepKept,
     StepState,
 )
 from ordain.core.model import Plan
@@ -37,6 +40,10 @@ from ordain.ports import Append, Command, Finished, Saved, ToolResult
 from tests.simulation.fate import Fate
 
 GOOD = {"tests/a.py": b"assert a", "tests/b.py": b"assert b"}
+
+
+PATIENCE_MS = 20 * 86_400_000
+"""No process of ours needs longer; signs of life alone would let it go on for ever."""
 
 
 class Crash(Exception):
@@ -54,6 +61,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._world = world
         self._selector = self
+        self._until_ms = world.passed_ms + PATIENCE_MS
         self.set_exception_handler(lambda loop, context: None)  # a crash leaves tasks that nobody asks
 
     def time(self) -> float:
@@ -63,7 +71,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """In place of a selector's: nothing ever comes from outside, only time."""
         if timeout != 0 and self._world.executor.dead:
             raise Stuck("a dead executor waits for something")
-        if timeout is None:
+        if timeout is None or self._world.passed_ms > self._until_ms:
             raise Stuck("everybody waits for somebody else")
         if timeout > 0:
             self._world.pass_time(timeout * 1000)
@@ -126,6 +134,8 @@ class World:
     processes: list[Process] = field(default_factory=list)
     effects: Counter[tuple[StepId, int]] = field(default_factory=Counter)
     """How often each attempt of each step had its effect."""
+    past: set[StepId] = field(default_factory=set)
+    """The steps that had their effect in an earlier run."""
     spoilers: set[tuple[StepId, int]] = field(default_factory=set)
     """The attempts that changed a protected file."""
     shadow: RunState | None = None
@@ -194,14 +204,29 @@ class World:
 
     def happened(self, step: StepId, attempt: int | None = None) -> bool:
         """Whether a step, or this attempt of it, has had its effect."""
-        return any(count and name == step and attempt in (None, tried) for (name, tried), count in self.effects.items())
+        return (attempt is None and step in self.past) or any(
+            count and name == step and attempt in (None, tried) for (name, tried), count in self.effects.items()
+        )
+
+    def new_run(self) -> None:
+        """Attempts are counted anew in every run; what was done is done."""
+        self.past |= {name for (name, _), count in self.effects.items() if count}
+        self.effects.clear()
+        self.spoilers.clear()
+        self.shadow = RunState(self.plan)
 
     def may_begin(self, step: StepId, attempt: int, kind: str) -> None:
         """Nothing may begin that is not durably intended by the executor that is in charge."""
         assert self.shadow is not None
         record, plan_step = self.shadow.steps[step], self.shadow.step(step)
         self.check(self.executor.epoch == self.shadow.epoch, f"{step} begun by an executor that was taken over from")
+        others = [one.mark for one in self.processes if one.executor is not self.executor]
+        self.check(not others, f"{step} begun while what somebody else began still runs: {others}")
         self.check(record.attempts == attempt, f"{step}: attempt {attempt} begun where {record.attempts} is recorded")
+        if kind == "check":
+            wanted = record.state in (StepState.RUNNING, StepState.VERIFYING, StepState.IN_DOUBT)
+            kept = record.state is StepState.PENDING and step in self.shadow.may_keep
+            self.check(wanted or kept, f"the contract of {step} is run, which is {record.state}")
         if kind == "do":
             self.check(record.state is StepState.RUNNING, f"{step} begun without a durable intent")
             kept = record.protected_now or not self.shadow.protects(step)
@@ -209,9 +234,17 @@ class World:
             self.check(plan_step.proof is None or record.seen_broken, f"{step} begun without proof")
             looked = record.seen_before is not None or not looks_first(plan_step, BUILT_IN)
             self.check(looked, f"{step} begun before its contract was looked at")
-        at_work = self.executor.tools + sum(not one.killed and one.executor is self.executor for one in self.processes)
+        # Looks at what can be kept are not counted: `decide` knows nothing of those that are under way, so one that
+        # comes first in the plan's order may be begun while later ones take all places.
+        looking = sum(self.is_looked_at_again(one.step) for one in self.processes)
+        mine = sum(not one.killed and one.executor is self.executor for one in self.processes)
+        at_work = self.executor.tools + mine - looking
         places = self.plan.concurrency or self.shadow.limits_in_force.concurrency
         self.check(at_work < places, f"{step} begun while {at_work} others are at work, and {places} may be")
+
+    def is_looked_at_again(self, step: StepId) -> bool:
+        """Whether a step's contract is only run to see whether it need not be run again."""
+        return self.shadow is not None and self.shadow.steps[step].state is StepState.PENDING
 
     def have_effect(self, process: Process) -> None:
         if process.kind == "do":
@@ -249,6 +282,11 @@ class World:
             case ContractHeld(step=name, attempt=attempt):
                 self.check(self._did(name, None), f"{name} passed, and never did anything")
                 self.check((name, attempt) not in self.spoilers, f"{name} passed and spoilt a protected file")
+            case StepKept(step=name):
+                self.check(self._did(name, None), f"{name} was kept, and never did anything")
+            case DoubtFound(step=name):
+                runs = [one.mark for one in self.processes if one.step == name]
+                self.check(not runs, f"{name} is found in doubt while it runs")
             case DoubtSettled(step=name, attempt=attempt, to=StepState.PASSED):
                 self.check(self._did(name, attempt), f"the doubt about {name} was settled as passed, and it was not")
                 self.check((name, attempt) not in self.spoilers, f"{name} passed and spoilt a protected file")
@@ -304,11 +342,10 @@ class SimulatedLedger(MemoryLedger):
         for append in appends:
             if append.new_epoch is not None:
                 executor.epoch = append.new_epoch
-                others = [one for one in world.processes if one.executor is not executor]
-                world.check(not others, f"{[one.mark for one in others]} left running by whoever was there before")
         for one in recorded:
             if one.stream.startswith("run/"):
-                world.shadow = world.shadow or RunState(world.plan)
+                if isinstance(one.event, RunOpened):
+                    world.new_run()
                 world.note(one, one.event)  # type: ignore[arg-type]
         world.boundary()
         return recorded
@@ -337,6 +374,8 @@ class SimulatedShell:
         kind = "do" if command.text.startswith("do ") else "check"
         world.may_begin(StepId(step), int(attempt), kind)
         fate = Fate.draw(kind, world.random)
+        if world.is_looked_at_again(StepId(step)):
+            fate = replace(fate, spoils=False)  # nothing is protected from that yet
         took_ms = fate.duration_ms(world.random)
         if fate.fault:
             return Finished(duration_ms=0, fault="no such program")

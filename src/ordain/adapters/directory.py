@@ -116,7 +116,8 @@ class DirectoryWorkspace:
         try:
             root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
-            raise refuse("E_WORKSPACE", f"{self._path} is not a directory, or not there any more.") from error
+            reason = os.strerror(error.errno or errno.EIO).lower()
+            raise refuse("E_WORKSPACE", f"{self._path} cannot be opened: {reason}.") from error
         try:
             look = Look(root)
             names |= look.matching(wanted)

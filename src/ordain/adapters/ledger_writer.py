@@ -86,6 +86,16 @@ class Request:
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[tuple[Recorded, ...]] = self.loop.create_future()
 
+    async def answered(self) -> tuple[Recorded, ...]:
+        """Wait for the answer. Where the loop commits, it comes in the next turn, before this goes on in the same one:
+        nobody has to be woken."""
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.future.cancel()  # also where it is answered already: nobody wants to hear of it any more
+            raise
+        return await self.future
+
 
 class _Stream(msgspec.Struct, frozen=True):
     """Where a stream stands in the file, and what is kept about the plan it may be."""

@@ -1,16 +1,18 @@
 """Processes as the system tells of them (`/proc`), and ending many of them so that none gets away by forking.
 
-Where there is no `/proc` nothing is found. The invariant: only what a caller's own search finds is signalled.
+Where there is no `/proc` nothing is found; where it cannot be looked at, nothing goes on (`E_PROCESSES`). The
+invariant: only what a caller's own search finds is signalled.
 """
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
+
+from ordain.core.problem import refuse
 
 __all__ = [
     "MARK",
@@ -24,6 +26,8 @@ __all__ = [
 ]
 
 MARK = "ORDAIN_MARK"
+BECOMING_LOOKS = 20
+"""How often a process without an environment is looked at, a millisecond apart, before it is believed to have none."""
 END_S = 3.0
 """How long to go after processes that fork faster than they are killed; what is left then is left to the next sweep."""
 
@@ -78,9 +82,7 @@ def children_of_us() -> list[int]:
 
 
 def all_processes() -> list[int]:
-    with contextlib.suppress(OSError):
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-    return []
+    return [int(name) for name in _names("/proc") if name.isdigit()]
 
 
 def with_descendants(roots: Iterable[int]) -> set[int]:
@@ -97,25 +99,64 @@ def with_descendants(roots: Iterable[int]) -> set[int]:
 
 
 def _children(process: str) -> list[int]:
-    """The children that each thread of a process started or was handed. For every command: so without pathlib."""
+    """The children that each thread of a process started or was handed."""
     found: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
-            with contextlib.suppress(OSError), open(f"/proc/{process}/task/{thread}/children", "rb") as file:  # noqa: PTH123
-                found += [int(word) for word in file.read().split()]
+    for thread in _names(f"/proc/{process}/task"):
+        found += [int(word) for word in (_content(f"/proc/{process}/task/{thread}/children") or b"").split()]
     return found
 
 
 def mark_of(pid: int) -> str | None:
     """The mark in a process's environment."""
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return None
-    for entry in environment.split(b"\0"):
+    for entry in _environment(pid).split(b"\0"):
         if entry.startswith(MARK.encode() + b"="):
             return entry.partition(b"=")[2].decode("utf-8", "replace")
     return None
+
+
+def _environment(pid: int) -> bytes:
+    """The environment of a process, as it was when its program began. One that is just becoming another program shows
+    none for an instant; it is looked at again, or what it becomes would outlive its run."""
+    for _ in range(BECOMING_LOOKS):
+        found = _content(f"/proc/{pid}/environ")
+        if found or found is None or not _has_program(pid):
+            return found or b""
+        time.sleep(0.001)
+    return b""
+
+
+def _has_program(pid: int) -> bool:
+    """Whether a process runs a program: neither a thread of the kernel nor one that has ended."""
+    try:
+        return bool(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115
+    except OSError:
+        return False
+
+
+def _names(directory: str) -> list[str]:
+    """What is in a directory of `/proc`, nothing where there is none."""
+    try:
+        return os.listdir(directory)  # noqa: PTH208
+    except OSError as error:
+        _refuse_blindness(error)
+        return []
+
+
+def _content(file: str) -> bytes | None:
+    """What a file of `/proc` says, None where its process is gone or not ours. For each command, so without pathlib."""
+    try:
+        with open(file, "rb") as opened:  # noqa: PTH123
+            return opened.read()
+    except OSError as error:
+        _refuse_blindness(error)
+        return None
+
+
+def _refuse_blindness(error: OSError) -> None:
+    """That we cannot look does not mean that nobody is there: then nothing may go on as if nobody were."""
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
+        reason = os.strerror(error.errno).lower()
+        raise refuse("E_PROCESSES", f"What commands left running cannot be looked for in /proc: {reason}.") from error
 
 
 def session_of(pid: int) -> int | None:
@@ -135,6 +176,6 @@ def ancestors_of_us() -> set[int]:
 def _stat(pid: int, field: int) -> int | None:
     """A number of `/proc/PID/stat`, counted from after the name, which may hold anything."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[field])
-    except (OSError, IndexError, ValueError):
+        return int((_content(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()[field])
+    except (IndexError, ValueError):
         return None

@@ -122,7 +122,7 @@ class SqliteLedger:
             raise refusal(self._path, self._writer)
         request = Request(at, appends, self.seal)
         self._writer.submit(request)
-        return await request.future
+        return await request.answered()
 
     def read(self, stream: str, after: int = 0) -> Sequence[Recorded]:
         with self._reading() as connection:

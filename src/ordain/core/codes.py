@@ -739,6 +739,11 @@ PAGES: dict[str, Page] = {
         "This executor was believed dead and replaced; it may not write any more.",
         "Nothing to do: the other one goes on.",
     ),
+    "E_PROCESSES": Page(
+        "Processes cannot be looked for",
+        "The system would not let us look for what commands left running, usually because too many files are open. Nothing goes on while something may still be at work.",
+        "Close what holds so many files open, or raise the limit (`ulimit -n`), then `ordain resume`.",
+    ),
     "E_LEDGER_IO": Page(
         "Ledger cannot be written or read",
         ("The disk refused (full, read-only, failing). Nothing is done whose intent cannot be recorded first."),

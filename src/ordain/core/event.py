@@ -81,6 +81,8 @@ __all__ = [
 class StepState(StrEnum):
     """Where a step is. *Ready* and *blocked* are questions about these, never stored."""
 
+    __hash__ = str.__hash__  # the hash of other enums is Python code, and each event is looked up in several sets
+
     PENDING = "pending"
     RUNNING = "running"
     WAITING = "waiting"

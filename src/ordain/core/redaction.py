@@ -23,8 +23,12 @@ CONTEXT = 512
 before it."""
 BLOCK_MAX = 64 << 10
 """How far from its first line the last line of a private key is looked for."""
+SHORT = 256
+"""Up to how many bytes a text is short."""
 
-_ALL_SHAPES = (*SHAPES, *CREDENTIALS)
+_BEGINS = tuple((begin, shape) for shape in (*SHAPES, *CREDENTIALS) for begin in shape.begins)
+"""How a token of each shape begins."""
+_ANY_BEGIN = b"|".join(re.escape(begin) for begin, _ in _BEGINS)
 _BREAKS = b" \t\r\n:"
 _UNBROKEN = rb"[^ \t\r\n:]+"
 _ESCAPED_BREAKS = ((b"\\n", b"\n\n"), (b"\\r", b"\r\r"))
@@ -128,6 +132,8 @@ class Redactor:
         """All that can be shown of an output, or of the end of one."""
         spans = self._spans(data)
         begin = 0 if whole else self._intact(data)
+        if not spans:
+            return data[begin:].decode("utf-8", "replace")
         rendering = _Rendering()
         rendering.render(data, [span for span in spans if span.start < begin], begin)
         shown = rendering.render(data, [span for span in spans if span.start >= begin], len(data))
@@ -144,10 +150,14 @@ class Redactor:
 
     def _spans(self, data: bytes, since: int = 0) -> list[_Span]:
         """What is to be hidden, in order. A token that begins before `since` is not looked for."""
+        if not data:
+            return []
         spans = [_Span(start, -end, 0, name) for start, end, name in self._literal.found(data)]
         spans += self._spaced_spans(data)
-        for shape in _ALL_SHAPES:
-            spans += _shaped(shape, data, since)
+        # In a short text one pattern is quicker than many searches, in a long one it is the other way round.
+        if len(data) > SHORT or compiled(_ANY_BEGIN).search(data):
+            for begin, shape in _BEGINS:
+                spans += _shaped(shape, begin, data, since)
         spans.sort()
         return spans
 
@@ -301,26 +311,25 @@ class _Places:
         return self._originals[part] + place - self._without[part]
 
 
-def _shaped(shape: TokenShape, data: bytes, since: int) -> Iterator[_Span]:
-    """Tokens of one shape."""
-    for begin in shape.begins:
-        # Where only a part is secret, that may begin later than what it is known by.
-        at = data.find(begin, max(0, since - CONTEXT) if shape.within else since)
-        while at >= 0:
-            after = at + 1
-            head = compiled(shape.head).match(data, at)
-            if head is None:
-                pass
-            elif shape.block:
-                yield _block(shape, head)
-            elif shape.within:
-                assert head.lastindex is not None
-                yield _token(shape, data, head.start(head.lastindex), head.end(head.lastindex))
-            elif _stands_alone(data, at):
-                token = _token(shape, data, at, head.end())
-                yield token
-                after = -token.minus_end  # what of this shape begins within it ends with it
-            at = data.find(begin, after)
+def _shaped(shape: TokenShape, begin: bytes, data: bytes, since: int) -> Iterator[_Span]:
+    """Tokens of one shape that begin so."""
+    # Where only a part is secret, that may begin later than what it is known by.
+    at = data.find(begin, max(0, since - CONTEXT) if shape.within else since)
+    while at >= 0:
+        after = at + 1
+        head = compiled(shape.head).match(data, at)
+        if head is None:
+            pass
+        elif shape.block:
+            yield _block(shape, head)
+        elif shape.within:
+            assert head.lastindex is not None
+            yield _token(shape, data, head.start(head.lastindex), head.end(head.lastindex))
+        elif _stands_alone(data, at):
+            token = _token(shape, data, at, head.end())
+            yield token
+            after = -token.minus_end  # what of this shape begins within it ends with it
+        at = data.find(begin, after)
 
 
 def _token(shape: TokenShape, data: bytes, start: int, known: int) -> _Span:

@@ -8,6 +8,7 @@ waits (`why_waiting`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import assert_never
 
 import msgspec
@@ -45,7 +46,7 @@ from ordain.core.failure import (
     Skip,
 )
 from ordain.core.model import Plan, Step, check_of, contract_of
-from ordain.core.state import SATISFIES, RunState
+from ordain.core.state import RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
 
@@ -150,27 +151,18 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
         effects += [Stop(step) for step in state.waiting]
         return tuple(effects) if effects or state.doubtful else (End("failed", _why_aborted(state)),)
     effects += [WaitOn(step) for step in state.waiting]  # which takes no place
-    free = places - len(verifying)
-    wake: Instant | None = None
-    # Only the front of the ready list is looked at: what is delayed, plus as many as there are free places.
-    for position in state.ready:
-        if free <= 0:
-            break
+    # Only as many are looked at as there are free places. What was begun before goes first, once its time has come.
+    free = max(0, places - len(verifying))
+    due = [position for not_before, position in islice(state.delayed, free) if not_before <= now]
+    positions = [*due, *islice(state.ready, free - len(due))]
+    for position in positions:
         step = state.plan.steps[position].id
-        due = state.steps[step].not_before
-        if due is not None and due > now:
-            wake = due if wake is None else min(wake, due)
-            continue
         effects.append(Recheck(step) if step in state.may_keep else Start(step))
-        free -= 1
-    if effects:
-        return (*effects, Wake(wake)) if wake is not None else tuple(effects)
-    if wake is not None:
-        return (Wake(wake),)
-    if state.active or state.doubtful or state.escalated:
-        return ()
-    complete = all(record.state in SATISFIES for record in state.steps.values())
-    return (End("completed" if complete else "failed"),)
+    if len(positions) < free and len(due) < len(state.delayed):
+        effects.append(Wake(state.delayed[len(due)][0]))
+    if effects or state.active or state.doubtful or state.escalated:
+        return tuple(effects)
+    return (End("failed" if state.unsatisfied else "completed"),)
 
 
 def _why_aborted(state: RunState) -> str:

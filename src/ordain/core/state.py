@@ -134,8 +134,9 @@ class StepRecord(msgspec.Struct):
 class RunState:
     """One run, folded from its events.
 
-    Invariants: `ready` holds, in plan order, the positions of exactly the pending steps whose needs are satisfied;
-    `active` the ids of those running or verifying; `waiting` those that have begun and are not at work.
+    Invariants: `ready` and `delayed` hold the positions of exactly the pending steps whose needs are satisfied, the
+    second those that must not begin before an instant, with that instant and by it, the first all others in plan order;
+    `active` holds the ids of those running or verifying, `waiting`, `doubtful` and `escalated` those that are so.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -168,14 +169,22 @@ class RunState:
         self.waiting: dict[StepId, None] = {}
         self.doubtful: dict[StepId, None] = {}
         self.escalated: dict[StepId, None] = {}
-        self.unsettled = len(plan.steps)
-        """Steps that are not settled yet."""
+        self._members = {
+            RUNNING: self.active,
+            VERIFYING: self.active,
+            WAITING: self.waiting,
+            IN_DOUBT: self.doubtful,
+            ESCALATED: self.escalated,
+        }
+        self.unsatisfied = len(plan.steps)
+        """How many steps have neither passed nor been skipped."""
         self.protected: dict[str, ProtectedFile] | None = None
         """What the plan protects, each file as it was when a step that was about to begin first found it; None before
         anybody looked."""
         self._dependents = dependents({step.id: step.needs for step in plan.steps})
         self._unmet = {step.id: len(set(step.needs)) for step in plan.steps}
         self.ready = [index for index, step in enumerate(plan.steps) if not step.needs]
+        self.delayed: list[tuple[Instant, int]] = []
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunState) and vars(self) == vars(other)
@@ -189,6 +198,10 @@ class RunState:
     def protects(self, step_id: StepId) -> bool:
         """Whether any file must not change while this step is at work."""
         return bool(self.plan.protect or self.step(step_id).protect)
+
+    def is_blocked(self, step_id: StepId) -> bool:
+        """Whether any need of a step is not satisfied yet."""
+        return self._unmet[step_id] > 0
 
     def dependents_of(self, step_id: StepId) -> Iterable[StepId]:
         """The steps that need this one."""
@@ -217,25 +230,27 @@ class RunState:
     def move(self, step_id: StepId, to: StepState) -> None:
         """Put a step into a state and keep the questions' answers (ready, active …) true."""
         record = self.steps[step_id]
-        position = self.position[step_id]
         if record.state is PENDING and self._unmet[step_id] == 0:
-            del self.ready[bisect_left(self.ready, position)]
-        record.state = to
-        for members, states in (
-            (self.active, (RUNNING, VERIFYING)),
-            (self.waiting, (WAITING,)),
-            (self.doubtful, (IN_DOUBT,)),
-            (self.escalated, (ESCALATED,)),
-        ):
-            if to in states:
-                members[step_id] = None
+            position, due = self.position[step_id], record.not_before
+            if due is None:
+                del self.ready[bisect_left(self.ready, position)]
             else:
-                members.pop(step_id, None)
+                del self.delayed[bisect_left(self.delayed, (due, position))]
+        before, after = self._members.get(record.state), self._members.get(to)
+        record.state = to
+        if after is not before:
+            if before is not None:
+                del before[step_id]
+            if after is not None:
+                after[step_id] = None
         if to is PENDING and self._unmet[step_id] == 0:
-            insort(self.ready, position)
-        if to in SETTLED:
-            self.unsettled -= 1
+            position, due = self.position[step_id], record.not_before
+            if due is None:
+                insort(self.ready, position)
+            else:
+                insort(self.delayed, (due, position))
         if to in SATISFIES:
+            self.unsatisfied -= 1
             for other in self._dependents[step_id]:
                 self._unmet[StepId(other)] -= 1
                 if self._unmet[StepId(other)] == 0 and self.steps[StepId(other)].state is PENDING:
@@ -308,11 +323,11 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if isinstance(event, StepKept):
                 record.outcome, record.kept, record.ended_at = event.outcome, True, at
         case AttemptStarted():
-            if state.unmet_needs(event.step):
+            if state.is_blocked(event.step):
                 raise IllegalTransition(f"{event.step} started before what it needs")
             state.move(event.step, RUNNING)
             # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
-            if not isinstance(state.step(event.step).action, LockAction):
+            if state.may_keep and not isinstance(state.step(event.step).action, LockAction):
                 state.may_keep.difference_update((event.step, *state.dependents_of(event.step)))
             record.attempts += 1
             record.not_before, record.outcome, record.evidence = None, None, None
@@ -434,8 +449,7 @@ def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
     if state.active or state.waiting or state.doubtful or (state.escalated and state.aborted_by is None):
         raise IllegalTransition("a run cannot finish while a step is running, waiting, in doubt or with a person")
     # "None ready" is never "complete": only every step passed or skipped is.
-    complete = all(record.state in SATISFIES for record in state.steps.values())
-    if (event.status == "completed") is not complete:
+    if (event.status == "completed") is not (state.unsatisfied == 0):
         raise IllegalTransition(f"the run is called {event.status}, but its steps say otherwise")
     _cancel(state, at)
     state.status, state.reason = event.status, event.reason

@@ -1,0 +1,173 @@
+"""Executors that are frozen, or killed, at seeded moments of a run, while another one takes it over.
+
+Frozen ones have lost their lock (its file was deleted), so that only fencing stands between the two. A frozen executor
+may hold an effect in its hands: recorded as begun, not yet there, and no process of its own that could be found and
+killed. Nobody can take that from it; it happens when the executor is thawed. Everything else must not.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from ordain.adapters.processes import all_processes, mark_of
+from ordain.core.event import ExecutorStarted, StepState
+from tests.crash import world
+from tests.crash.process import Told, Warm
+from tests.crash.run import RunSite, check_end, kill_points
+from tests.crash.site import NOT_REACHED, Point, Seen
+from tests.programs import need
+
+TAKEN_OVER_MS_MAX = 1000
+SEEDS = 300
+"""How many executors are frozen, and as many killed, in `make sweep`."""
+PARTS = 3
+WRITING = {"pwrite64", "fdatasync", "ftruncate", "write"}
+"""Who is frozen in the middle of writing to the ledger keeps everybody from writing until it is thawed or killed."""
+FENCED = {"E_FENCED", "F_RUN_STOPPED"}
+NOT_STARTED = {"E_APPROVAL_SPENT", "E_RUN_OPEN"}
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    need("strace")
+    started = Warm()
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def other(warm) -> Iterator[Warm]:
+    started = Warm()
+    yield started
+    started.close()
+
+
+def moments(site: RunSite) -> list[Point]:
+    """Calls at which an executor can be frozen without keeping the ledger to itself."""
+    return [point for point in kill_points(site) if not point.threaded and point.call not in WRITING]
+
+
+def strike(site: RunSite, other: Warm, point: Point, signal: str) -> tuple[str, int | None]:
+    """Freeze or kill an executor, have another one take over and finish, thaw the first; how the first one ended, and
+    after how many milliseconds the other one had taken over."""
+    site.reset()
+    first = site.start("commit", strace=f"-e inject={point.call}:signal={signal}:when={point.number}")
+    if signal == "SIGKILL":
+        killed = first.end().status == -9
+    elif not first.wait_until_stopped():
+        killed = False
+        first.end()
+    else:
+        killed = True
+    if not killed:
+        check_end(site, site.run("finish"))
+        return NOT_REACHED, None
+    begun = site.look()
+    in_hand = in_its_hands(begun, site) if signal == "SIGSTOP" else set()
+    site.lose_locks()
+    asked_at = time.time_ns() // 1_000_000
+    end = site.run("finish", warm=other)
+    check_end(site, end)
+    assert end.status == 0, end
+    seen = site.look()
+    took = taken_over_at(seen, len(begun.events), asked_at)
+    if signal == "SIGKILL":
+        return "killed", took
+    first.go_on()
+    told = first.end()
+    check_thawed(told, begun)
+    assert site.look().events == seen.events, "it has written something"
+    assert world.leftovers(str(end.run)) == [], "orphans"
+    found = world.times(site.workspace)
+    twice = {step for step, count in found.items() if count != 1}
+    assert twice <= in_hand, f"{twice} happened twice or is undone, and it had {in_hand} in its hands"
+    return ("frozen, and did what it had in its hands" if twice else f"frozen, {told.codes[:1] or 'done'}"), took
+
+
+def in_its_hands(begun: Seen, site: RunSite) -> set[str]:
+    """Steps that were begun and whose effect is neither there nor in a process of its own."""
+    found, hands = world.times(site.workspace), set()
+    marks = [mark for pid in all_processes() if (mark := mark_of(pid)) is not None]
+    for state in begun.runs:
+        for step in state.active:
+            at_work = any(f"/{state.run_id}/{step}/" in mark for mark in marks)
+            if state.steps[step].state is StepState.RUNNING and not at_work and not found.get(step):
+                hands.add(str(step))
+    # A whole file that is written anew undoes what was edited in it since.
+    return hands | ({"edit"} if "write" in hands else set())
+
+
+def check_thawed(told: Told, begun: Seen) -> None:
+    """Who was frozen is refused when it is thawed, unless all was recorded before."""
+    assert not told.bug, told.bug
+    if told.status == 0:
+        assert begun.runs and begun.runs[0].finished, "it says that it has done what another one did"
+        return
+    assert told.codes and set(told.codes) <= (FENCED if begun.runs else NOT_STARTED), told
+
+
+def taken_over_at(seen: Seen, known: int, asked_at: int) -> int | None:
+    """How long after it was asked to the next executor had the run; None where the run had ended already."""
+    started = [one.at for one in seen.events[known:] if isinstance(one.event, ExecutorStarted)]
+    return started[0] - asked_at if started else None
+
+
+def go_through(site: RunSite, other: Warm, signal: str, seeds: range) -> tuple[Counter[str], list[int]]:
+    options = moments(site)
+    ended: Counter[str] = Counter()
+    took: list[int] = []
+    for seed in seeds:
+        point = random.Random(seed).choice(options)
+        try:
+            how, after = strike(site, other, point, signal)
+        except AssertionError as error:
+            site.sweep()
+            raise AssertionError(f"seed {seed}, {point}: {error}") from error
+        ended[how] += 1
+        took += [after] if after is not None else []
+    assert ended[NOT_REACHED] <= len(seeds) // 4, ended
+    return ended, took
+
+
+@pytest.mark.parametrize("signal", ["SIGSTOP", "SIGKILL"])
+def test_another_executor_takes_over(tmp_path, warm, other, signal):
+    ended, took = go_through(RunSite(tmp_path, warm), other, signal, range(12))
+    assert took, ended
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("signal", ["SIGSTOP", "SIGKILL"])
+def test_another_executor_takes_over_often(tmp_path, warm, other, signal, part):
+    ended, took = go_through(RunSite(tmp_path, warm), other, signal, range(100 + part, 100 + SEEDS, PARTS))
+    print(
+        f"\n{signal}, part {part + 1} of {PARTS}: {dict(ended)}; taken over after {statistics.median(took)} ms,", end=""
+    )
+    print(f" at most {max(took)} ms")
+    assert statistics.median(took) < TAKEN_OVER_MS_MAX
+
+
+def test_who_was_frozen_between_opening_a_run_and_beginning_with_it_is_refused(tmp_path, warm, other):
+    site = RunSite(tmp_path, warm)
+    how, _ = strike(
+        site, other, Point("commit", "fchmod", 1, ""), "SIGSTOP"
+    )  # our copy of the proposal is written then
+    assert how == "frozen, ('E_FENCED',)"
+
+
+def test_who_is_frozen_while_it_holds_the_lock_is_not_taken_over(tmp_path, warm, other):
+    site = RunSite(tmp_path, warm)
+    first = site.start("commit", strace="-e inject=vfork:signal=SIGSTOP:when=1")
+    assert first.wait_until_stopped()
+    told = site.run("resume", site.look().runs[0].run_id, warm=other)
+    assert (told.status, told.codes) == (2, ("E_RUN_BUSY",))
+    first.go_on()
+    assert first.end().status == 0
+    check_end(site, site.run("finish"))

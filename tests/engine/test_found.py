@@ -1,0 +1,87 @@
+"""What the simulator found, each as a life of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ordain.core.event import RunFinished, StopAsked
+from ordain.core.failure import Abort
+from ordain.ports import Append, Finished
+from tests.build import step
+from tests.scenario import KIM, ROBOT, Scenario
+
+
+def test_a_rerun_that_aborts_while_it_looks_what_can_be_kept_just_ends():
+    """Seed 511: the look came to its end after the run had, which broke the loop."""
+    life = Scenario(step("kept", needs=(), contract="check kept"), step("bad", needs=(), on_failure=Abort()))
+    life.approve().run()
+    assert life.status() == "completed"
+    looks: list[str] = []
+
+    async def slow_look(command):
+        looks.append("begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            looks.append("ended")
+        raise AssertionError
+
+    life.shell.script["check kept"] = slow_look
+    life.script(bad=1).approve()
+    life._execute(lambda: life.app.rerun(str(life.plan_id), KIM))
+    assert (life.status(), looks) == ("failed", ["begun", "ended"])
+    life.expect(kept="cancelled", bad="failed")
+
+
+def test_cancelling_at_the_very_end_comes_too_late_and_breaks_nothing():
+    """Somebody asks for it while the end is being recorded: the run has ended as it did."""
+    life = Scenario(step("a")).approve()
+    append = life.ledger.append
+
+    async def meanwhile(at, *appends):
+        run_id, last = life.run_id(), appends[0].events[-1] if appends[0].events else None
+        if isinstance(last, RunFinished) and run_id is not None:
+            lineage = appends[1].stream
+            asked = StopAsked(run_id=run_id, to="cancelled", by=ROBOT)
+            if life.ledger.size(lineage) == appends[1].expected and not asks:
+                asks.append(asked)
+                await append(at, Append(stream=lineage, expected=appends[1].expected, events=(asked,)))
+            for _ in range(5):
+                await asyncio.sleep(0)  # whoever carries it out has heard of it by then
+        return await append(at, *appends)
+
+    asks: list[StopAsked] = []
+    life.ledger.append = meanwhile
+    life.run()
+    assert (life.status(), len(asks)) == ("completed", 1)
+
+
+def test_more_doubts_than_places_are_verified_in_turn():
+    """People may say of more steps that they happened than may be verified at once."""
+    names = "abc"
+    life = Scenario(*(step(name, needs=(), contract=f"check {name}") for name in names), concurrency=1).approve()
+
+    async def dies(command):
+        life.world.effects.append(command.text.removeprefix("do "))
+        life.world.dead = True
+        life.world.boundary()
+
+    life.script(**dict.fromkeys(names, dies)).run()
+    for _ in names:
+        life.resume()
+    life.expect(a="in_doubt", b="in_doubt", c="in_doubt")
+    most = now = 0
+
+    async def look(command):
+        nonlocal most, now
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0)
+        now -= 1
+        return Finished(duration_ms=1, exit_code=0)
+
+    life.shell.script |= {f"check {name}": look for name in names}
+    for name in names:
+        life.answer(name, "happened")
+    life.resume()
+    assert (life.status(), most) == ("completed", 1)
