@@ -42,8 +42,8 @@ from ordain.core.lineage import Stage
 from ordain.core.problem import Refused
 from ordain.core.value import Instant, StepId
 from ordain.ports import Append
-from tests.crash.gate import whole
 from tests.crash.process import KIM
+from tests.crash.site import whole
 
 AT = Instant(1_700_000_000_000)
 SECTOR = 512
@@ -684,7 +684,7 @@ def check_run(life: Life, tree: Tree, due: int, effects: str) -> None:
     if life.ledger.parent.relative_to(life.root).as_posix() in tree:
         check(life, tree, due)
         with _opened(life.ledger) as ledger:
-            begun = [_word(one.event.step) for one in whole(ledger) if isinstance(one.event, AttemptStarted)]
+            begun = [_word(one.event.step) for one in whole(ledger).events if isinstance(one.event, AttemptStarted)]
         _demand("unbidden", set(effects.split()) <= set(begun), effects)
     else:
         _demand("lost", due == 0, "everything")

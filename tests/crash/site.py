@@ -196,12 +196,13 @@ def look_at(path: Path) -> Seen:
     inspect(path)
     ledger = SqliteLedger.open(path)
     try:
-        return _whole(ledger)
+        return whole(ledger)
     finally:
         asyncio.run(ledger.close())
 
 
-def _whole(ledger: SqliteLedger) -> Seen:
+def whole(ledger: SqliteLedger) -> Seen:
+    """The same of a ledger that is open."""
     entries = list(ledger.everything())
     verified = chain.verify_everything(entries)
     assert verified.whole, verified
