@@ -191,10 +191,13 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
         return
     waiting = {WaitOn(name) for name in run.having("waiting")}
     ready = [run.plan.steps[place].id for place in run.ready]
-    due = [name for name in ready if (run.steps[name].not_before or 0) <= now]
+    due = sorted(
+        (name for name in ready if (run.steps[name].not_before or 0) <= now),
+        key=lambda name: (run.steps[name].not_before is None, run.steps[name].not_before or 0),
+    )
     delayed = [until for name in ready if (until := run.steps[name].not_before) is not None and until > now]
     free = max(places - len(run.having("verifying")), 0)
-    assert starts == due[:free], "the first in the plan's order that are ready and due, as many as there are places"
+    assert starts == due[:free], "again first what was begun before, then in the plan's order, as many as there are places"
     if free > len(starts):
         assert wakes == ([min(delayed)] if delayed else [])
     else:
