@@ -197,7 +197,9 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
     )
     delayed = [until for name in ready if (until := run.steps[name].not_before) is not None and until > now]
     free = max(places - len(run.having("verifying")), 0)
-    assert starts == due[:free], "again first what was begun before, then in the plan's order, as many as there are places"
+    assert starts == due[:free], (
+        "again first what was begun before, then in the plan's order, as many as there are places"
+    )
     if free > len(starts):
         assert wakes == ([min(delayed)] if delayed else [])
     else:

@@ -162,14 +162,13 @@ class Engine:
         try:
             await self._take_over(pid, boot_id)
             while True:
+                await self._look_at_locks()
                 if self._asked is not None and self._asked.to != "paused" and not self._state.finished:
                     await self._cancel(self._asked)
                     return self._state
-                await self._look_at_locks()
                 effects = decide(self._state, self._now)
                 if self._stopping:  # begin nothing more, but judge and end what has come to its end
                     effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
-                    await self._end_waits()
                 begin = [effect for effect in effects if self._is_new(effect)]
                 if any(type(effect) is Start for effect in begin) and self._heed():
                     continue  # nothing begins after somebody asked for that
@@ -559,12 +558,15 @@ class Engine:
 
     async def _look_at_locks(self) -> None:
         """Where a step has come to a lock: take it or give it back and end the attempt, in one append; or wait."""
-        steps, self._at_lock = self._at_lock, []
-        for step_id in steps:
+        if self._stopping:
+            await self._end_waits()
+        while self._at_lock:
+            step_id = self._at_lock.pop(0)
             state = self._state.steps[step_id].state
             if state is StepState.RUNNING or (state is StepState.WAITING and not self._stopping):
                 await self._flush()
                 await self._look_at_lock(step_id)
+                self._fold_reports()  # what has ended meanwhile must not be begun again
 
     async def _look_at_lock(self, step_id: StepId) -> None:
         while True:
@@ -612,9 +614,11 @@ class Engine:
     async def _end_waits(self) -> None:
         """Wait for nothing outside any more; whoever goes on with the run does."""
         tasks = [task for (kind, _), task in self._under_way.items() if kind == "wait"]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._fold_reports()
 
     # --- Looking whether a step is done --------------------------------------------------------------------------
 
