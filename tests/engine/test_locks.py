@@ -276,6 +276,30 @@ def test_the_failure_policy_says_what_follows_a_timeout():
     assert [event.attempt for event in events(life, report.run_id, AttemptWaiting)] == [1, 2, 3]
 
 
+def test_two_runs_that_wait_for_each_other_are_parted_by_time():
+    life = several(Scenario(step("unused")))
+
+    def crosswise(one: str, other: str, timeout_ms: int) -> Plan:
+        takes = take("first", one), step(f"pause-{one}"), take("second", other, timeout_ms)
+        return plan(*takes, step(f"last-{one}"), title=one)
+
+    async def pause(command: Command) -> Finished:
+        await life.clock.sleep_until(life.clock.now() + 1000)  # type: ignore[arg-type]
+        return Finished(duration_ms=1000, exit_code=0)
+
+    life.shell.script |= {"do pause-x": pause, "do pause-y": pause}
+
+    async def both() -> list[RunReport]:
+        ids = [await approved(life, made) for made in (crosswise("x", "y", MINUTE), crosswise("y", "x", 2 * MINUTE))]
+        return await asyncio.gather(*(life._app().commit(one, KIM) for one in ids))
+
+    hasty, patient = asyncio.run(both())
+    assert (hasty.status, hasty.steps[2].error) == ("failed", "F_STEP_TIMEOUT")
+    assert patient.status == "completed"
+    assert holder(life, "x") is holder(life, "y") is None
+    sound(life)
+
+
 # --- Stopping --------------------------------------------------------------------------------------------------------
 
 
