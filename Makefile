@@ -11,7 +11,7 @@ help:
 	@echo "make demo    install, then watch a plan being checked, approved, run, killed and resumed"
 	@echo "make test    install, then run every check and test"
 	@echo "make check   ruff, mypy --strict, the layer drawing against the real imports"
-	@echo "make sweep   the long crash sweeps: a run killed 100 times, the gate disturbed at every write, power lost, 100 at once"
+	@echo "make sweep   the long crash sweeps: a run and the gate disturbed at every call, power lost, executors frozen, 100 at once"
 	@echo "make fuzz    the property tests with ten times the examples"
 	@echo "make bench   speed beside peers and beside the physical floor"
 	@echo "make lock    renew the hashed lock after a change of dependencies"

@@ -191,15 +191,12 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
         return
     waiting = {WaitOn(name) for name in run.having("waiting")}
     ready = [run.plan.steps[place].id for place in run.ready]
-    due = sorted(
-        (name for name in ready if (run.steps[name].not_before or 0) <= now),
-        key=lambda name: (run.steps[name].not_before is None, run.steps[name].not_before or 0),
-    )
+    again = {name: until for name in ready if (until := run.steps[name].not_before) is not None}
+    due = sorted((name for name in again if again[name] <= now), key=lambda name: again[name])  # the plan's order stays
+    due += [name for name in ready if name not in again]
     delayed = [until for name in ready if (until := run.steps[name].not_before) is not None and until > now]
     free = max(places - len(run.having("verifying")), 0)
-    assert starts == due[:free], (
-        "again first what was begun before, then in the plan's order, as many as there are places"
-    )
+    assert starts == due[:free], "what is due again, then the first in the plan's order, as many as there are places"
     if free > len(starts):
         assert wakes == ([min(delayed)] if delayed else [])
     else:

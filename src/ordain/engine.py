@@ -765,6 +765,7 @@ class Engine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._under_way.clear()  # one that was ended before it began could not see to that itself
         self._deadlines.close()
 
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any
 
-from ordain.core.event import FilesProtected, ProtectedChanged, ProtectedFile, RunEvent, StepState
+from ordain.core.event import FilesProtected, ProtectedChanged, ProtectedFile, RunEvent, Settlement, StepState
 from ordain.core.problem import refuse
 from ordain.core.state import RunState
 from ordain.core.value import StepId
@@ -70,10 +70,12 @@ class Guard:
         self._at_work.pop(step_id, None)
 
     async def take_over(self, record: Record) -> None:
-        """After a crash: whatever was begun then may have changed something."""
-        for step_id in self._state.active:
-            one = self._state.steps[step_id]
-            if one.state is StepState.RUNNING and one.protected_now:
+        """After a crash: whatever was begun then, a step or its contract, may have changed something."""
+        state = self._state
+        for step_id in (*state.active, *state.doubtful):
+            one = state.steps[step_id]
+            contract = one.state is StepState.VERIFYING or one.settle is Settlement.CONTRACT
+            if state.protects(step_id) and (contract or (one.state is StepState.RUNNING and one.protected_now)):
                 self._at_work[step_id] = None
         for step_id in tuple(self._at_work):
             await self.look(step_id, record)

@@ -438,8 +438,7 @@ class Heart(RuleBasedStateMachine):
         slow = standing(self.plan, history)
         states = {name: record.state.value for name, record in state.steps.items()}
         assert states == {name: one.state for name, one in slow.steps.items()}
-        assert sorted([*state.ready, *(place for _, place in state.delayed)]) == slow.ready
-        assert state.ready == sorted(state.ready) and state.delayed == sorted(state.delayed)
+        assert sorted([*state.ready, *(position for _, position in state.delayed)]) == slow.ready
         assert set(state.active) == set(slow.having("running", "verifying"))
         assert set(state.waiting) == set(slow.having("waiting"))
         assert set(state.doubtful) == set(slow.having("in_doubt"))
@@ -486,7 +485,7 @@ class Heart(RuleBasedStateMachine):
 
 
 TestHeart = Heart.TestCase
-TestHeart.settings = settings(max_examples=max(200, settings().max_examples), stateful_step_count=60)
+TestHeart.settings = settings(stateful_step_count=40)
 
 
 # --- The table, whole ------------------------------------------------------------------------------------------------

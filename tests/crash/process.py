@@ -254,6 +254,8 @@ async def _verb(request: dict[str, Any]) -> dict[str, Any]:
                 return run_told(await _carried_out(app, app.commit(plan, KIM)))
             case "resume", [run]:
                 return run_told(await _carried_out(app, app.resume(run)))
+            case "take over", [run]:
+                return run_told(await _carried_out(app, app.resume(run, take_over=True)))
             case "answer", [item, word]:
                 return run_told(await app.answer(item, word, KIM))
             case "finish", [plan]:

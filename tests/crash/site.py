@@ -42,6 +42,7 @@ __all__ = [
     "id_of",
     "look_at",
     "tenth",
+    "whole",
 ]
 
 CHANGES = (
@@ -202,7 +203,7 @@ def look_at(path: Path) -> Seen:
 
 
 def whole(ledger: SqliteLedger) -> Seen:
-    """The same of a ledger that is open."""
+    """The same for a ledger that is open."""
     entries = list(ledger.everything())
     verified = chain.verify_everything(entries)
     assert verified.whole, verified

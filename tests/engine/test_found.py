@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ordain.core.event import RunFinished, StopAsked
+from ordain.core.event import RunFinished, StepKept, StopAsked
 from ordain.core.failure import Abort
 from ordain.ports import Append, Finished
 from tests.build import step
@@ -31,6 +31,47 @@ def test_a_rerun_that_aborts_while_it_looks_what_can_be_kept_just_ends():
     life._execute(lambda: life.app.rerun(str(life.plan_id), KIM))
     assert (life.status(), looks) == ("failed", ["begun", "ended"])
     life.expect(kept="cancelled", bad="failed")
+
+
+def test_a_rerun_that_ends_before_a_look_has_even_begun_just_ends():
+    """Seed 8486: what was ended before it began was waited for, for ever."""
+    first, last = step("bad", needs=(), on_failure=Abort()), step("kept", needs="first", contract="check kept")
+    life = Scenario(first, step("first", needs=(), contract="check first"), last).approve().run()
+    assert life.status() == "completed"
+    append, recording = life.ledger.append, asyncio.Event()
+
+    async def bad(command):
+        await recording.wait()
+        return Finished(duration_ms=1, exit_code=1)
+
+    async def slow(at, *appends):
+        if any(isinstance(event, StepKept) for one in appends for event in one.events):
+            recording.set()
+            for _ in range(5):
+                await asyncio.sleep(0)  # so that the failure has arrived when the next look is to begin
+        return await append(at, *appends)
+
+    life.script(bad=bad).approve()
+    life.ledger.append = slow
+    life._execute(lambda: life.app.rerun(str(life.plan_id), KIM))
+    assert life.status() == "failed"
+
+
+def test_what_a_contract_did_to_protected_files_is_put_back_when_the_run_is_cancelled_after_a_crash():
+    """Seed 7141: only steps that were under way were thought of, not their contracts."""
+    life = Scenario(step("a", contract="look"), protect=("tests/**",))
+    life.workspace.documents["tests/a"] = b"assert a"
+
+    async def spoils_and_dies(command):
+        life.workspace.documents["tests/a"] = b"assert True"
+        life.world.dead = True
+        life.world.boundary()
+
+    life.shell.script["look"] = spoils_and_dies
+    life.approve().run()
+    assert life.crashed and life.states() == {"a": "verifying"}
+    asyncio.run(life.app.cancel_run(str(life.run_id()), KIM))
+    assert life.workspace.documents["tests/a"] == b"assert a"
 
 
 def test_cancelling_at_the_very_end_comes_too_late_and_breaks_nothing():
