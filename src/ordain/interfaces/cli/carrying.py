@@ -108,7 +108,7 @@ def watcher(session: Session, *, events: bool = False) -> Observer:
                 again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
                 text = f"▸ {event.step}{again}"
             case AttemptWaiting():
-                text = f"… {event.step}: waits for {render.visible(event.reason)}"
+                text = f"◌ {event.step}: waits for {render.visible(event.reason)}"
             case AttemptEnded() if event.outcome.error is not None:
                 text = f"{style.bad('✗')} {event.step}: {render.visible(event.outcome.detail)}{_then(recorded, event)}"
             case AttemptEnded() if event.to.value == "passed":
