@@ -15,6 +15,7 @@ def step(
     run: str | None = None,
     tool: str | None = None,
     args: dict[str, Any] | None = None,
+    action: Action | None = None,
     needs: str | tuple[str, ...] | None = None,
     contract: str | None = None,
     on_failure: FailurePolicy | None = None,
@@ -23,8 +24,10 @@ def step(
     proof: Literal["red-then-green"] | None = None,
     protect: tuple[str, ...] = (),
 ) -> Step:
-    """A step; without `run` or `tool` it runs `do NAME`. `needs=None` means what a reader makes of nothing written."""
-    action: Action = CallTool(tool=tool, args=args or {}) if tool else RunCommand(command=run or f"do {name}")
+    """A step; without `run`, `tool` or `action` it runs `do NAME`. `needs=None` means what a reader makes of
+    nothing written."""
+    if action is None:
+        action = CallTool(tool=tool, args=args or {}) if tool else RunCommand(command=run or f"do {name}")
     wanted = (needs,) if isinstance(needs, str) else needs
     return Step(
         id=StepId(name),

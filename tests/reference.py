@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ordain.core.action import LockAction
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
+    AttemptWaiting,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -35,12 +37,12 @@ from ordain.core.event import (
 )
 from ordain.core.failure import Abort, Continue, FailurePolicy, Retry, Skip
 from ordain.core.model import Plan, Step, check_of, contract_of
-from ordain.core.schedule import Effect, End, Recheck, SettleByContract, Start, Stop, Verify, Wake
+from ordain.core.schedule import Effect, End, Recheck, SettleByContract, Start, Stop, Verify, WaitOn, Wake
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
 
 DAY_MS = 86_400_000
-OPEN = frozenset({"pending", "running", "verifying", "in_doubt", "escalated"})
+OPEN = frozenset({"pending", "running", "waiting", "verifying", "in_doubt", "escalated"})
 UNDER_WAY = frozenset({"running", "verifying"})
 SATISFYING = frozenset({"passed", "skipped"})
 
@@ -122,7 +124,10 @@ def _note(run: Standing, event: RunEvent) -> None:
         case AttemptStarted():
             one.state, one.attempts, one.not_before = "running", one.attempts + 1, None
             one.kept, one.seen, one.tampered = False, None, False
-            run.may_keep -= {event.step, *(step.id for step in run.plan.steps if event.step in step.needs)}
+            if not isinstance(next(step.action for step in run.plan.steps if step.id == event.step), LockAction):
+                run.may_keep -= {event.step, *(step.id for step in run.plan.steps if event.step in step.needs)}
+        case AttemptWaiting():
+            one.state = "waiting"
         case FilesProtected():
             one.kept = True
         case ContractSeen(evidence=evidence):
@@ -177,13 +182,14 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
     assert {effect.step for effect in verifying} <= set(run.having("verifying"))
     assert len(verifying) == min(len(run.having("verifying")), places), "as many are verified as there are places"
     if run.aborting:
-        wanted = settling | verifying | {Stop(name) for name in run.having("running")}
-        if run.having("running", "verifying", "in_doubt"):
+        wanted = settling | verifying | {Stop(name) for name in run.having("running", "waiting")}
+        if run.having("running", "waiting", "verifying", "in_doubt"):
             assert (others, starts, wakes) == (wanted, [], [])
         else:
             (end,) = effects
             assert isinstance(end, End) and end.status == "failed"
         return
+    waiting = {WaitOn(name) for name in run.having("waiting")}
     ready = [run.plan.steps[place].id for place in run.ready]
     again = {name: until for name in ready if (until := run.steps[name].not_before) is not None}
     due = sorted((name for name in again if again[name] <= now), key=lambda name: again[name])  # the plan's order stays
@@ -195,8 +201,8 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
         assert wakes == ([min(delayed)] if delayed else [])
     else:
         assert set(wakes) <= set(delayed), "nobody need be woken while no place is free"
-    if starts or wakes or settling or run.having("running", "verifying", "in_doubt", "escalated"):
-        assert others == settling | verifying
+    if starts or wakes or settling or run.having("running", "waiting", "verifying", "in_doubt", "escalated"):
+        assert others == settling | verifying | waiting
     else:
         complete = all(one.state in SATISFYING for one in run.steps.values())
         assert others == {End("completed" if complete else "failed")}, "none ready is never complete"
@@ -217,7 +223,7 @@ def check_history(plan: Plan, history: Sequence[tuple[Instant, RunEvent]], tools
         if isinstance(event, RunFinished):
             complete = all(one.state in SATISFYING for one in run.steps.values())
             assert (event.status == "completed") == complete, "completed is when every step passed or was skipped"
-            assert not run.having("running", "verifying", "in_doubt")
+            assert not run.having("running", "waiting", "verifying", "in_doubt")
             assert run.aborting or not run.having("escalated")
             assert run.aborting or not run.ready, "it ended with a step that could have begun"
         _note(run, event)
@@ -236,12 +242,14 @@ def _check_step_event(
             assert not run.unmet(step), f"{step.id} began before what it needs"
             assert not run.aborting, f"{step.id} began while the run aborts"
             assert (one.not_before or 0) <= at, f"{step.id} began too early"
+        case AttemptWaiting():
+            assert one.state in ("running", "waiting") and not one.tampered
         case StepKept(evidence=evidence) | StepNotKept(evidence=evidence):
             assert one.state == "pending" and step.id in run.may_keep and not run.unmet(step)
             held = evidence is not None and evidence.verdict == "held"
             assert held == (isinstance(event, StepKept) and check_of(step) is not None)
         case AttemptEnded(outcome=outcome, to=to):
-            assert one.state == "running"
+            assert one.state in ("running", "waiting")
             if outcome.error is None:
                 assert not one.tampered
                 assert step.proof is None or one.proved
@@ -294,6 +302,7 @@ def doubt_table(plan: Plan, step: Step, one: Stand, tools: Mapping[str, ToolDefi
         ((plan.protect or step.protect) and not one.kept, Settlement.AGAIN),
         (step.proof is not None and not one.proved, Settlement.AGAIN),
         (effect in (EffectClass.READS, EffectClass.REPEATABLE), Settlement.AGAIN),
+        (isinstance(step.action, LockAction), Settlement.AGAIN),
         (checkable and one.seen is None, Settlement.AGAIN),
         (checkable and one.seen == "broken" and tool is not None and tool.atomic, Settlement.CONTRACT),
         (True, Settlement.PERSON),

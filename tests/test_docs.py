@@ -12,7 +12,7 @@ import pytest
 
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.codes import PAGES
-from ordain.core.event import LineageEvent, RunEvent, WorkspaceEvent
+from ordain.core.event import LineageEvent, LockEvent, RunEvent, WorkspaceEvent
 from ordain.core.lineage import TRANSITIONS, Stage
 from ordain.core.policy import unknown_names
 from ordain.documents.configuration import read_settings
@@ -67,7 +67,7 @@ def listed() -> set[str]:
     return set(re.findall(r"^\| `(E_[A-Z_]+)`", REFUSED, re.MULTILINE))
 
 
-@pytest.mark.parametrize("kind", [WorkspaceEvent, LineageEvent, RunEvent])
+@pytest.mark.parametrize("kind", [WorkspaceEvent, LineageEvent, RunEvent, LockEvent])
 def test_every_event_is_in_the_ledgers_page(kind: type) -> None:
     tags = {event.__struct_config__.tag for event in kind.__args__}  # type: ignore[attr-defined]
     assert {tag for tag in tags if f"`{tag}`" not in LEDGER} == set()

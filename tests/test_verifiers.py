@@ -32,6 +32,7 @@ from hypothesis import strategies as st
 from ordain.adapters.ledger_backup import backup, export, restore
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
+from ordain.core.action import AcquireLock
 from ordain.core.audit import NEEDS_RULES, Kind, Signed
 from ordain.core.chain import Entry, Tip
 from ordain.core.failure import Escalate
@@ -325,11 +326,34 @@ def test_a_run_that_nobody_signed_for_is_called_unsigned_and_does_not_count_wher
             {"stray"},
         ),
         ("run/RUN-X", {"type": "executor_started", "epoch": 1, "pid": 1, "boot_id": ""}, {"commitment"}),
+        ("workspace", {"type": "lock_taken", "lock": "db", "run_id": "RUN-X", "step": "a"}, {"stray"}),
+        ("lock/db", {"type": "run_finished", "status": "completed"}, {"stray"}),
+        ("lock/db", {"type": "lock_taken", "lock": "db", "run_id": "RUN-X", "step": "a"}, {"history"}),
     ],
 )
 def test_what_does_not_belong_is_found(stream: str, event: Event, kinds: set[str]) -> None:
     forger = Forger()
     assert both(forger.insert(len(forger.events), stream, event).rows()).kinds == kinds
+
+
+def test_a_lock_that_two_runs_hold_or_that_outlives_its_run_is_found() -> None:
+    life = Scenario(step("take", action=AcquireLock(lock_name="db")), step("a")).approve().run()
+    rows = [json.loads(row.body) for row in life.ledger.everything()]
+    run_id = next(row["event"]["run_id"] for row in rows if row["event"]["type"] == "lock_taken")
+
+    def found(change: Callable[[list[Any]], None]) -> set[str]:
+        forger = Forger()
+        forger.events = [(row["stream"], row["at"], row["event"]) for row in rows]
+        change(forger.events)
+        return both(forger.rows()).kinds
+
+    given = next(index for index, row in enumerate(rows) if row["event"]["type"] == "lock_released")
+    assert found(lambda events: None) == set()
+    assert found(lambda events: events.pop(given)) == {"history"}, "it ended and did not give it back"
+    again = ("lock/db", rows[given]["at"], {"type": "lock_taken", "lock": "db", "run_id": run_id, "step": "take"})
+    assert found(lambda events: events.insert(given, again)) == {"history"}, "taken by two, or after the end"
+    other = (*again[:2], {**again[2], "lock": "files"})
+    assert found(lambda events: events.append(other)) == {"history"}, "of another lock"
 
 
 def test_a_run_that_does_another_again_that_was_none_of_its_plan_is_found() -> None:

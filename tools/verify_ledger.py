@@ -294,8 +294,9 @@ BELONGS = {
     "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
     "approval_expired run_started stop_asked run_ended",
     "run": "run_opened executor_started step_kept step_not_kept attempt_started files_protected protected_changed "
-    "contract_seen attempt_ended contract_held contract_broken contract_inconclusive doubt_found doubt_settled "
-    "doubt_referred decision_given run_paused run_finished run_cancelled",
+    "contract_seen attempt_waiting attempt_ended contract_held contract_broken contract_inconclusive doubt_found "
+    "doubt_settled doubt_referred decision_given run_paused run_finished run_cancelled",
+    "lock": "lock_taken lock_released",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""
@@ -437,7 +438,7 @@ class Verifier:
             self.workspace_event(event)
         elif stream == "lineage":
             self.lineage_event(event, text)
-        else:
+        elif stream == "run":
             if name not in self.opened:
                 self.opened[name] = event.get("plan_id", "") if kind == "run_opened" else ""
                 self.run_opened(name, event)

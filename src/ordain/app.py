@@ -489,7 +489,7 @@ class App:
         self._running.refuse_open(self._records.current(ref)[1])
 
 
-_UNDER_WAY = (StepState.RUNNING, StepState.VERIFYING)
+_UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
 
 
 def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:

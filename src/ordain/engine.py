@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, assert_never
 
 from ordain.core import chain
-from ordain.core.action import CallTool
+from ordain.core.action import CallTool, LockAction
 from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.canonical import step_key
 from ordain.core.command import command_of, program_of, typed
@@ -39,6 +39,7 @@ from ordain.core.event import (
 )
 from ordain.core.expr import Expressions, named
 from ordain.core.lineage import overtaken
+from ordain.core.lock import AtLock, LockState, at_lock, stream_of
 from ordain.core.model import check_of, contract_of
 from ordain.core.problem import Refused
 from ordain.core.refs import literal
@@ -50,6 +51,7 @@ from ordain.core.schedule import (
     Start,
     Stop,
     Verify,
+    WaitOn,
     Wake,
     decide,
     doubt,
@@ -80,6 +82,7 @@ from ordain.ports import (
     ToolResult,
     Whole,
 )
+from ordain.records import Records
 from ordain.sink import Sink, in_parts
 from ordain.verify import ask, signal_name, verify
 
@@ -116,6 +119,7 @@ class Engine:
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
+        self._records = Records(ledger)
         self._tools = toolbox.definitions()
         self._sink = sink
         self._guard = Guard(state, protection, ledger)
@@ -130,6 +134,8 @@ class Engine:
         """The same of long ones."""
         self._exact: dict[StepId, bytes | Artifact] = {}
         """Of attempts that are not yet recorded as ended."""
+        self._at_lock: list[StepId] = []
+        """The steps that have come to a lock, or should look again whether it is free."""
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
         self._deadlines = Deadlines()
@@ -155,6 +161,7 @@ class Engine:
         try:
             await self._take_over(pid, boot_id)
             while True:
+                await self._look_at_locks()
                 if self._asked is not None and self._asked.to != "paused" and not self._state.finished:
                     await self._cancel(self._asked)
                     return self._state
@@ -257,9 +264,11 @@ class Engine:
                 return ("verify", step) not in self._under_way
             case SettleByContract(step=step):
                 return ("settle", step) not in self._under_way
+            case WaitOn(step=step):
+                return ("wait", step) not in self._under_way
             case Stop(step=step):
                 task = self._under_way.get(("start", step))
-                return task is not None and not task.cancelling()
+                return step in self._state.waiting or (task is not None and not task.cancelling())
             case End():
                 return True
             case Wake():
@@ -276,6 +285,9 @@ class Engine:
                     self._fold(AttemptStarted(step=step_id, attempt=attempt, key=self._key(step_id)))
                 case End(status=status, reason=reason):
                     self._fold(RunFinished(status=status, reason=reason))
+                case Stop(step=step_id) if step_id in self._state.waiting:
+                    self._fold(ended(self._state, step_id, _stopped(0), self._now, stopped=True))  # it is not at work
+                    self._mailbox.put_nowait(lambda now: None)
                 case _:
                     pass
 
@@ -288,12 +300,15 @@ class Engine:
         if not self._batch:
             return
         events, self._batch = tuple(self._batch), []
+        await self._write(events, self._state.size - len(events))
+
+    async def _write(self, events: tuple[RunEvent, ...], expected: int, *also: Append) -> None:
+        """Append these events of the run, and `also` with them or none of all; then tell of them."""
         results, self._results = tuple(self._results), []
         artifacts, self._artifacts = tuple(self._artifacts), []
         waiters, self._after_flush = self._after_flush, []
         first = isinstance(events[0], ExecutorStarted)
         epoch = self._state.epoch
-        expected = self._state.size - len(events)
         append = Append(
             stream=self._stream,
             expected=expected,
@@ -303,7 +318,7 @@ class Engine:
             keeps=results,
             artifacts=artifacts,
         )
-        recorded = await self._append(append)
+        recorded = await self._append(append, *also)
         self._head = recorded[len(events) - 1].head
         for wake in waiters:
             wake()
@@ -312,18 +327,20 @@ class Engine:
                 with contextlib.suppress(Exception):
                     observe(one)
 
-    async def _append(self, append: Append) -> tuple[Recorded, ...]:
-        """Append a batch; the one that finishes the run carries the lineage's commitment to this chain's head."""
+    async def _append(self, append: Append, *also: Append) -> tuple[Recorded, ...]:
+        """Append a batch; the one that finishes the run carries the lineage's commitment to this chain's head, and what
+        gives back the locks that the run still holds."""
         last = append.events[-1]
         lineage, ending = self._state.lineage, None
         if isinstance(last, RunFinished | RunCancelled):
             head = chain.head_after(self._head, append.stream, append.expected, append.events, self._now)
             ending = RunEnded(run_id=self._state.run_id, status=last.status, head=head)
+            also = self._records.giving_back(self._state, last.status)
         while True:
             size = self._ledger.size(lineage) if ending is not None else 0
-            also = (Append(stream=lineage, expected=size, events=(ending,)),) if ending is not None else ()
+            said = (Append(stream=lineage, expected=size, events=(ending,)),) if ending is not None else ()
             try:
-                return await self._ledger.append(self._now, append, *also)
+                return await self._ledger.append(self._now, append, *said, *also)
             except Refused as refused:
                 code = refused.problems[0].code
                 # Another process holds the file: the one error after which trying again is safe, and nothing is lost
@@ -331,7 +348,7 @@ class Engine:
                 if code == "E_LEDGER_BUSY":
                     continue
                 # Somebody prepared or approved this plan again just now: only the lineage moved on, so try again.
-                if code != "E_LEDGER_CONFLICT" or not also or self._ledger.size(lineage) == size:
+                if code != "E_LEDGER_CONFLICT" or not said or self._ledger.size(lineage) == size:
                     raise
 
     # --- Performing ----------------------------------------------------------------------------------------------
@@ -346,10 +363,13 @@ class Engine:
                 self._begin(("verify", step), self._verify)
             case SettleByContract(step=step):
                 self._begin(("settle", step), self._settle)
+            case WaitOn(step=step):
+                self._begin(("wait", step), self._wait)
             case Stop(step=step):
                 # It may have ended by itself while the intents became durable; then its report is on the way.
-                if (task := self._under_way.get(("start", step))) is not None:
-                    task.cancel()
+                for key in (("start", step), ("wait", step)):
+                    if (task := self._under_way.get(key)) is not None:
+                        task.cancel()
             case Wake() | End():
                 pass
             case _:
@@ -366,7 +386,14 @@ class Engine:
                 del self._under_way[key]
             self._mailbox.put_nowait(seen)
 
+        def over(task: asyncio.Task[None]) -> None:
+            if task.cancelled():  # perhaps before it had begun; and the loop may be waiting for nothing else
+                if self._under_way.get(key) is task:
+                    del self._under_way[key]
+                self._mailbox.put_nowait(lambda now: None)
+
         self._under_way[key] = asyncio.create_task(report())
+        self._under_way[key].add_done_callback(over)
 
     async def _attempt(self, step_id: StepId) -> Report:
         """One attempt: what must not change is kept, the contract is looked at where that is wanted first, and then the
@@ -379,15 +406,19 @@ class Engine:
             except Refused as refused:
                 outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
                 return self._ended_with(step_id, outcome)
-            outcome = await self._look_first(step_id) or await self._effect(step_id)
+            unproved = await self._look_first(step_id)
+            comes_to_lock = unproved is None and isinstance(self._state.step(step_id).action, LockAction)
+            outcome = unproved or (Outcome(duration_ms=0) if comes_to_lock else await self._effect(step_id))
             await self._guard.after(step_id, self._record)
+            if comes_to_lock and not self._state.steps[step_id].tampered:
+                return self._comes_to_lock(step_id)  # which changes nothing outside of the ledger
         except asyncio.CancelledError:
             if self._state.aborted_by is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
             stopped = True
             duration = self._clock.now() - (self._state.steps[step_id].started_at or self._now)
             await self._guard.after(step_id, self._record)
-            outcome = Outcome(duration_ms=duration, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
+            outcome = _stopped(duration)
         return self._ended_with(step_id, outcome, stopped=stopped)
 
     def _ended_with(self, step_id: StepId, outcome: Outcome, *, stopped: bool = False) -> Report:
@@ -518,6 +549,78 @@ class Engine:
             exit_code=exit_code,
             leftovers=leftovers,
         )
+
+    # --- Locks ---------------------------------------------------------------------------------------------------
+
+    def _comes_to_lock(self, step_id: StepId) -> Report:
+        """Have the loop look at a step's lock: only what is durable may be decided from, and in one append with it."""
+        return lambda now: self._at_lock.append(step_id)
+
+    async def _look_at_locks(self) -> None:
+        """Where a step has come to a lock: take it or give it back and end the attempt, in one append; or wait."""
+        if self._stopping:
+            await self._end_waits()
+        while self._at_lock:
+            step_id = self._at_lock.pop(0)
+            state = self._state.steps[step_id].state
+            if state is StepState.RUNNING or (state is StepState.WAITING and not self._stopping):
+                await self._flush()
+                await self._look_at_lock(step_id)
+                self._fold_reports()  # what has ended meanwhile must not be begun again
+
+    async def _look_at_lock(self, step_id: StepId) -> None:
+        while True:
+            self._now = self._clock.now()
+            lock, found = self._found_at_lock(step_id)
+            if found is None:
+                return
+            if found.change is None:
+                self._fold(found.event)
+                return
+            change = Append(stream=stream_of(lock.name), expected=lock.size, events=(found.change,))
+            try:
+                await self._write((found.event,), self._state.size, change)
+            except Refused as refused:
+                # Another run was quicker; whatever else is wrong is not ours to try again.
+                if refused.problems[0].code != "E_LEDGER_CONFLICT" or self._ledger.size(change.stream) == lock.size:
+                    raise
+            else:
+                apply(self._state, found.event, self._now)
+                return
+
+    def _found_at_lock(self, step_id: StepId) -> tuple[LockState, AtLock | None]:
+        action = self._state.step(step_id).action
+        assert isinstance(action, LockAction)
+        lock = self._records.lock(action.lock_name)
+        return lock, at_lock(self._state, step_id, lock, self._now)
+
+    async def _wait(self, step_id: StepId) -> Report:
+        """Wait until a step's lock may be free, or its time is over."""
+        lock, found = self._found_at_lock(step_id)
+        until = self._state.steps[step_id].waits_until
+        if found is None and until is not None:
+            change = asyncio.create_task(self._ledger.grown(stream_of(lock.name), lock.size))
+            alarm = asyncio.create_task(self._clock.sleep_until(until))
+            try:
+                await asyncio.wait((change, alarm), return_when=asyncio.FIRST_COMPLETED)
+                if change.done():
+                    change.result()  # a ledger that cannot be read ends the loop
+            finally:
+                change.cancel()
+                alarm.cancel()
+                await asyncio.gather(change, alarm, return_exceptions=True)
+        return self._comes_to_lock(step_id)
+
+    async def _end_waits(self) -> None:
+        """Wait for nothing outside any more; whoever goes on with the run does."""
+        tasks = [task for (kind, _), task in self._under_way.items() if kind == "wait"]
+        if tasks:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._fold_reports()
+
+    # --- Looking whether a step is done --------------------------------------------------------------------------
 
     async def _recheck(self, step_id: StepId) -> Report:
         """Look whether what a step did in the run before is still there."""
@@ -664,6 +767,10 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._under_way.clear()  # one that was ended before it began could not see to that itself
         self._deadlines.close()
+
+
+def _stopped(duration_ms: int) -> Outcome:
+    return Outcome(duration_ms=duration_ms, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
 
 
 def _result_bytes(result: ToolResult) -> tuple[bytes, int, Whole | None]:

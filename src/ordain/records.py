@@ -14,6 +14,8 @@ from ordain.core.event import (
     ApprovalGiven,
     AttemptEnded,
     LineageEvent,
+    LockEvent,
+    LockReleased,
     PlanPrepared,
     Recorded,
     RunCancelled,
@@ -25,6 +27,7 @@ from ordain.core.event import (
     WorkspaceOpened,
 )
 from ordain.core.lineage import Permission, PlanState, apply_lineage
+from ordain.core.lock import LockState, apply_lock, locks_of, stream_of
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
 from ordain.core.signature import Verifier
@@ -244,14 +247,40 @@ class Records:
                     found.setdefault(actions[event.step], []).append(event.outcome.duration_ms)
         return found
 
-    def cancelling(self, state: RunState, head: str, event: RunCancelled, at: Instant) -> tuple[Append, Append]:
-        """What ends a run as it stands: in its own stream, and in its plan's, which commits to the run's last head."""
+    def lock(self, name: str) -> LockState:
+        """One lock as it stands."""
+        state = LockState(name=name)
+        for recorded in self._ledger.read(stream_of(name)):
+            assert isinstance(recorded.event, LockEvent)
+            try:
+                apply_lock(state, recorded.event)
+            except IllegalTransition as error:
+                raise _impossible(recorded, error) from error
+        return state
+
+    def giving_back(self, state: RunState, status: str) -> tuple[Append, ...]:
+        """What gives back every lock that a run still holds, to be recorded together with its end."""
+        locks = [lock for name in locks_of(state.plan) if (lock := self.lock(name)).holder == state.run_id]
+        reason = f"the run ended ({status})"
+        return tuple(
+            Append(
+                stream=stream_of(lock.name),
+                expected=lock.size,
+                events=(LockReleased(lock=lock.name, run_id=state.run_id, reason=reason),),
+            )
+            for lock in locks
+        )
+
+    def cancelling(self, state: RunState, head: str, event: RunCancelled, at: Instant) -> tuple[Append, ...]:
+        """What ends a run as it stands: in its own stream, in its plan's, which commits to the run's last head, and in
+        those of the locks that it holds."""
         stream = f"run/{state.run_id}"
         last = chain.head_after(head, stream, state.size, (event,), at)
         ended = RunEnded(run_id=state.run_id, status=event.status, head=last)
         return (
             Append(stream=stream, expected=state.size, events=(event,)),
             Append(stream=state.lineage, expected=self._ledger.size(state.lineage), events=(ended,)),
+            *self.giving_back(state, event.status),
         )
 
     # --- Writing ---------------------------------------------------------------------------------------------------

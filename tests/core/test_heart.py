@@ -17,11 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from ordain.adapters.toolbox import BUILT_IN
+from ordain.core.action import AcquireLock, ReleaseLock
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.decision import decided, questions
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
+    AttemptWaiting,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -58,6 +60,7 @@ from ordain.core.schedule import (
     Start,
     Stop,
     Verify,
+    WaitOn,
     Wake,
     decide,
     doubt,
@@ -108,6 +111,9 @@ ACTIONS = st.sampled_from(
         {"tool": "move"},
         {"tool": "http_request"},
         {"tool": "unknown_tool"},
+        *[{"action": AcquireLock(lock_name="l")}] * 2,
+        {"action": AcquireLock(lock_name="l"), "idempotent": False},
+        {"action": ReleaseLock(lock_name="l")},
     ]
 )
 """Every effect class, sharpened by claims and not."""
@@ -243,11 +249,15 @@ class Heart(RuleBasedStateMachine):
         check_effects(standing(self.plan, [*self.ledger, *self.batch]), self.now, effects)
         if self.stopping:
             effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
+            self.under_way = {key: told for key, told in self.under_way.items() if key[0] != "wait"}
+        looks_again = any(isinstance(effect, Stop) and effect.step in self.state.waiting for effect in effects)
         for effect in effects:
             self.begin(effect)
         self.flush()
         self.wake = next((effect.at for effect in effects if isinstance(effect, Wake)), None)
-        if self.wake is None and not self.under_way:
+        if looks_again:
+            self.turn()
+        elif self.wake is None and not self.under_way:
             assert replay(self.plan, self.ledger) == self.state
             asked = questions(self.state)
             assert self.state.finished or self.stopping or asked, "nothing to do, nobody to ask, not ended: wedged"
@@ -265,6 +275,12 @@ class Heart(RuleBasedStateMachine):
                 self.under_way.setdefault(("verify", name), False)
             case SettleByContract(step=name):
                 self.under_way.setdefault(("settle", name), False)
+            case WaitOn(step=name):
+                self.under_way.setdefault(("wait", name), False)
+            case Stop(step=name) if name in self.state.waiting:
+                self.under_way.pop(("wait", name), None)
+                outcome = Outcome(duration_ms=0, error="F_STEP_STOPPED")
+                self.fold(ended(self.state, name, outcome, self.now, stopped=True))
             case Stop(step=name) if ("start", name) in self.under_way:
                 self.under_way["start", name] = True
             case End(status=status, reason=reason):
@@ -287,6 +303,8 @@ class Heart(RuleBasedStateMachine):
         if kind == "start":
             return self.attempt_goes_on(name, error, verdict, operand)
         del self.under_way[kind, name]
+        if kind == "wait":
+            return self.wait_goes_on(name, error, operand)
         if kind == "verify":
             return self.fold(judged(self.state, name, evidence(verdict), self.now))
         if kind == "settle":
@@ -313,17 +331,34 @@ class Heart(RuleBasedStateMachine):
             self.fold(ContractSeen(step=name, attempt=record.attempts, evidence=evidence(verdict), operand=operand))
             outcome = not_begun(evidence(verdict), 1) if proves else None
             return self.attempt_ends(name, outcome) if outcome is not None else None
+        if isinstance(made.action, AcquireLock) and operand is not None and not record.tampered:
+            del self.under_way["start", name]
+            return self.waits(name, "somebody")
         return self.attempt_ends(name, Outcome(duration_ms=1, exit_code=1 if error else 0, error=error))
+
+    def waits(self, name: StepId, whom: str) -> None:
+        until = self.state.steps[name].waits_until or Instant(self.now + 50)
+        attempt = self.state.steps[name].attempts
+        self.fold(AttemptWaiting(step=name, attempt=attempt, reason=whom, until=until))
+
+    def wait_goes_on(self, name: StepId, error: str | None, operand: str | None) -> None:
+        """What a step waits for has come, or its time is over, or it waits for somebody else now."""
+        if operand == "another":
+            return self.waits(name, operand)
+        return self.fold(ended(self.state, name, Outcome(duration_ms=1, error=error), self.now, stopped=False))
 
     def attempt_ends(self, name: StepId, outcome: Outcome, *, stopped: bool = False) -> None:
         del self.under_way["start", name]
         self.fold(ended(self.state, name, outcome, self.now, stopped=stopped))
 
-    @precondition(lambda self: self.plan.protect and any(self.state.steps[n].protected_now for _, n in self.under_way))
+    @precondition(lambda self: self.plan.protect and any(self.state.steps[n].protected_now for n in self.at_work()))
     @rule()
     def protected_file_changes(self) -> None:
-        at_work = dict.fromkeys(name for _, name in self.under_way if self.state.steps[name].protected_now)
+        at_work = dict.fromkeys(name for name in self.at_work() if self.state.steps[name].protected_now)
         self.fold(ProtectedChanged(files=("f",), steps=tuple(at_work)))
+
+    def at_work(self) -> list[StepId]:
+        return [name for kind, name in self.under_way if kind != "wait"]
 
     @precondition(lambda self: self.alive)
     @rule(how=st.sampled_from(["crash", "crash", "crash", "stop"]))
@@ -378,7 +413,7 @@ class Heart(RuleBasedStateMachine):
     # --- What nobody may do --------------------------------------------------------------------------------------
 
     @rule(
-        data=st.data(), kind=st.sampled_from(range(22)), to=st.sampled_from(StepState), off=st.sampled_from([0, 0, 1])
+        data=st.data(), kind=st.sampled_from(range(23)), to=st.sampled_from(StepState), off=st.sampled_from([0, 0, 1])
     )
     def somebody_tries_anything(self, data: st.DataObject, kind: int, to: StepState, off: int) -> None:
         """Any event at any time either fits the table or is refused, and what is refused changes nothing."""
@@ -407,6 +442,7 @@ class Heart(RuleBasedStateMachine):
         assert state.ready == [place for place, instant in due.items() if instant is None]
         assert state.delayed == sorted((instant, place) for place, instant in due.items() if instant is not None)
         assert set(state.active) == set(slow.having("running", "verifying"))
+        assert set(state.waiting) == set(slow.having("waiting"))
         assert set(state.doubtful) == set(slow.having("in_doubt"))
         assert set(state.escalated) == set(slow.having("escalated"))
         assert state.unsatisfied == len(state.steps) - len(slow.having(*SATISFIES))
@@ -464,6 +500,7 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
     return [
         AttemptStarted(step=name, attempt=attempt + 1, key="k"),
         FilesProtected(step=name, attempt=attempt),
+        AttemptWaiting(step=name, attempt=attempt, reason="r"),
         ContractSeen(step=name, attempt=attempt, evidence=broken),
         AttemptEnded(step=name, attempt=attempt, outcome=Outcome(duration_ms=1), to=to),
         AttemptEnded(step=name, attempt=attempt, outcome=Outcome(duration_ms=1, error="F_STEP_FAILED"), to=to),
@@ -517,6 +554,9 @@ def check_move(before: RunState, after: RunState, event: RunEvent) -> None:
             assert not moved
         case RunOpened() | RunCancelled():
             raise AssertionError("a run is opened once, and never called complete by anybody")
+        case AttemptWaiting(step=name):
+            assert before.steps[name].state.value in ("running", "waiting") and moved.keys() <= {name}
+            assert after.steps[name].state.value == "waiting"
         case _ if type(event) in STAYING:
             assert not moved and before.steps[event.step].state.value in STAYING[type(event)]
         case _:
@@ -539,6 +579,7 @@ def states() -> dict[StepState, RunState]:
     histories = {
         StepState.PENDING: started[:2],
         StepState.RUNNING: started,
+        StepState.WAITING: [*started, AttemptWaiting(step=name, attempt=1, reason="r")],
         StepState.VERIFYING: verifying,
         StepState.PASSED: [*verifying, ContractHeld(step=name, attempt=1, evidence=evidence(Verdict.HELD))],
         StepState.IN_DOUBT: [*started, DoubtFound(step=name, attempt=1, settle=Settlement.PERSON, reason="r")],
@@ -565,7 +606,7 @@ def test_every_event_in_every_state_is_in_the_table_or_refused():
                     taken[origin, type(event), state.steps[StepId("a")].state] += 1
     moves = {(origin, kind, to) for (origin, kind), reached in TRANSITIONS.items() for to in reached}
     # A step with a contract passes by that alone.
-    moves.remove((StepState.RUNNING, AttemptEnded, StepState.PASSED))
+    moves -= {(origin, AttemptEnded, StepState.PASSED) for origin in (StepState.RUNNING, StepState.WAITING)}
     assert moves <= set(taken)
     of_settled = {kind for origin, kind, _ in taken if origin in SETTLED}
     assert of_settled <= {ExecutorStarted, RunFinished, RunPaused}, "an event about a step that is settled"

@@ -9,8 +9,10 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
+from ordain.core.action import AcquireLock, ReleaseLock
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.model import Plan, Step
+from ordain.core.value import RunId
 from tests.build import plan, step
 
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -132,7 +134,14 @@ def _actions(name: str) -> list[dict[str, Any]]:
         {"tool": "move", "args": {"path": f"{name}.from", "to": f"{name}.to"}},
         {"tool": "delete", "args": {"path": f"{name}.gone"}},
         {"tool": "http_request", "args": {"url": url, "method": "POST"}},
+        *[{"action": AcquireLock(lock_name=LOCK, timeout_ms=timeout)} for timeout in (None, 10 * SECOND)],
+        {"action": AcquireLock(lock_name=LOCK), "idempotent": False},
+        {"action": ReleaseLock(lock_name=LOCK)},
     ]
+
+
+LOCK, STRANGER = "db", RunId("RUN-STRANGER")
+"""The one lock there is, and another run that wants it at times."""
 
 
 def files_for(name: str) -> dict[str, str]:

@@ -53,6 +53,7 @@ def test_lives_are_not_idle():
     assert counted["deaths"] >= 30 and counted["completed"] >= 30 and counted["failed"] >= 10
     assert counted["answered happened"] and counted["answered did-not"] and counted["answered skip"]
     assert any(what.startswith("thawed") for what in counted)
+    assert counted["waited for a lock"] >= 5
 
 
 def test_a_broken_promise_is_told_with_its_seed(monkeypatch):

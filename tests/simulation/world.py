@@ -17,6 +17,7 @@ from typing import Any
 from ordain.adapters.memory import MemoryProtection, MemoryWorkspace, ScriptedToolbox
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.toolbox import BUILT_IN
+from ordain.core.action import LockAction
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
@@ -306,7 +307,9 @@ class World:
         return effect_class(self.shadow.step(name), BUILT_IN)
 
     def _did(self, name: StepId, attempt: int | None) -> bool:
-        return self._class(name) is EffectClass.READS or self.happened(name, attempt)
+        assert self.shadow is not None
+        in_ledger = isinstance(self.shadow.step(name).action, LockAction)
+        return in_ledger or self._class(name) is EffectClass.READS or self.happened(name, attempt)
 
 
 def _words(event: RunEvent) -> str:

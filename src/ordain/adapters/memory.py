@@ -77,10 +77,12 @@ class ManualClock:
         self._count += 1
         heapq.heappush(self._sleepers, (instant, self._count, bell))
         while not bell.is_set():
-            # Let everybody who can still do something do it, then jump to the earliest alarm.
+            # Let everybody who can still do something do it, and whoever was woken meanwhile; then jump to the
+            # earliest alarm.
+            before = self._now
             for _ in range(20):
                 await asyncio.sleep(0)
-            if not bell.is_set():
+            if not bell.is_set() and self._now == before:
                 self.advance(self._sleepers[0][0] - self._now)
 
 

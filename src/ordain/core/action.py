@@ -13,6 +13,7 @@ __all__ = [
     "Ask",
     "CallTool",
     "Custom",
+    "LockAction",
     "MarkEventHandled",
     "ReleaseLock",
     "RunCommand",
@@ -70,12 +71,21 @@ class WaitFor(Value, frozen=True, tag_field="type", tag="wait_for"):
 
 
 class AcquireLock(Value, frozen=True, tag_field="type", tag="acquire_lock"):
+    """Have a named lock that no other run has, waiting for it where one does."""
+
     lock_name: str
     timeout_ms: int | None = None
+    """How long to wait for it; absent, as long as the step may take."""
 
 
 class ReleaseLock(Value, frozen=True, tag_field="type", tag="release_lock"):
+    """Give a named lock back before the run ends, which does it too."""
+
     lock_name: str
+
+
+LockAction = AcquireLock | ReleaseLock
+"""They happen in the ledger's own transaction: what is not recorded has not happened."""
 
 
 class StoreData(Value, frozen=True, tag_field="type", tag="store_data"):

@@ -28,6 +28,8 @@ from ordain.core.event import (
     DecisionGiven,
     Event,
     LineageEvent,
+    LockEvent,
+    LockTaken,
     PlanArchived,
     PlanCancelled,
     PlanPrepared,
@@ -41,6 +43,7 @@ from ordain.core.event import (
     WorkspaceEvent,
 )
 from ordain.core.lineage import PlanState, apply_lineage
+from ordain.core.lock import LockState, apply_lock, stream_of
 from ordain.core.model import Plan
 from ordain.core.signature import Signature, Verifier, fingerprint
 from ordain.core.state import IllegalTransition, RunState, apply
@@ -242,6 +245,7 @@ class _Auditor:
         self.approvals: dict[str, _Given] = {}
         """By id, of all lineages: what was given for one plan is not given again for another."""
         self.started: dict[RunId, _Started] = {}
+        self.locks: list[LockState] = []
         self.signed_events = 0
         self.times: list[int] = []
         """When each event says that it was recorded, in order of arrival."""
@@ -302,6 +306,8 @@ class _Auditor:
             return _Stream(_Lineage(self, name).look, _types(LineageEvent))
         if name.startswith("run/"):
             return _Stream(_Run(self, name).look, _types(RunEvent))
+        if name.startswith("lock/"):
+            return _Stream(_Lock(self, name).look, _types(LockEvent))
         return _Stream(lambda event, at, seq: None, frozenset())
 
     # --- The workspace's own stream --------------------------------------------------------------------------------
@@ -337,6 +343,11 @@ class _Auditor:
     def result(self) -> Audit:
         for run_id, started in self.started.items():
             self.compare(run_id, started)
+        for lock in self.locks:
+            holder = self.started.get(lock.holder) if lock.holder is not None else None
+            if holder is not None and holder.ended is not None:
+                sentence = f"{lock.holder} has ended, and did not give the lock back."
+                self.find(Kind.HISTORY, stream_of(lock.name), lock.size, sentence)
         for key in sorted(self.keys - self.workspace.approvers.keys()):
             self.find(Kind.SIGNATURE, _WORKSPACE, 0, f"The key {key} was never enrolled in this ledger.")
         if self.kept is not None and self.kept.size > self.size:
@@ -649,6 +660,30 @@ class _Run:
         auditor.find(Kind.COMMITMENT, self.name, seq, sentence)
         if started is not None:
             started.signer = None
+
+
+class _Lock:
+    """One named lock."""
+
+    def __init__(self, auditor: _Auditor, name: str) -> None:
+        self.auditor, self.name = auditor, name
+        self.state = LockState(name=name.removeprefix("lock/"))
+        auditor.locks.append(self.state)
+
+    def look(self, event: Event, at: Instant, seq: int) -> None:
+        assert isinstance(event, LockEvent)
+        self.state.size = seq - 1  # a row may be missing before it
+        try:
+            apply_lock(self.state, event)
+        except IllegalTransition as error:
+            self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
+            self.state.holder = event.run_id if isinstance(event, LockTaken) else None
+        started = self.auditor.started.get(event.run_id)
+        if started is None:
+            sentence = f"No plan says that {event.run_id} was started, which is said to have had this lock."
+            self.auditor.find(Kind.HISTORY, self.name, seq, sentence)
+        elif started.ended is not None and isinstance(event, LockTaken):
+            self.auditor.find(Kind.HISTORY, self.name, seq, f"{event.run_id} took this lock after it had ended.")
 
 
 def _audited(started: _Started) -> AuditedRun:

@@ -3,8 +3,8 @@
 An event that moves a step says where the step went (`to`), so that a history explains itself and replays the same
 under any later version of the rules. No event reads a clock or makes an id.
 
-A stream is one hash-chained sequence of events: `workspace`, `lineage/PLAN-…` (one plan through its revisions) or
-`run/RUN-…` (one run).
+A stream is one hash-chained sequence of events: `workspace`, `lineage/PLAN-…` (one plan through its revisions),
+`run/RUN-…` (one run) or `lock/NAME` (one named lock).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "ApproverRevoked",
     "AttemptEnded",
     "AttemptStarted",
+    "AttemptWaiting",
     "ConfigTrusted",
     "ContractBroken",
     "ContractHeld",
@@ -43,6 +44,9 @@ __all__ = [
     "FilesProtected",
     "Limits",
     "LineageEvent",
+    "LockEvent",
+    "LockReleased",
+    "LockTaken",
     "Outcome",
     "PlanArchived",
     "PlanCancelled",
@@ -81,6 +85,7 @@ class StepState(StrEnum):
 
     PENDING = "pending"
     RUNNING = "running"
+    WAITING = "waiting"
     VERIFYING = "verifying"
     PASSED = "passed"
     FAILED = "failed"
@@ -399,6 +404,18 @@ class ContractSeen(_Fact, frozen=True, tag="contract_seen"):
     """A digest of what the tool is about to change, as it is before the effect."""
 
 
+class AttemptWaiting(_Fact, frozen=True, tag="attempt_waiting"):
+    """A step that has begun can do nothing until something outside of its run happens; recorded again when it waits for
+    somebody else. It is not at work, so no crash puts it in doubt."""
+
+    step: StepId
+    attempt: int
+    reason: str
+    """What it waits for, in words that follow on "waits for"."""
+    until: Instant | None = None
+    """When it waits no longer; an instant, so that restarts do not make it wait anew."""
+
+
 class AttemptEnded(_Fact, frozen=True, tag="attempt_ended"):
     """The outcome. `to` is where it took the step; `aborts` says that the failure policy ends the run."""
 
@@ -509,6 +526,25 @@ class RunCancelled(_Fact, frozen=True, tag="run_cancelled"):
     """Or `failed`, where somebody gave it up."""
 
 
+# --- Lock stream -------------------------------------------------------------------------------------------------
+
+
+class LockTaken(_Fact, frozen=True, tag="lock_taken"):
+    """A run has the lock from here on; written in the transaction that ends the step's attempt."""
+
+    lock: str
+    run_id: RunId
+    step: StepId
+
+
+class LockReleased(_Fact, frozen=True, tag="lock_released"):
+    """The lock is free again: a step gave it back, or its run ended, in whose transaction this stands then."""
+
+    lock: str
+    run_id: RunId
+    reason: str
+
+
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused
 LineageEvent = (
     PlanPrepared
@@ -529,6 +565,7 @@ StepEvent = (
     | AttemptStarted
     | FilesProtected
     | ContractSeen
+    | AttemptWaiting
     | AttemptEnded
     | ContractHeld
     | ContractBroken
@@ -539,7 +576,8 @@ StepEvent = (
     | DecisionGiven
 )
 RunEvent = RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | RunPaused | RunFinished | RunCancelled
-Event = WorkspaceEvent | LineageEvent | RunEvent
+LockEvent = LockTaken | LockReleased
+Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

@@ -276,7 +276,7 @@ def _open_status(state: RunState, now: Instant, life: Life) -> str:
 
 def _could_go_on(state: RunState) -> bool:
     """Whether anything could be done without a person's answer."""
-    return bool(state.active or ((state.ready or state.delayed) and state.aborted_by is None))
+    return bool(state.active or state.waiting or ((state.ready or state.delayed) and state.aborted_by is None))
 
 
 def _step_report(state: RunState, index: int, now: Instant) -> StepReport:

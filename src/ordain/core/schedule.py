@@ -14,6 +14,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
+from ordain.core.action import LockAction
 from ordain.core.bound import DAY_MS
 from ordain.core.event import (
     AttemptEnded,
@@ -58,6 +59,7 @@ __all__ = [
     "Start",
     "Stop",
     "Verify",
+    "WaitOn",
     "Wake",
     "consequence",
     "decide",
@@ -103,8 +105,14 @@ class SettleByContract(msgspec.Struct, frozen=True):
     step: StepId
 
 
+class WaitOn(msgspec.Struct, frozen=True):
+    """Look again for what a step waits for, when that may have come or its time is over."""
+
+    step: StepId
+
+
 class Stop(msgspec.Struct, frozen=True):
-    """End a running attempt, because the run is being aborted."""
+    """End an attempt that runs or waits, because the run is being aborted."""
 
     step: StepId
 
@@ -122,7 +130,7 @@ class End(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Effect = Start | Recheck | Verify | SettleByContract | Stop | Wake | End
+Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Stop | Wake | End
 
 
 def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
@@ -140,7 +148,9 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     if state.aborted_by is not None:
         # What runs is ended; what is being verified is judged to the end, for its effect is there already.
         effects += [Stop(step) for step in state.active if state.steps[step].state is StepState.RUNNING]
+        effects += [Stop(step) for step in state.waiting]
         return tuple(effects) if effects or state.doubtful else (End("failed", _why_aborted(state)),)
+    effects += [WaitOn(step) for step in state.waiting]  # which takes no place
     # Only as many are looked at as there are free places. What was begun before goes first, once its time has come.
     free = max(0, places - len(verifying))
     due = [position for not_before, position in islice(state.delayed, free) if not_before <= now]
@@ -176,6 +186,8 @@ def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
             return "in doubt: it was begun, and nobody saw it end"
         case StepState.ESCALATED:
             return "waits for a person's decision"
+        case StepState.WAITING:
+            return f"waits for {record.waits_for}"
         case StepState.PENDING:
             unmet = state.unmet_needs(step_id)
             if unmet:
@@ -292,6 +304,8 @@ def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tu
         record = former.steps[step.id]
         if record.state is not StepState.PASSED or step.id in again or former.protects(step.id):
             continue
+        if isinstance(step.action, LockAction):
+            continue  # the run before gave its locks back
         # An expression asks about the attempt itself, which there is none of; a person's word is not evidence.
         observed = check_of(step) is None and record.decided_by is None
         if contract_of(step) is not None or (observed and again_from is not None and person):
@@ -370,7 +384,8 @@ def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass
     """
     tool = definition_of(step.action, tools)
     effect = tool.effect if tool is not None else EffectClass.OPAQUE
-    if effect is EffectClass.READS:
+    # What happens in the ledger's own transaction has happened only where it is recorded, whatever the plan says.
+    if effect is EffectClass.READS or isinstance(step.action, LockAction):
         return effect
     if step.idempotent is not None:
         return EffectClass.REPEATABLE if step.idempotent else EffectClass.OPAQUE

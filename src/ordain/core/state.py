@@ -2,8 +2,7 @@
 
 `apply` is total over TRANSITIONS and refuses everything else, so that no code path can take a step where the table
 does not allow it. A RunState has one owner, which folds events into it in place: the cost of an event depends on what
-it changes, never on the size of the plan. Adjectives (ready, blocked, waiting) are questions answered here, not
-columns.
+it changes, never on the size of the plan. Adjectives (ready, blocked) are questions answered here, not columns.
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ from typing import assert_never
 
 import msgspec
 
+from ordain.core.action import LockAction
 from ordain.core.approval import Principal, WorkspaceIdentity
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
+    AttemptWaiting,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -52,6 +53,7 @@ from ordain.core.value import Instant, RunId, StepId
 __all__ = ["TRANSITIONS", "IllegalTransition", "RunState", "StepRecord", "apply", "replay"]
 
 PENDING, RUNNING, VERIFYING = StepState.PENDING, StepState.RUNNING, StepState.VERIFYING
+WAITING = StepState.WAITING
 PASSED, FAILED, SKIPPED, CANCELLED = StepState.PASSED, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED
 IN_DOUBT, ESCALATED = StepState.IN_DOUBT, StepState.ESCALATED
 
@@ -62,7 +64,10 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (PENDING, StepKept): frozenset({PASSED}),
     (PENDING, StepNotKept): frozenset({PENDING}),
     (PENDING, AttemptStarted): frozenset({RUNNING}),
+    (RUNNING, AttemptWaiting): frozenset({WAITING}),
+    (WAITING, AttemptWaiting): frozenset({WAITING}),
     (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
     (VERIFYING, ContractHeld): frozenset({PASSED}),
     (VERIFYING, ContractBroken): AFTER_FAILURE,
     (VERIFYING, ContractInconclusive): AFTER_FAILURE,
@@ -97,6 +102,9 @@ class StepRecord(msgspec.Struct):
     decisions: int = 0
     """How often a person decided about it: a question is told from the one before by that."""
     not_before: Instant | None = None
+    waits_for: str = ""
+    """For a step that waits: what for."""
+    waits_until: Instant | None = None
     started_at: Instant | None = None
     ended_at: Instant | None = None
     outcome: Outcome | None = None
@@ -128,7 +136,7 @@ class RunState:
 
     Invariants: `ready` and `delayed` hold the positions of exactly the pending steps whose needs are satisfied, the
     second those that must not begin before an instant, with that instant and by it, the first all others in plan order;
-    `active` holds the ids of those running or verifying, `doubtful` and `escalated` those that are so.
+    `active` holds the ids of those running or verifying, `waiting`, `doubtful` and `escalated` those that are so.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -158,11 +166,13 @@ class RunState:
         """Why it ended so, where there is more to say than the steps do."""
         self.aborted_by: StepId | None = None
         self.active: dict[StepId, None] = {}
+        self.waiting: dict[StepId, None] = {}
         self.doubtful: dict[StepId, None] = {}
         self.escalated: dict[StepId, None] = {}
         self._members = {
             RUNNING: self.active,
             VERIFYING: self.active,
+            WAITING: self.waiting,
             IN_DOUBT: self.doubtful,
             ESCALATED: self.escalated,
         }
@@ -316,8 +326,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if state.is_blocked(event.step):
                 raise IllegalTransition(f"{event.step} started before what it needs")
             state.move(event.step, RUNNING)
-            # What depends on a step that is run again may come out otherwise.
-            if state.may_keep:
+            # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
+            if state.may_keep and not isinstance(state.step(event.step).action, LockAction):
                 state.may_keep.difference_update((event.step, *state.dependents_of(event.step)))
             record.attempts += 1
             record.not_before, record.outcome, record.evidence = None, None, None
@@ -338,6 +348,11 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"the contract of {event.step} is looked at once, before its effect")
             record.seen_before, record.operand_before = event.evidence, event.operand
             record.seen_broken = record.seen_broken or event.evidence.verdict is Verdict.BROKEN
+        case AttemptWaiting():
+            if record.tampered:
+                raise IllegalTransition(f"{event.step} was at work while protected files changed; it can only fail")
+            record.waits_for, record.waits_until = event.reason, event.until
+            state.move(event.step, WAITING)
         case AttemptEnded():
             if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
                 raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
@@ -348,6 +363,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
             record.outcome, record.ended_at = event.outcome, at
+            record.waits_for, record.waits_until = "", None
             _after(state, event, failed=event.outcome.error is not None)
         case ContractHeld():
             _refuse_tampered(state, event.step)
@@ -415,6 +431,8 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             return  # they leave a step where it is, and are refused where they have no place
         case AttemptStarted():
             to = RUNNING
+        case AttemptWaiting():
+            to = WAITING
         case ContractHeld() | StepKept():
             to = PASSED
         case StepNotKept():
@@ -428,8 +446,8 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
-    if state.active or state.doubtful or (state.escalated and state.aborted_by is None):
-        raise IllegalTransition("a run cannot finish while a step is running, in doubt or with a person")
+    if state.active or state.waiting or state.doubtful or (state.escalated and state.aborted_by is None):
+        raise IllegalTransition("a run cannot finish while a step is running, waiting, in doubt or with a person")
     # "None ready" is never "complete": only every step passed or skipped is.
     if (event.status == "completed") is not (state.unsatisfied == 0):
         raise IllegalTransition(f"the run is called {event.status}, but its steps say otherwise")
@@ -444,6 +462,9 @@ def _cancel(state: RunState, at: Instant) -> None:
             record.how = ""
             if record.state in (RUNNING, IN_DOUBT):
                 record.how = "was under way when the run was cancelled; nobody looked whether it happened"
+            elif record.state is WAITING:
+                record.how = f"waited for {record.waits_for} when the run was cancelled"
+                record.waits_for, record.waits_until = "", None
             elif record.state is VERIFYING:
                 record.how = "was done and not verified when the run was cancelled"
             state.move(step_id, CANCELLED)

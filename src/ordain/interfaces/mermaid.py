@@ -21,6 +21,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 _COLOURS = {
     StepState.PENDING: "fill:#ffffff,stroke:#888888,color:#222222",
     StepState.RUNNING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
+    StepState.WAITING: "fill:#e8f4f7,stroke:#0a7f94,color:#222222",
     StepState.VERIFYING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
     StepState.PASSED: "fill:#d9f2d9,stroke:#2b7a2b,color:#222222",
     StepState.FAILED: "fill:#f8d7d7,stroke:#b02020,color:#222222",

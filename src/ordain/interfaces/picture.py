@@ -36,6 +36,7 @@ _WAVES_MAX = 60
 _MARKS = {
     StepState.PENDING: "○",
     StepState.RUNNING: "▶",
+    StepState.WAITING: "◌",
     StepState.VERIFYING: "◇",
     StepState.PASSED: "✓",
     StepState.FAILED: "✗",

@@ -206,6 +206,7 @@ _PAINT = {
     StepState.IN_DOUBT: "35",
     StepState.ESCALATED: "33",
     StepState.RUNNING: "36",
+    StepState.WAITING: "36",
     StepState.VERIFYING: "36",
 }
 

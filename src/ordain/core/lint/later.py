@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
-from ordain.core.action import CallTool, RunCommand
+from ordain.core.action import CallTool, LockAction, RunCommand
 from ordain.core.condition import Contract, CustomCondition, NoCheck
 from ordain.core.expr import named
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
@@ -80,7 +80,7 @@ def _step_parts(step: Step) -> Iterator[str]:
             if getattr(step, name) not in (None, ()) and not (name == "for_each" and _known_before(step)):
                 yield f"`{name}`"
     action = step.action
-    if isinstance(action, RunCommand | CallTool):
+    if isinstance(action, RunCommand | CallTool | LockAction):
         if isinstance(action, CallTool) and action.operation is not None:
             yield "`operation`"
         values = payload(action)

@@ -11,6 +11,7 @@ import msgspec
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
+    AttemptWaiting,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -107,6 +108,8 @@ def watcher(session: Session, *, events: bool = False) -> Observer:
             case AttemptStarted():
                 again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
                 text = f"▸ {event.step}{again}"
+            case AttemptWaiting():
+                text = f"◌ {event.step}: waits for {render.visible(event.reason)}"
             case AttemptEnded() if event.outcome.error is not None:
                 text = f"{style.bad('✗')} {event.step}: {render.visible(event.outcome.detail)}{_then(recorded, event)}"
             case AttemptEnded() if event.to.value == "passed":
