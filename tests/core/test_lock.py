@@ -135,4 +135,4 @@ def test_what_waits_takes_no_place_and_is_ended_by_an_abort():
 def test_no_step_about_a_lock_is_kept_by_a_rerun():
     state = started(TAKE)
     apply(state, found(state, None).event, NOW)  # type: ignore[arg-type]
-    assert state.steps[A].state is StepState.PASSED and keepable(state, StepId("b")) == ()
+    assert state.steps[A].state is StepState.PASSED and keepable(state, StepId("b"), person=True) == ()
