@@ -226,6 +226,22 @@ def test_of_what_is_not_kept_whole_the_end_is_and_all_of_it_is_committed_to(size
     assert life.report.steps[0].evidence == said
 
 
+def test_artifacts_of_one_append_have_to_fit_together(monkeypatch):
+    size = 3_000_000
+    end = b"x" * OUTPUT_BYTES_MAX
+
+    def done(digest: bytes) -> Finished:
+        whole = Whole(size=size, sha256=digest * 32, parts=lambda: iter([digest * size]))
+        return Finished(duration_ms=1, exit_code=0, output=end, output_bytes=size, whole=whole)
+
+    life = Scenario(step("a"), step("b", needs=())).script(a=done(b"1"), b=done(b"2"))
+    monkeypatch.setattr(life.ledger, "has_room", lambda size: size <= 5_000_000)
+    assert life.approve().run().status() == "completed"
+    cut = [name for name in "ab" if outcome(life, name).whole_seal]
+    assert len(cut) == 1
+    assert outcome(life, cut[0]).output_seal == life.ledger.seal(end)
+
+
 def test_of_an_attempt_that_failed_nothing_is_kept_and_all_is_committed_to():
     size = 3_000_000
     whole = Whole(size=size, sha256=b"\1" * 32, parts=lambda: iter([b"x" * size]))
