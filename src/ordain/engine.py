@@ -462,6 +462,8 @@ class Engine:
                 error, detail = None, ""
                 if finished.timed_out:
                     error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
+                    if finished.still_there is not None:
+                        detail += f", and could not be ended: {finished.still_there}"
                 elif finished.fault is not None:
                     error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
                 elif finished.signal is not None:

@@ -215,6 +215,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     signal: int | None = None
     timed_out: bool = False
+    still_there: str | None = None
+    """Why one that timed out could not be ended."""
     fault: str | None = None
     """Why it could not be started."""
     output: bytes = b""

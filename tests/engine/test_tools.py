@@ -54,6 +54,11 @@ def test_a_call_of_the_shell_does_what_run_does():
         (Finished(duration_ms=1, signal=9), "F_STEP_FAILED", "killed by SIGKILL"),
         (Finished(duration_ms=1, fault="not there"), "F_STEP_FAILED", "could not be started: not there"),
         (Finished(duration_ms=1, timed_out=True), "F_STEP_TIMEOUT", "did not end within 600 s"),
+        (
+            Finished(duration_ms=1, timed_out=True, still_there="it is stuck"),
+            "F_STEP_TIMEOUT",
+            "did not end within 600 s, and could not be ended: it is stuck",
+        ),
     ],
 )
 @pytest.mark.parametrize("tool", ["exec", "shell"])
