@@ -18,6 +18,7 @@ from ordain.core.event import (
     AttemptStarted,
     DecisionGiven,
     DoubtFound,
+    RunStarted,
     Settlement,
     SignatureRefused,
     StepState,
@@ -25,6 +26,7 @@ from ordain.core.event import (
 from ordain.core.failure import Escalate, Retry
 from ordain.core.problem import Refused
 from ordain.core.signature import Signature, fingerprint
+from ordain.core.value import PlanId, RunId
 from ordain.core.workspace import revocation
 from ordain.records import Records
 from tests.build import step
@@ -316,6 +318,30 @@ def test_what_the_forgers_begin_with_is_good_as_it_is() -> None:
     forge(life, run_stream(life), sign_as(life, made_up(life), "kim"))
     assert life.resume().expect(a="passed").status() == "waiting"
     assert life.app.auditing.verify().good
+
+
+@pytest.mark.parametrize("demand", [False, True])
+def test_an_answer_of_one_who_may_not_answer_takes_a_run_nowhere_signed_or_not(demand: bool) -> None:
+    life = waiting(demand=demand)
+    only = f'[approval]\nrequire_signature = {str(demand).lower()}\napprovers = ["pat"]\n'
+    trust(life, only, KIMS if demand else None)
+    event = made_up(life)
+    forge(life, run_stream(life), sign_as(life, event, "kim") if demand else event)
+    assert refused(life, life.app.resume(None)) == ["E_APPROVAL_APPROVER"]
+    (finding,) = life.app.auditing.verify().findings
+    assert (finding.kind, "kim" in finding.sentence) == (Kind.DECISION, True)
+
+
+def test_a_run_on_an_approval_of_one_who_may_not_approve_is_found() -> None:
+    life = Scenario(step("a")).approve()
+    trust(life, '[approval]\napprovers = ["pat"]\n')
+    stream = life.ledger.streams("lineage/")[0]
+    (approval_id,) = Records(life.ledger).lineage(stream).permissions
+    run_id, plan_id = RunId("RUN-X"), PlanId(str(life.plan_id))
+    started = RunStarted(run_id=run_id, plan_id=plan_id, approval_id=approval_id, by=KIM)
+    forge(life, stream, started)
+    found = [one.sentence for one in life.app.auditing.verify().findings if one.kind is Kind.APPROVAL]
+    assert len(found) == 1 and "which kim gave" in found[0]
 
 
 @pytest.mark.parametrize("demand", [False, True])

@@ -137,6 +137,9 @@ class _RulesHere(Rules):
     def signatures(self, trusted: ConfigTrusted | None) -> bool:
         return _settings(trusted).require_signature
 
+    def approvers(self, trusted: ConfigTrusted | None) -> tuple[str, ...]:
+        return _settings(trusted).approvers
+
 
 def _settings(trusted: ConfigTrusted | None) -> Settings:
     return read_settings(trusted.text.encode())[0] if trusted is not None else Settings()

@@ -305,7 +305,7 @@ class Engine:
     async def _write(self, events: tuple[RunEvent, ...], expected: int, *also: Append) -> None:
         """Append these events of the run, and `also` with them or none of all; then tell of them."""
         results, self._results = tuple(self._results), []
-        artifacts, self._artifacts = tuple(self._artifacts), []
+        artifacts = tuple(self._artifacts)
         waiters, self._after_flush = self._after_flush, []
         first = isinstance(events[0], ExecutorStarted)
         epoch = self._state.epoch
@@ -319,6 +319,7 @@ class Engine:
             artifacts=artifacts,
         )
         recorded = await self._append(append, *also)
+        del self._artifacts[: len(artifacts)]  # not before: until now they may still need room
         self._head = recorded[len(events) - 1].head
         for wake in waiters:
             wake()
@@ -461,6 +462,8 @@ class Engine:
                 error, detail = None, ""
                 if finished.timed_out:
                     error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
+                    if finished.still_there is not None:
+                        detail += f", and could not be ended: {finished.still_there}"
                 elif finished.fault is not None:
                     error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
                 elif finished.signal is not None:
@@ -532,7 +535,7 @@ class Engine:
         exact: bytes | Artifact = data
         if whole is None:
             output = self._sink.output(data, size)
-        elif error is None and whole.parts is not None and self._ledger.has_room(whole.size):
+        elif error is None and whole.parts is not None and self._has_room(whole.size):
             output, exact = self._sink.artifact(data, whole)
         else:
             output = self._sink.long(data, whole)
@@ -549,6 +552,11 @@ class Engine:
             exit_code=exit_code,
             leftovers=leftovers,
         )
+
+    def _has_room(self, size: int) -> bool:
+        """Whether an artifact can be kept besides those that are to be and are not yet written."""
+        held = [*self._artifacts, *self._exact.values()]
+        return self._ledger.has_room(size + sum(one.size for one in held if isinstance(one, Artifact)))
 
     # --- Locks ---------------------------------------------------------------------------------------------------
 

@@ -240,6 +240,8 @@ class Gate:
                 why = f"is signed by {known.name} in the name of {event.by.name}"
             elif known.revoked_at is not None and self._revoked_before(fingerprint(known.key), recorded):
                 why = f"is signed by {known.name}, whose key had been revoked"
+            if why is None and (barred := _not_among(event.by.name, settings, "answer")) is not None:
+                code, why = barred.code, f"is by {event.by.name}, who is not among those who may answer here"
             if why is not None:
                 detail = f"The answer `{event.choice}` about `{event.step}` (event {recorded.seq} of the run) {why}."
                 hint = "Look who answered, and at the whole record: ordain audit verify."

@@ -69,6 +69,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     """An output to keep whole, under its name (`core.artifact`)."""
 
     seal: str
+    size: int
     parts: Callable[[], Iterator[bytes]]
 
 
@@ -158,7 +159,7 @@ class Ledger(Protocol):
         ...
 
     def has_room(self, size: int) -> bool:
-        """Whether an artifact of this size could be kept and leave room for what must be recorded."""
+        """Whether artifacts of this size in all could be kept and leave room for what must be recorded."""
         ...
 
     def artifact(self, seal: str) -> Iterator[bytes] | None:
@@ -214,6 +215,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     signal: int | None = None
     timed_out: bool = False
+    still_there: str | None = None
+    """Why one that timed out could not be ended."""
     fault: str | None = None
     """Why it could not be started."""
     output: bytes = b""

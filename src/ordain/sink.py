@@ -58,7 +58,7 @@ class Sink:
         assert whole.parts is not None
         observed = self.long(data, whole)
         return observed._replace(seal=observed.whole_seal, whole_seal=""), Artifact(
-            seal=observed.whole_seal, parts=whole.parts
+            seal=observed.whole_seal, size=whole.size, parts=whole.parts
         )
 
 

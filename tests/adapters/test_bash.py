@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -136,6 +137,55 @@ def test_a_background_process_does_not_outlive_its_step_nor_hold_it_up(shell, tm
     assert (done.exit_code, done.output) == (0, b"done\n")
     assert done.leftovers >= 1
     assert marked("RUN-BACK/") == []
+
+
+def test_what_is_left_is_counted_once_and_what_had_ended_not_at_all(shell):
+    assert run(shell, "true").leftovers == 0
+    assert run(shell, "sleep 300 & true").leftovers == 1
+    assert run(shell, "setsid -f sleep 300 >/dev/null 2>&1; sleep 300 & sleep 0.1").leftovers == 2
+    assert run(shell, "true & exec sleep 0.1").leftovers == 0, "nobody had collected it"
+
+
+@pytest.mark.parametrize("text", ["sleep 300", "trap '' TERM; while :; do sleep 0.05; done"])
+def test_where_the_system_tells_of_no_end_a_timeout_is_one_all_the_same(shell, monkeypatch, text):
+    monkeypatch.delattr(os, "pidfd_open")
+    assert run(shell, "exit 3").exit_code == 3
+    done = run(shell, text, timeout_ms=100, mark="RUN-OLD/a/1")
+    assert (done.timed_out, done.still_there, marked("RUN-OLD/")) == (True, None, [])
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_process_of_another_user_is_left_and_holds_nobody_up(shell, tmp_path, monkeypatch, told):
+    monkeypatch.setattr(bash, "GRACE_S", 0.05)
+    monkeypatch.setattr(bash, "KILLED_S", 0.05)
+    if not told:
+        monkeypatch.delattr(os, "pidfd_open")
+
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "not permitted")
+
+    async def beside() -> tuple[Finished, int]:
+        turns = 0
+        task = asyncio.create_task(shell.run(command("echo $$ > pid; exec sleep 300", timeout_ms=300)))
+        while not task.done():
+            await asyncio.sleep(0.01)
+            turns += 1
+        return await task, turns
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "killpg", denied)
+        done, turns = asyncio.run(beside())
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        assert (done.timed_out, done.exit_code, done.signal) == (True, None, None)
+        assert done.still_there == "it is a process of another user"
+        assert _alive(pid)
+        assert turns > 10
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: not _alive(pid))
+    assert run(shell, "true").exit_code == 0
+    assert not Path(f"/proc/{pid}").exists(), "it is collected once it has ended"
 
 
 def test_a_detached_process_is_found_and_killed(shell):
@@ -300,15 +350,25 @@ def test_what_bears_no_mark_is_ended_only_where_it_can_be_nothing_else(tmp_path,
     assert (done.stdout.strip(), done.stderr) == (said, "")
 
 
-def test_a_command_leaves_no_core_file(shell):
-    assert run(shell, "ulimit -c").output == b"0\n"
-    assert program(shell, "bash", "-c", "sleep 0.01; ulimit -Hc").output == b"0\n"
+def test_a_command_leaves_no_core_file_unless_it_says_so(shell):
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    if before[1] == 0:
+        pytest.skip("here no process may leave a core file anyway")
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        assert program(shell, "bash", "-c", "sleep 0.1; ulimit -Sc").output == b"0\n"
+        assert program(shell, "bash", "-ec", "sleep 0.1; ulimit -Sc hard; ulimit -Sc").output != b"0\n"
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
 def test_programs_come_from_no_place_that_a_step_can_write(shell, monkeypatch):
     monkeypatch.setenv("PATH", ":.:bin:/usr/bin::/bin:./x:")
     monkeypatch.setenv("OTHER", ":.:")
     assert shell.environment(["PATH", "OTHER"]) == {"PATH": "/usr/bin:/bin", "OTHER": ":.:"}
+    for nowhere in ("", ":", ".:bin"):
+        monkeypatch.setenv("PATH", nowhere)
+        assert shell.environment(["PATH"]) == {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
 def test_a_missing_directory_is_a_fault_not_an_exception(tmp_path):

@@ -192,7 +192,7 @@ def test_what_is_not_a_ledger_is_not_backed_up(tmp_path: Path) -> None:
 
 def test_a_restored_backup_goes_on_where_it_was(ledger: SqliteLedger, tmp_path: Path) -> None:
     seal = whole_seal(ledger.seal, hashlib.sha256(b"secret 4").digest(), 8)
-    long = Artifact(seal=seal, parts=lambda: iter([b"secret ", b"4"]))
+    long = Artifact(seal=seal, size=8, parts=lambda: iter([b"secret ", b"4"]))
     append(ledger, Append(stream="run/L", expected=0, events=(fact(1),), artifacts=(long,)))
     backup(ledger.path, tmp_path / "copy.db")
     assert restore(tmp_path / "copy.db", tmp_path / "new.db") == ledger.checkpoint()

@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from ordain.adapters import ledger_writer
 from ordain.adapters.memory_ledger import MemoryLedger
+from ordain.adapters.reserve import RESERVE_BYTES, Reserve
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
@@ -635,7 +636,7 @@ def test_an_artifact_that_was_changed_is_not_handed_out(path: Path, statement: s
     parts = (b"12", b"34", b"56")
     with opened(path) as ledger:
         seal = whole_seal(ledger.seal, hashlib.sha256(b"".join(parts)).digest(), 6)
-        artifact = Artifact(seal=seal, parts=lambda: iter(parts))
+        artifact = Artifact(seal=seal, size=6, parts=lambda: iter(parts))
         append(ledger, Append(stream="a", expected=0, events=(fact(1),), artifacts=(artifact,)))
     meddle(path, statement)
     with opened(path) as ledger:
@@ -706,6 +707,68 @@ def test_a_full_disk_leaves_nothing_half_written_and_is_not_tried_again(path: Pa
     with opened(path) as ledger:
         assert tuple(ledger.read("a")) == written
         append(ledger, to("a", 10, fact(1)))
+
+
+class Room(Reserve):
+    """A reserve whose giving up makes room in a ledger that may not grow."""
+
+    connection: apsw.Connection | None = None
+
+    def give_up(self) -> bool:
+        if self.connection is not None:
+            self.connection.pragma("max_page_count", 1 << 30)
+        return super().give_up()
+
+
+def test_a_write_that_found_the_disk_full_is_made_once_more_in_the_room_set_aside(path: Path) -> None:
+    """Only there: where there was no reserve, or it is not enough, the first refusal stands."""
+    big = ConfigTrusted(digest="x", text="x" * 1_000_000, by=ANA)
+    reserve = Room(path.with_name("reserve"))
+    ledger = SqliteLedger.open(path, reserve=reserve)
+    append(ledger, to("a", 0, *TEN))
+    assert path.with_name("reserve").stat().st_size == RESERVE_BYTES
+    connection = reserve.connection = ledger._writer._connection  # type: ignore[union-attr]
+    assert connection is not None
+    connection.pragma("max_page_count", connection.pragma("page_count") + 10)
+
+    async def neighbours() -> list[tuple[Recorded, ...] | BaseException]:
+        calls = (ledger.append(AT, to(stream, size, big)) for stream, size in (("b", 0), ("a", 9), ("a", 10)))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    one, refused, other = asyncio.run(neighbours())
+    assert isinstance(refused, Refused) and refused.problems[0].code == "E_LEDGER_CONFLICT"
+    assert (tuple(ledger.read("b")), tuple(ledger.read("a", 10))) == (one, other)
+    assert not path.with_name("reserve").exists()
+    connection.pragma("max_page_count", connection.pragma("page_count") + 10)
+    assert code(lambda: append(ledger, to("a", 11, big))) == "E_LEDGER_IO", "nothing is left to be given up"
+    asyncio.run(ledger.close())
+    with opened(path) as again:
+        assert len(again.read("a")) == 11
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_the_reserve_is_given_up_before_what_would_not_fit_beside_it(
+    path: Path, free: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve = Reserve(path.with_name("reserve"))
+    ledger = SqliteLedger.open(path, reserve=reserve)
+    append(ledger, to("a", 0, fact(1)))
+    data = b"x" * 3_000_000
+    artifact = Artifact(seal=ledger.seal(data), size=len(data), parts=lambda: iter([data]))
+    monkeypatch.setattr(reserve, "_free", lambda: 4_000_000 + free * 4_000_000)
+    append(ledger, Append(stream="a", expected=1, events=(fact(2),), artifacts=(artifact,)))
+    assert path.with_name("reserve").exists() == bool(free)
+    asyncio.run(ledger.close())
+
+
+def test_where_no_room_can_be_set_aside_everything_is_written_all_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")
+    ledger = SqliteLedger.open(path, reserve=Reserve(path.with_name("reserve")))
+    append(ledger, to("a", 0, fact(1)))
+    assert not path.with_name("reserve").exists()
+    asyncio.run(ledger.close())
 
 
 def test_a_failed_write_is_not_tried_again(path: Path) -> None:

@@ -54,6 +54,11 @@ def test_a_call_of_the_shell_does_what_run_does():
         (Finished(duration_ms=1, signal=9), "F_STEP_FAILED", "killed by SIGKILL"),
         (Finished(duration_ms=1, fault="not there"), "F_STEP_FAILED", "could not be started: not there"),
         (Finished(duration_ms=1, timed_out=True), "F_STEP_TIMEOUT", "did not end within 600 s"),
+        (
+            Finished(duration_ms=1, timed_out=True, still_there="it is stuck"),
+            "F_STEP_TIMEOUT",
+            "did not end within 600 s, and could not be ended: it is stuck",
+        ),
     ],
 )
 @pytest.mark.parametrize("tool", ["exec", "shell"])
@@ -224,6 +229,22 @@ def test_of_what_is_not_kept_whole_the_end_is_and_all_of_it_is_committed_to(size
     want = "" if room else ", for want of room"
     said = f"result seen by the harness; only the last 1 MiB of its {size:,} bytes are kept{want}"
     assert life.report.steps[0].evidence == said
+
+
+def test_artifacts_of_one_append_have_to_fit_together(monkeypatch):
+    size = 3_000_000
+    end = b"x" * OUTPUT_BYTES_MAX
+
+    def done(digest: bytes) -> Finished:
+        whole = Whole(size=size, sha256=digest * 32, parts=lambda: iter([digest * size]))
+        return Finished(duration_ms=1, exit_code=0, output=end, output_bytes=size, whole=whole)
+
+    life = Scenario(step("a"), step("b", needs=())).script(a=done(b"1"), b=done(b"2"))
+    monkeypatch.setattr(life.ledger, "has_room", lambda size: size <= 5_000_000)
+    assert life.approve().run().status() == "completed"
+    cut = [name for name in "ab" if outcome(life, name).whole_seal]
+    assert len(cut) == 1
+    assert outcome(life, cut[0]).output_seal == life.ledger.seal(end)
 
 
 def test_of_an_attempt_that_failed_nothing_is_kept_and_all_is_committed_to():

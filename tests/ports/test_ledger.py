@@ -383,7 +383,7 @@ def test_a_refused_append_keeps_nothing(ledger: Ledger) -> None:
 def artifact_of(ledger: Ledger, *parts: bytes) -> Artifact:
     data = b"".join(parts)
     seal = whole_seal(ledger.seal, hashlib.sha256(data).digest(), len(data))
-    return Artifact(seal=seal, parts=lambda: iter(parts))
+    return Artifact(seal=seal, size=len(data), parts=lambda: iter(parts))
 
 
 def test_an_artifact_is_kept_part_by_part_under_a_name_that_no_bytes_have(ledger: Ledger) -> None:

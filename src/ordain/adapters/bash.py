@@ -43,6 +43,12 @@ __all__ = ["BashShell"]
 
 GRACE_S = 2.0
 """How long a command may tidy up after SIGTERM before it is killed."""
+KILLED_S = 3.0
+"""How long to wait for the end of a command that was killed; what runs as another user cannot be, and is left."""
+LOOK_S = 0.02
+"""How often it is looked whether a command has ended, where the system cannot tell by itself."""
+PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where programs are looked for when nothing is left of the PATH: an empty one would mean the workspace."""
 BASH_OPTIONS = ("--noprofile", "--norc", "-eo", "pipefail", "-c")
 PR_SET_CHILD_SUBREAPER = 36
 AGAIN_S = 0.01
@@ -61,6 +67,9 @@ class BashShell:
     """The direct children of this process that are commands under way, and their marks."""
     _childless: ClassVar[bool] = False
     """Whether this process had no child when the first of them began."""
+
+    _left: ClassVar[list[subprocess.Popen[bytes]]] = []
+    """Commands that could not be ended, to be collected once they have."""
 
     def __init__(
         self,
@@ -81,7 +90,8 @@ class BashShell:
         found = {name: os.environ[name] for name in names if name in os.environ}
         if "PATH" in found:
             # A part that is not absolute means the directory a command runs in, where steps can put programs.
-            found["PATH"] = ":".join(part for part in found["PATH"].split(":") if part.startswith("/"))
+            parts = (part for part in found["PATH"].split(":") if part.startswith("/"))
+            found["PATH"] = ":".join(parts) or PLAIN_PATH
         return found
 
     async def run(self, command: Command) -> Finished:
@@ -95,6 +105,7 @@ class BashShell:
         else:
             return Finished(duration_ms=0, fault="bash is not installed")
         self._become_reaper()
+        self._left[:] = [child for child in self._left if child.poll() is None]
         if self._alone and not self._own:
             BashShell._childless = not children_of_us()
         try:
@@ -105,7 +116,7 @@ class BashShell:
         assert child.stdout is not None
         output = _Output(child.stdout.fileno(), self._room if command.whole else None)
         errors = _Output(child.stderr.fileno()) if child.stderr is not None else None
-        timed_out = False
+        timed_out, still_there = False, None
         try:
             with output.collecting(), errors.collecting() if errors is not None else contextlib.nullcontext():
                 try:
@@ -113,7 +124,7 @@ class BashShell:
                         await _exit_of(child)
                 except TimeoutError:
                     timed_out = True
-                    await self._end(child)
+                    still_there = await self._end(child)
                 leftovers = self._kill_leftovers(child.pid, command.mark)
                 output.drain()
                 if errors is not None:
@@ -121,21 +132,23 @@ class BashShell:
         except BaseException:
             # Cancelled: whoever gave up on this command must not leave it running.
             _signal_group(child.pid, signal.SIGKILL)
-            with contextlib.suppress(RuntimeError):
-                _reap(child)
+            _reap_killed(child)
             self._kill_leftovers(child.pid, command.mark)
             raise
         finally:
             self._own.pop(child.pid, None)
+            if child.returncode is None:
+                self._left.append(child)
             child.stdout.close()
             if child.stderr is not None:
                 child.stderr.close()
-        status = child.returncode
+        status = child.returncode if still_there is None else 0
         return Finished(
             duration_ms=_since(started),
             exit_code=status if status >= 0 and not timed_out else None,
             signal=-status if status < 0 and not timed_out else None,
             timed_out=timed_out,
+            still_there=still_there,
             output=output.taken.end(),
             output_bytes=output.taken.size,
             errors=errors.taken.end() if errors is not None else b"",
@@ -156,22 +169,25 @@ class BashShell:
             pass_fds=self._handed_over,
         )
         # From outside, because a function to be run in the child before its program would make every start slow. What
-        # crashes leaves no image of its memory, with all that is secret in it, in the workspace.
+        # crashes leaves no image of its memory, with all that is secret in it, in the workspace; a command that wants
+        # one can still raise the limit itself.
         with contextlib.suppress(OSError, AttributeError):
-            resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
+            _, highest = resource.prlimit(child.pid, resource.RLIMIT_CORE)
+            resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, highest))
         return child
 
-    async def _end(self, child: subprocess.Popen[bytes]) -> None:
-        """SIGTERM to the whole group, a moment to tidy up, then SIGKILL."""
+    async def _end(self, child: subprocess.Popen[bytes]) -> str | None:
+        """SIGTERM to the whole group, a moment to tidy up, then SIGKILL; why it is still there, if it is."""
         import asyncio
 
-        _signal_group(child.pid, signal.SIGTERM)
-        try:
-            async with asyncio.timeout(GRACE_S):
-                await _exit_of(child)
-        except TimeoutError:
-            _signal_group(child.pid, signal.SIGKILL)
-            _reap(child)
+        ours: bool | None = None
+        for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, KILLED_S)):
+            ours = _signal_group(child.pid, number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await _exit_of(child)
+                return None
+        return "it is a process of another user" if ours is None else "the system does not let go of it"
 
     def _become_reaper(self) -> None:
         """Have orphans of our commands handed to us (Linux), so that one that detached itself can still be found."""
@@ -182,8 +198,11 @@ class BashShell:
 
     def _kill_leftovers(self, group: int, mark: str) -> int:
         """Kill what the command left: its process group, and whatever detached itself and became our child."""
-        killed = 1 if _signal_group(group, signal.SIGKILL) else 0
-        return killed + end_all(lambda: with_descendants(self._strays(group, mark)), reap=True)
+        try:
+            ended = end_all(lambda: with_descendants(self._strays(group, mark)), reap=True)
+        finally:  # also where nobody can be looked for
+            more = _signal_group(group, signal.SIGKILL)
+        return ended or int(more is True)
 
     def _strays(self, session: int, mark: str) -> list[int]:
         """What the command left and was handed to us. This process may have children of its own that are none of our
@@ -252,43 +271,58 @@ class _Output:
 
 
 async def _exit_of(child: subprocess.Popen[bytes]) -> None:
-    """Wait for a child to exit without blocking the loop, and reap it."""
+    """Wait for a child to exit without blocking the loop, and reap it. Whoever gives up waiting leaves nobody behind
+    who still does, and would take the end from the next."""
     import asyncio
 
     loop = asyncio.get_running_loop()
     try:
         descriptor = os.pidfd_open(child.pid)
     except (AttributeError, OSError):  # not Linux, or an old kernel
-        await loop.run_in_executor(None, _reap, child)
-        return
-    exited = asyncio.Event()
-    loop.add_reader(descriptor, exited.set)
-    try:
-        await exited.wait()
-    finally:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
-    _reap(child)
+        pass
+    else:
+        exited = asyncio.Event()
+        loop.add_reader(descriptor, exited.set)
+        try:
+            await exited.wait()
+        finally:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+    while not _reaped(child):  # noqa: ASYNC110 - nobody rings
+        await asyncio.sleep(LOOK_S)
 
 
-def _reap(child: subprocess.Popen[bytes]) -> None:
-    """Wait for a child and note its status. Popen would call it 0 where somebody else in this process has reaped the
-    child; a contract would hold that nobody saw hold. So nothing is claimed then."""
+def _reap_killed(child: subprocess.Popen[bytes]) -> None:
+    """Collect a child that was killed, where nothing can be awaited any more; what stays is left."""
+    give_up = time.monotonic() + KILLED_S
+    with contextlib.suppress(RuntimeError):
+        while not _reaped(child) and time.monotonic() < give_up:
+            time.sleep(0.001)
+
+
+def _reaped(child: subprocess.Popen[bytes]) -> bool:
+    """Whether a child has ended; its status is noted then. Popen would call it 0 where somebody else in this process
+    has reaped the child; a contract would hold that nobody saw hold. So nothing is claimed then."""
     if child.returncode is None:
         try:
-            _, status = os.waitpid(child.pid, 0)
+            pid, status = os.waitpid(child.pid, os.WNOHANG)
         except ChildProcessError:
             child.returncode = -signal.SIGKILL  # only so that Popen asks no more
             raise RuntimeError("the end of a command was taken by another part of this program") from None
+        if pid == 0:
+            return False
         child.returncode = os.waitstatus_to_exitcode(status)
+    return True
 
 
-def _signal_group(group: int, number: int) -> bool:
-    """Signal every process of a group; whether there was any."""
+def _signal_group(group: int, number: int) -> bool | None:
+    """Signal every process of a group; whether there was any, None where it is another user's."""
     try:
         os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
+    except ProcessLookupError:
         return False
+    except PermissionError:
+        return None
     return True
 
 

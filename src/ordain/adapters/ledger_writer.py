@@ -5,7 +5,8 @@ wake a thread and be woken by it takes as long as such a commit; they are left t
 disk is slow, another process holds the file, or that thread is at work already. So a loop is never held up for long.
 
 The invariants: each request is all-or-nothing by itself; an answer is given only after it is durable; a failed write is
-never tried again, because after a failed fsync nobody knows what the disk has.
+never tried again, because after a failed fsync nobody knows what the disk has. Only one that found the disk full, and
+so was rolled back before any fsync, is: once, where there was a reserve to give up.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ _Answer = tuple[Recorded, ...] | Refused
 class Request:
     """One call of `append`, encoded in the caller's thread: its sequence numbers follow from the expected sizes."""
 
-    __slots__ = ("appends", "artifacts", "at", "future", "kept", "loop")
+    __slots__ = ("appends", "artifacts", "at", "future", "kept", "loop", "size")
 
     def __init__(self, at: Instant, appends: tuple[Append, ...], seal: Callable[[bytes], str]) -> None:
         self.at = at
@@ -83,6 +84,11 @@ class Request:
             for body in append.keeps:
                 self.kept.append((seal(body), body))
         self.artifacts = [artifact for append in appends for artifact in append.artifacts]
+        self.size = (
+            sum(len(body) for _, bodies in self.appends for body in bodies)
+            + sum(len(body) for _, body in self.kept)
+            + sum(artifact.size for artifact in self.artifacts)
+        )
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[tuple[Recorded, ...]] = self.loop.create_future()
 
@@ -241,15 +247,14 @@ class Writer:
             connection = self._connect()
             connection.set_busy_timeout(busy_timeout_ms)
             if self._reserve is not None:
-                self._reserve.give_up_if_low()
-            with transaction(connection):
-                began = time.perf_counter()
-                if known is None or known.version != connection.data_version():
-                    known = _Known(version=0, position=first(connection, _END)[0])
-                batch = _Batch(connection, known)
-                answers = [batch.answer(request) for request in group]
-                batch.write()
-            known.version = connection.data_version()
+                self._reserve.give_up_if_low(sum(request.size for request in group))
+            began = time.perf_counter()
+            try:
+                answers, known = _write(connection, group, known)
+            except apsw.FullError:
+                if self._reserve is None or connection.in_transaction or not self._reserve.give_up():
+                    raise
+                answers, known = _write(connection, group, None)
         except BUSY:
             raise
         except Exception as error:
@@ -270,6 +275,18 @@ class Writer:
         if identity(self._path) != self._identity:
             raise OSError("the file was replaced while it was in use")
         return self._connection
+
+
+def _write(connection: apsw.Connection, group: list[Request], known: _Known | None) -> tuple[list[_Answer], _Known]:
+    """One transaction: the answers, and what is known of the file then."""
+    with transaction(connection):
+        if known is None or known.version != connection.data_version():
+            known = _Known(version=0, position=first(connection, _END)[0])
+        batch = _Batch(connection, known)
+        answers = [batch.answer(request) for request in group]
+        batch.write()
+    known.version = connection.data_version()
+    return answers, known
 
 
 class _Batch:

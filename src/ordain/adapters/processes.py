@@ -49,9 +49,9 @@ def end_all(find: Callable[[], set[int]], *, reap: bool = False) -> int:
             stopped |= new - beyond
             if time.monotonic() > give_up:
                 break
+        ended |= {pid for pid in stopped if not _is_over(pid)}
         for pid in stopped:
             _send(pid, signal.SIGKILL)
-        ended |= stopped
         if not stopped or time.monotonic() > give_up:
             return len(ended)
         time.sleep(0.001)  # the kernel takes a moment to let a killed process go
@@ -63,6 +63,11 @@ def _reaped(pid: int) -> bool:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return False  # not our child
+
+
+def _is_over(pid: int) -> bool:
+    """Whether a process has ended and only waits to be collected; or its first thread has, so it is killed anyway."""
+    return (_content(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()[:1] == [b"Z"]
 
 
 def _send(pid: int, number: int) -> bool:

@@ -71,7 +71,7 @@ class Kind(StrEnum):
     APPROVAL = "approval"
     """A run that its approval does not permit."""
     DECISION = "decision"
-    """An answer that is no person's, or that was given elsewhere in a run than where it stands."""
+    """An answer that is of nobody who may answer, or that was given elsewhere in a run than where it stands."""
     SIGNATURE = "signature"
     """A signature that is needed is missing, or one that is there does not count."""
     CHECKPOINT = "checkpoint"
@@ -157,6 +157,10 @@ class Rules:
     def signatures(self, trusted: ConfigTrusted | None) -> bool:
         """Whether every approval and every answer had to be signed."""
         return False
+
+    def approvers(self, trusted: ConfigTrusted | None) -> tuple[str, ...]:
+        """Who alone could approve and answer, by name; empty where anybody could."""
+        return ()
 
 
 def audit(
@@ -323,6 +327,11 @@ class _Auditor:
         if signature is not None and self.keys and signature.key not in self.keys:
             sentence = f"Event {seq} is signed with {signature.key}, which is not among the keys given."
             self.find(Kind.SIGNATURE, _WORKSPACE, seq, sentence)
+
+    def barred(self, name: str) -> bool:
+        """Whether this person's word did not count by the configuration that is trusted at this event."""
+        among = self.rules.approvers(self.workspace.trusted)
+        return bool(among) and name not in among
 
     def signer(self, by: Principal, key: str | None, signature: Signature | None, said: bytes) -> Approver | str | None:
         """Who signed what this person said; None where it does not claim that anybody did, or why the signature is not
@@ -559,6 +568,9 @@ class _Lineage:
             yield _Wrong(Kind.APPROVAL, f"{started}, which had ended: {given.ended}.")
         if given.approval.plan_id != event.plan_id:
             yield _Wrong(Kind.APPROVAL, f"{started}, which is for another plan.")
+        approver = given.approval.approver.name
+        if self.auditor.barred(approver):
+            yield _Wrong(Kind.APPROVAL, f"{started}, which {approver} gave, who was not among those who may.")
         if given.approval.issued_at > at + CLOCK_SKEW_MS:
             yield _Wrong(Kind.APPROVAL, f"{started} before that was given.")
         if max(self.auditor.times[given.arrived :], default=0) >= given.approval.expires_at:
@@ -615,6 +627,9 @@ class _Run:
         wrongs = []
         if not event.by.person:
             wrongs.append(_Wrong(Kind.DECISION, f"{name} came through {event.by.channel}, where no person can be."))
+        elif auditor.barred(event.by.name):
+            sentence = f"{name} is by {event.by.name}, who was not among those who may answer."
+            wrongs.append(_Wrong(Kind.DECISION, sentence))
         # Answers of before they were bound have none of these, and say nothing of the place that they were given in.
         bound = event.head or event.attempt or event.key is not None
         if bound and event.head != auditor.streams[self.name].before.hex():
