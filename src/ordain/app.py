@@ -33,6 +33,7 @@ from ordain.core.report import (
 )
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
+from ordain.core.state import StepRecord
 from ordain.core.summary import PlanSummary
 from ordain.core.value import PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
@@ -199,7 +200,7 @@ class App:
         if outcome is None or (kept is None and parts is None):
             raise refuse(
                 "E_OUTPUT_NOT_KEPT",
-                f"Nothing is kept of what `{step}` wrote in {run_id}.",
+                f"`{step}` {_why_no_output(record)} in {run_id}.",
                 command=f"ordain show --verbose {run_id}",
             )
         size = len(kept) if kept is not None else outcome.output_bytes
@@ -487,6 +488,15 @@ class App:
     def startable(self, ref: str) -> None:
         """Raise Refused where a run of this plan is open: nobody need be asked about what could not start."""
         self._running.refuse_open(self._records.current(ref)[1])
+
+
+def _why_no_output(record: StepRecord) -> str:
+    """Why nothing that a step wrote can be had, in words that follow its name."""
+    if record.outcome is not None:
+        return "wrote something that is not kept" if record.outcome.output_bytes else "wrote nothing"
+    if record.state in _UNDER_WAY:
+        return "has not ended"
+    return "has not begun" if record.attempts == 0 else "has no end that anybody saw"
 
 
 _UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)

@@ -729,8 +729,8 @@ PAGES: dict[str, Page] = {
     "E_OUTPUT_NOT_KEPT": Page(
         "Output is not kept",
         (
-            "Only what an attempt that went well wrote is kept exactly. The step has not gone well, wrote nothing, or "
-            "the ledger was restored from an export, which leaves outputs out."
+            "What a step wrote is kept exactly once its attempt has ended. The step has not begun or not ended, wrote "
+            "nothing, nobody saw its end, or the ledger was restored from an export, which leaves outputs out."
         ),
         "`ordain show --verbose RUN` shows the redacted end of what every step wrote.",
     ),

@@ -145,7 +145,8 @@ class Redactor:
         border = compiled(_BORDER).search(data, 0, BLOCK_MAX)
         if border is not None and border[1] == b"END":
             begin = max(begin, border.end())
-        cut = compiled(_CUT).match(data, begin)
+        # No token is longer: where this goes on, it is a long line, of which there may be nothing else to show.
+        cut = compiled(_CUT).match(data, begin, begin + BLOCK_MAX)
         return cut.end() if cut is not None else begin
 
     def _spans(self, data: bytes, since: int = 0) -> list[_Span]:

@@ -129,12 +129,14 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         state = painted(f"{step.state.value:<10}", step.state, style)
         yield (f"  {step.number:>3}. {state} {step.id:<{min(width, 32)}} {took}  {visible(why)}{style.dim(tries)}")
         wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
+        own = f"ordain show {report.run_id} --output {step.id}"
         if verbose and step.own_output_tail.strip():
             yield "         It wrote:"
-            yield from tail_lines(step.own_output_tail, report.run_id)
+            yield from tail_lines(step.own_output_tail, own)
             yield "         Its contract wrote:" if step.output_tail.strip() else "         Its contract wrote nothing."
         if (wrong or verbose) and step.output_tail.strip():
-            yield from tail_lines(step.output_tail, report.run_id)
+            by_contract = step.verified is not None
+            yield from tail_lines(step.output_tail, f"ordain log {report.run_id} --json" if by_contract else own)
         if verbose:
             yield from _evidence_lines(step)
     for question in report.questions:
@@ -172,11 +174,11 @@ def _seen(evidence: Evidence) -> str:
     return f"{evidence.verdict.value}: {visible(', '.join(said))}"
 
 
-def tail_lines(output: str, run_id: str) -> Iterator[str]:
-    """The end of an output, and where the rest is."""
+def tail_lines(output: str, rest: str) -> Iterator[str]:
+    """The end of an output, and the command that shows the rest. How much that is cannot be told from the end."""
     lines = output.rstrip("\n").split("\n")
     if len(lines) > 8:
-        yield f"         │ … {len(lines) - 8} earlier lines: ordain log {run_id} --json"
+        yield f"         │ … earlier lines: {rest}"
     for line in lines[-8:]:
         yield from textwrap.wrap(
             visible(line), 140, initial_indent="         │ ", subsequent_indent="         │   ", drop_whitespace=False

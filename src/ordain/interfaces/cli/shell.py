@@ -167,15 +167,16 @@ class Session:
 
     def say_output(self, texts: Iterable[str]) -> None:
         """Show such texts with nothing in them that a terminal would act on; a line without an end comes in parts."""
-        line = ""
+        line, begun = "", False
         for text in texts:
             *lines, line = (line + text).split("\n")
             for ended in lines:
                 click.echo(render.visible(ended))
+                begun = False
             if len(line) > LINE_MAX:
                 click.echo(render.visible(line), nl=False)
-                line = ""
-        if line:
+                line, begun = "", True
+        if line or begun:
             click.echo(render.visible(line))
 
     def page(self, lines: Sequence[str]) -> bool:
