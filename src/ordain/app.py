@@ -165,6 +165,10 @@ class App:
             raise refuse("E_PLAN_NOT_FOUND", f"No plan was prepared from {document} yet.", command=command)
         return self._stored(*found)
 
+    def was_prepared(self, document: str) -> bool:
+        """Whether a plan was ever prepared from the document of this name."""
+        return self._here.has_ledger() and self._records.last_prepared(document) is not None
+
     def _stored(self, stream: str, identity: PlanId) -> Side:
         document = self._records.lineage(stream).document
         plan = self._records.plan(stream, identity)
@@ -467,8 +471,8 @@ class App:
         return self._running.report(await self._answering.answer(item, word, by, shown, credential))
 
     @property
-    def carries_out(self) -> bool:
-        """Whether a run is under way in this process."""
+    def carries_out(self) -> RunId | None:
+        """The run that is under way in this process."""
         return self._running.carries_out
 
     def stop(self) -> bool:
@@ -477,8 +481,8 @@ class App:
         return self._running.stop()
 
     def find_run(self, ref: str | None) -> RunId:
-        """The run a person means; without a name the only one that has not ended."""
-        return self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+        """The run a person means to go on with; without a name the only one that has not ended."""
+        return self._records.find_run(ref) if ref is not None else self._records.only_open_run("resume")
 
     def executing(self, ref: str) -> RunId | None:
         """The run of a plan that somebody carries out by now, if there is one."""
@@ -514,7 +518,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
                 kind="stalled",
                 title=line.title,
                 plan_id=line.plan_id,
-                command=f"ordain resume {run_id}",
+                commands=(f"ordain resume {run_id}",),
                 since=line.run.changed_at,
                 detail=f"no sign of life from {run_id} for too long{begun}; or {others}",
                 workspace=workspace,
@@ -526,7 +530,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
                 kind=question.kind,
                 title=line.title,
                 plan_id=line.plan_id,
-                command=f"ordain answer {question.item} {'|'.join(choice.word for choice in question.choices)}",
+                commands=tuple(f"ordain answer {question.item} {choice.word}" for choice in question.choices),
                 since=line.changed_at,
                 detail=question.text,
                 workspace=workspace,
@@ -542,7 +546,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
             kind=kind,
             title=line.title,
             plan_id=line.plan_id,
-            command=command,
+            commands=(command,),
             since=line.prepared_at,
             detail=f"proposed by {line.proposer.name} ({line.proposer.channel.value})",
             expires_at=line.expires_at if kind == "approval" else None,

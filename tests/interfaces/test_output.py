@@ -96,9 +96,8 @@ def test_a_step_that_wrote_nothing_or_has_not_ended_is_told_so(workspace: Worksp
     run = ran(workspace, "true")
     done = workspace.ordain("show", run, "--output", "loud")
     assert (done.status, f"E_OUTPUT_NOT_KEPT `loud` wrote nothing in {run}." in done.err) == (2, True)
-    workspace.ordain("commit", "--detach", workspace.approved("waits.plan.md"))
+    run = run_id(workspace.ordain("commit", "--detach", workspace.approved("waits.plan.md")).out)
     wait_for((workspace.path / "pid").exists, "the first step")
-    run = run_id(workspace.ordain("status").out)
     assert f"`slow` has not ended in {run}." in workspace.ordain("show", run, "--output", "slow").err
     workspace.write("go", "")
     workspace.ordain("watch", run)

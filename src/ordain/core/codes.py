@@ -685,7 +685,7 @@ PAGES: dict[str, Page] = {
     "E_RUN_AMBIGUOUS": Page(
         "Which run?",
         "More than one run fits.",
-        "Name the run: `ordain resume RUN-…`.",
+        "Name the run: `ordain resume RUN-…`, `ordain watch RUN-…`.",
     ),
     "E_RUN_OPEN": Page(
         "A run of this plan has not ended",

@@ -198,6 +198,8 @@ def _run_status(report: RunReport, style: Style) -> str:
             return style.bad(words)
         case "stopped" | "stalled" | "paused":
             return style.warn(f"{words} → ordain resume {report.run_id}")
+        case "executing" | "pausing" | "cancelling":
+            return style.warn(f"{words} → ordain watch {report.run_id}")
         case _:
             return style.warn(words)
 
@@ -257,7 +259,7 @@ def _who(principal: Principal) -> str:
 
 
 def inbox_lines(items: Iterable[InboxItem], style: Style, *, everywhere: bool) -> Iterator[str]:
-    """What waits for a person, with the command that decides each."""
+    """What waits for a person, with the commands that decide each."""
     items = list(items)
     if not items:
         yield "Nothing waits for you."
@@ -265,10 +267,10 @@ def inbox_lines(items: Iterable[InboxItem], style: Style, *, everywhere: bool) -
         danger = style.bad(f", {item.destructive} destructive") if item.destructive else ""
         until = f", until {instant(item.expires_at)}" if item.expires_at is not None else ""
         yield f"{style.warn(item.kind):<10} {short_id(item.plan_id)}  {visible(item.title)}{danger}"
-        yield f"    {visible(item.detail)}, since {instant(item.since)}{until}"
+        yield f"    {visible(item.detail)} (since {instant(item.since)}{until})"
         if everywhere:
             yield f"    in {visible(item.workspace)}"
-        yield f"    → {style.bold(item.command)}"
+        yield from (f"    → {style.bold(command)}" for command in item.commands)
 
 
 def next_command(line: PlanLine) -> str | None:
