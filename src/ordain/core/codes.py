@@ -669,7 +669,7 @@ PAGES: dict[str, Page] = {
     ),
     "E_RUN_NOT_FOUND": Page(
         "Run not found",
-        "No run of that name is known here, or none is waiting to go on.",
+        "No run of that name is known here, or none is open.",
         "`ordain status` lists what there is.",
     ),
     "E_RUN_OLD": Page(
