@@ -33,6 +33,7 @@ from ordain.core.report import (
 )
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
+from ordain.core.state import StepRecord
 from ordain.core.summary import PlanSummary
 from ordain.core.value import PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
@@ -164,6 +165,10 @@ class App:
             raise refuse("E_PLAN_NOT_FOUND", f"No plan was prepared from {document} yet.", command=command)
         return self._stored(*found)
 
+    def was_prepared(self, document: str) -> bool:
+        """Whether a plan was ever prepared from the document of this name."""
+        return self._here.has_ledger() and self._records.last_prepared(document) is not None
+
     def _stored(self, stream: str, identity: PlanId) -> Side:
         document = self._records.lineage(stream).document
         plan = self._records.plan(stream, identity)
@@ -199,7 +204,7 @@ class App:
         if outcome is None or (kept is None and parts is None):
             raise refuse(
                 "E_OUTPUT_NOT_KEPT",
-                f"Nothing is kept of what `{step}` wrote in {run_id}.",
+                f"`{step}` {_why_no_output(record)} in {run_id}.",
                 command=f"ordain show --verbose {run_id}",
             )
         size = len(kept) if kept is not None else outcome.output_bytes
@@ -466,8 +471,8 @@ class App:
         return self._running.report(await self._answering.answer(item, word, by, shown, credential))
 
     @property
-    def carries_out(self) -> bool:
-        """Whether a run is under way in this process."""
+    def carries_out(self) -> RunId | None:
+        """The run that is under way in this process."""
         return self._running.carries_out
 
     def stop(self) -> bool:
@@ -476,8 +481,8 @@ class App:
         return self._running.stop()
 
     def find_run(self, ref: str | None) -> RunId:
-        """The run a person means; without a name the only one that has not ended."""
-        return self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+        """The run a person means to go on with; without a name the only one that has not ended."""
+        return self._records.find_run(ref) if ref is not None else self._records.only_open_run("resume")
 
     def executing(self, ref: str) -> RunId | None:
         """The run of a plan that somebody carries out by now, if there is one."""
@@ -487,6 +492,15 @@ class App:
     def startable(self, ref: str) -> None:
         """Raise Refused where a run of this plan is open: nobody need be asked about what could not start."""
         self._running.refuse_open(self._records.current(ref)[1])
+
+
+def _why_no_output(record: StepRecord) -> str:
+    """Why nothing that a step wrote can be had, in words that follow its name."""
+    if record.outcome is not None:
+        return "wrote something that is not kept" if record.outcome.output_bytes else "wrote nothing"
+    if record.state in _UNDER_WAY:
+        return "has not ended"
+    return "has not begun" if record.attempts == 0 else "has no end that anybody saw"
 
 
 _UNDER_WAY = (StepState.RUNNING, StepState.WAITING, StepState.VERIFYING)
@@ -504,7 +518,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
                 kind="stalled",
                 title=line.title,
                 plan_id=line.plan_id,
-                command=f"ordain resume {run_id}",
+                commands=(f"ordain resume {run_id}",),
                 since=line.run.changed_at,
                 detail=f"no sign of life from {run_id} for too long{begun}; or {others}",
                 workspace=workspace,
@@ -516,7 +530,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
                 kind=question.kind,
                 title=line.title,
                 plan_id=line.plan_id,
-                command=f"ordain answer {question.item} {'|'.join(choice.word for choice in question.choices)}",
+                commands=tuple(f"ordain answer {question.item} {choice.word}" for choice in question.choices),
                 since=line.changed_at,
                 detail=question.text,
                 workspace=workspace,
@@ -532,7 +546,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
             kind=kind,
             title=line.title,
             plan_id=line.plan_id,
-            command=command,
+            commands=(command,),
             since=line.prepared_at,
             detail=f"proposed by {line.proposer.name} ({line.proposer.channel.value})",
             expires_at=line.expires_at if kind == "approval" else None,

@@ -423,13 +423,13 @@ class Engine:
         return self._ended_with(step_id, outcome, stopped=stopped)
 
     def _ended_with(self, step_id: StepId, outcome: Outcome, *, stopped: bool = False) -> Report:
-        """The end of an attempt; where it went well, its exact result is kept in the same append."""
+        """The end of an attempt; its exact result is kept in the same append, however it went."""
 
         def report(now: Instant) -> RunEvent:
             event = ended(self._state, step_id, outcome, now, stopped=stopped)
             exact = self._exact.pop(step_id, None)
-            if event.outcome.error is not None:
-                return event
+            if not event.outcome.output_seal:
+                return event  # it was stopped, and nothing tells of what it wrote
             if isinstance(exact, bytes):
                 self._results.append(exact)
             elif exact is not None:
@@ -531,15 +531,15 @@ class Engine:
         exit_code: int | None = None,
         leftovers: int = 0,
     ) -> Outcome:
-        """What was seen, as it may be recorded; the exact result of an attempt that went well is held for that."""
+        """What was seen, as it may be recorded; the exact result is held for that."""
         exact: bytes | Artifact = data
         if whole is None:
             output = self._sink.output(data, size)
-        elif error is None and whole.parts is not None and self._has_room(whole.size):
+        elif whole.parts is not None and self._has_room(whole.size):
             output, exact = self._sink.artifact(data, whole)
         else:
             output = self._sink.long(data, whole)
-        if error is None and data:
+        if data:
             self._exact[step_id] = exact
         return Outcome(
             duration_ms=duration_ms,

@@ -132,16 +132,16 @@ class Records:
             raise refuse("E_RUN_AMBIGUOUS", f"`{ref}` fits {len(found)} runs.", "Give more letters.")
         return RunId(found[0][0])
 
-    def only_open_run(self) -> RunId:
-        """The one run that has not ended."""
+    def only_open_run(self, verb: str) -> RunId:
+        """The one run that has not ended; `verb` is what somebody wants to do with it."""
         runs = [run_id for plan in self._ledger.plans(open_only=True) if (run_id := plan.state.open_run)]
         if not runs:
-            raise refuse("E_RUN_NOT_FOUND", "No run of this workspace is waiting to go on.", command="ordain status")
+            raise refuse("E_RUN_NOT_FOUND", "No run of this workspace is open.", command="ordain status")
         if len(runs) > 1:
             raise refuse(
                 "E_RUN_AMBIGUOUS",
                 f"{len(runs)} runs have not ended: {', '.join(runs)}.",
-                command=f"ordain resume {runs[-1]}",
+                command=f"ordain {verb} {runs[-1]}",
             )
         return runs[0]
 

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ordain.core.approval import Approval, Principal
 from ordain.core.canonical import short_id
 from ordain.core.event import (
@@ -66,6 +68,7 @@ class Running:
         self._here, self._gate, self._proposals = here, gate, proposals
         self._shell, self._pid, self._boot_id = shell, pid, boot_id
         self._stop: Callable[[], None] | None = None
+        self._carried_out: RunId | None = None
 
     @property
     def _records(self) -> Records:
@@ -122,7 +125,11 @@ class Running:
         step = StepId(again_from) if again_from is not None else None
         kept = keepable(former, step, person=by.person)
         again = Again(run_id=run_id, first_run=former.first_run, may_keep=kept)
-        return await self._commit(identity, by, observers, waiting, again=again)
+        try:
+            return await self._commit(identity, by, observers, waiting, again=again)
+        except Refused as refused:
+            words = f"ordain rerun {run_id}{f' --from {step}' if step is not None else ''}"
+            raise Refused([_then(problem, words) for problem in refused.problems]) from refused
 
     def _newest_run(self, ref: str) -> RunId:
         _, state = self._records.current(ref)
@@ -249,7 +256,7 @@ class Running:
 
         An executor that gave no sign of life for too long is ended first; with `take_over`, whichever there is.
         """
-        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("resume")
         state, _, head = self._records.run(run_id)
         _refuse_if_ended(state)
         heard, before = self._here.ledger.size(state.lineage), state.size
@@ -307,9 +314,9 @@ class Running:
             return Settings().stalled_after_ms
 
     @property
-    def carries_out(self) -> bool:
-        """Whether a run is under way in this process."""
-        return self._stop is not None
+    def carries_out(self) -> RunId | None:
+        """The run that is under way in this process."""
+        return self._carried_out
 
     def stop(self) -> bool:
         """Ask the run under way to begin nothing more and return when what is under way has ended; whether there is
@@ -348,7 +355,7 @@ class Running:
                 self._here.lock.beat()
 
         self._end_leftovers(state)
-        self._stop = engine.stop
+        self._stop, self._carried_out = engine.stop, run_id
         beating = asyncio.create_task(give_signs_of_life())
         try:
             await engine.carry_out(self._pid, self._boot_id)
@@ -363,7 +370,7 @@ class Running:
             raise Refused([*refused.problems, stopped]) from refused
         finally:
             beating.cancel()
-            self._stop = None
+            self._stop = self._carried_out = None
         report = self.report(run_id)
         self._tell(report, state.lineage)
         return report
@@ -412,7 +419,7 @@ class Running:
         somebody carries it out. Only looks."""
         import asyncio
 
-        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("watch")
         stream, seen, ended = f"run/{run_id}", 0, False
         while True:
             at_work = self._here.lock.holder(run_id) is not None  # first: what it records last is read after that
@@ -437,7 +444,7 @@ class Running:
     async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
         """Have a run stop when what is under way has ended; it goes on with `resume`. Anybody may: it permits
         nothing. Where an executor is at work it does that by itself, and the report says `pausing`."""
-        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run()
+        run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("pause")
         state = self._refuse_ended(run_id)
         text = self._here.redactor(defaults=True).text(reason)
         if self._here.lock.holder(run_id) is not None:
@@ -541,6 +548,13 @@ def _refuse_if_ended(state: RunState) -> None:
     if state.finished:
         detail = f"{state.run_id} has ended ({state.status}); there is nothing to go on with."
         raise refuse("E_RUN_ENDED", detail, command=f"ordain show {state.run_id}")
+
+
+def _then(problem: Problem, command: str) -> Problem:
+    """A problem that an approval helps, with the command that comes after that."""
+    if problem.code not in ("E_PLAN_APPROVAL_MISSING", "E_APPROVAL_SPENT"):
+        return problem
+    return replace(problem, hints=(*problem.hints, f"Approve it as below, then: {command}"))
 
 
 def _busy(run_id: RunId, holder: Holder) -> Refused:

@@ -359,6 +359,13 @@ def test_the_tail_of_a_whole_output_is_the_end_of_it_redacted(output, limit):
     assert REDACTOR.tail(output, limit, whole=True) == (redacted[-limit:] if limit else "")
 
 
+def test_of_a_long_line_without_its_beginning_the_end_is_shown():
+    line = b"x" * (BLOCK_MAX + REDACTOR.window)
+    assert REDACTOR.tail(line, 4000, whole=False) == ""
+    assert REDACTOR.tail(line + b"END", 4000, whole=False) == "END"
+    assert REDACTOR.tail(line + b"x\nEND", 4000, whole=False) == "\nEND", "only where there is nothing else"
+
+
 LONG = varied(120)
 CUT = {
     **whole_forms(LONG),

@@ -168,7 +168,7 @@ def test_one_that_gave_no_sign_of_life_is_stalled_and_taken_over():
     run_id = str(life.run_id())
     assert life.app.run(run_id).status == "stalled"
     (item,) = life.app.inbox()
-    assert (item.kind, item.command) == ("stalled", f"ordain resume {run_id}")
+    assert (item.kind, item.commands) == ("stalled", (f"ordain resume {run_id}",))
     assert f"ordain cancel {run_id} --failed" in item.detail
     life.resume()
     assert life.lock.ended == [run_id]

@@ -247,7 +247,7 @@ def test_artifacts_of_one_append_have_to_fit_together(monkeypatch):
     assert outcome(life, cut[0]).output_seal == life.ledger.seal(end)
 
 
-def test_of_an_attempt_that_failed_nothing_is_kept_and_all_is_committed_to():
+def test_what_an_attempt_wrote_that_failed_is_kept_whole_too():
     size = 3_000_000
     whole = Whole(size=size, sha256=b"\1" * 32, parts=lambda: iter([b"x" * size]))
     end = b"x" * OUTPUT_BYTES_MAX
@@ -256,14 +256,11 @@ def test_of_an_attempt_that_failed_nothing_is_kept_and_all_is_committed_to():
     )
     life.approve().run()
     seen = outcome(life)
-    assert (kept(life), artifact(life), life.ledger.artifact(seen.whole_seal)) == (None, None, None)
-    assert (seen.output_seal, seen.whole_seal) == (
-        life.ledger.seal(end),
-        whole_seal(life.ledger.seal, b"\1" * 32, size),
-    )
+    assert (seen.error, artifact(life)) == ("F_STEP_FAILED", b"x" * size)
+    assert (seen.output_seal, seen.whole_seal) == (whole_seal(life.ledger.seal, b"\1" * 32, size), "")
 
 
-def test_an_artifact_of_a_step_that_spoilt_protected_files_is_not_kept():
+def test_an_artifact_of_a_step_that_spoilt_protected_files_is_kept_too():
     size = 3_000_000
     whole = Whole(size=size, sha256=b"\1" * 32, parts=lambda: iter([b"x" * size]))
     life = Scenario(step("a", protect=("t",)))
@@ -276,7 +273,7 @@ def test_an_artifact_of_a_step_that_spoilt_protected_files_is_not_kept():
 
     life.script(a=spoils).approve().run()
     assert outcome(life).error == "F_CONTRACT_TAMPERED"
-    assert artifact(life) is None
+    assert artifact(life) == b"x" * size
 
 
 def test_the_same_is_said_of_a_command_and_of_a_step_with_a_contract():
@@ -300,7 +297,7 @@ def test_an_answer_is_kept_as_it_came_and_shown_also_when_it_was_not_wanted():
     )
     life.approve().run().expect(a="escalated")
     seen = outcome(life)
-    assert (seen.detail, seen.output_tail, kept(life)) == ("the server answered with status 500", "oh no", None)
+    assert (seen.detail, seen.output_tail, kept(life)) == ("the server answered with status 500", "oh no", b"oh no")
 
 
 def test_a_request_that_takes_too_long_is_cut():

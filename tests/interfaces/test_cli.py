@@ -215,6 +215,14 @@ def event_types(log: str) -> list[str]:
     return [re.findall(r"\b[a-z]+_[a-z]+\b", line)[0] for line in log.splitlines()]
 
 
+def test_a_document_that_was_never_prepared_is_not_committed(workspace: Workspace):
+    done = workspace.ordain("commit", "./small.plan.md")
+    assert (done.status, "→ ordain prepare ./small.plan.md\n" in done.err) == (REFUSED, True)
+    assert "No plan was prepared from small.plan.md yet." in done.err
+    workspace.approved("small.plan.md")
+    assert workspace.ordain("commit", "./small.plan.md").status == FINE
+
+
 def test_resume_wants_a_name_where_several_runs_wait(workspace: Workspace):
     run, _ = workspace.started("asks.plan.md")
     workspace.write("again.plan.md", ASKS.replace("Ask when", "Ask again when"))
@@ -696,6 +704,7 @@ def test_the_second_interrupt_kills_at_once_and_leaves_the_step_in_doubt(workspa
         done = run.end()
     assert (done.status, workspace.effects()) == (INTERRUPTED, [])
     identity = run_id(workspace.ordain("status").out)
+    assert f"looked at by: ordain resume {identity}\n" in done.err
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()
     assert marked_processes(identity) == []
     workspace.write("go", "")

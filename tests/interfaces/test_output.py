@@ -6,7 +6,8 @@ import stat
 
 import pytest
 
-from tests.interfaces.workspace import Workspace
+from tests.interfaces.terminal import wait_for
+from tests.interfaces.workspace import Workspace, run_id
 
 PLAN = """\
 # Write much
@@ -69,6 +70,37 @@ def test_of_what_is_too_long_the_end_is_shown_and_that_is_said(workspace: Worksp
     assert "only the last 1 MiB of its 70,000,004 bytes are kept" in workspace.ordain("show", run).out
     workspace.ordain("show", run, "--output", "loud", "-o", "exact")
     assert (workspace.path / "exact").stat().st_size == 1 << 20
+
+
+def test_of_one_long_line_the_end_is_shown_too(workspace: Workspace) -> None:
+    run = ran(workspace, "head -c 70000000 /dev/zero | tr '\\0' x; printf END")
+    done = workspace.ordain("show", run, "--output", "loud")
+    assert done.out.endswith("xxxEND\n")
+    assert len(done.out) > 900_000, "only as much is left out as the rest of a secret could take"
+
+
+def test_what_a_step_wrote_that_failed_is_kept_too(workspace: Workspace) -> None:
+    workspace.write("loud.plan.md", PLAN.format(command="seq 1000; exit 3"))
+    run, done = workspace.started("loud.plan.md")
+    assert (done.status, f"… earlier lines: ordain show {run} --output loud\n" in done.out) == (1, True)
+    everything = "".join(f"{n}\n" for n in range(1, 1001))
+    assert workspace.ordain("show", run, "--output", "loud").out == everything
+    workspace.write("long.plan.md", PLAN.format(command="seq 300000; exit 3"))
+    run, _ = workspace.started("long.plan.md")
+    assert workspace.ordain("show", run, "--output", "loud").out.count("\n") == 300_000
+    done = workspace.ordain("show", run, "--output", "checked")
+    assert f"`checked` has not begun in {run}." in done.err
+
+
+def test_a_step_that_wrote_nothing_or_has_not_ended_is_told_so(workspace: Workspace) -> None:
+    run = ran(workspace, "true")
+    done = workspace.ordain("show", run, "--output", "loud")
+    assert (done.status, f"E_OUTPUT_NOT_KEPT `loud` wrote nothing in {run}." in done.err) == (2, True)
+    run = run_id(workspace.ordain("commit", "--detach", workspace.approved("waits.plan.md")).out)
+    wait_for((workspace.path / "pid").exists, "the first step")
+    assert f"`slow` has not ended in {run}." in workspace.ordain("show", run, "--output", "slow").err
+    workspace.write("go", "")
+    workspace.ordain("watch", run)
 
 
 def test_verbose_shows_what_a_step_wrote_beside_what_its_contract_wrote(workspace: Workspace) -> None:

@@ -47,11 +47,14 @@ def test_json_inbox(workspace: Workspace):
     run, _ = workspace.started("asks.plan.md")
     items = answered(workspace.ordain("inbox", "--json"))["items"]
     assert sorted(item["kind"] for item in items) == ["approval", "escalation"]
-    assert f"ordain answer {run}/fetch retry|skip|pass|abort" in [item["command"] for item in items]
+    choices = [f"ordain answer {run}/fetch {word}" for word in ("retry", "skip", "pass", "abort")]
+    assert choices in [item["commands"] for item in items]
+    shown = workspace.ordain("inbox").out
+    assert all(f"    → {choice}\n" in shown for choice in choices), "each can be pasted as it stands"
+    assert "What now? (since 2" in shown
     everywhere = answered(workspace.ordain("inbox", "--json", "--all"))["items"]
-    assert [item["command"].replace(f" -C {workspace.path}", "") for item in everywhere] == [
-        item["command"] for item in items
-    ]
+    pasted = [[command.replace(f" -C {workspace.path}", "") for command in item["commands"]] for item in everywhere]
+    assert pasted == [item["commands"] for item in items]
 
 
 def test_json_revise(workspace: Workspace):

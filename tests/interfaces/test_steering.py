@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.interfaces.terminal import Background, wait_for
 from tests.interfaces.test_robot import answered, envelope, refused
-from tests.interfaces.workspace import Workspace, run_id
+from tests.interfaces.workspace import ASKS, Workspace, run_id
 
 FINE, FAILED, REFUSED, WAITING, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -76,7 +76,7 @@ def test_json_pause(workspace: Workspace):
     assert (answered(done)["status"], envelope(done.out)["next"]) == ("pausing", [f"ordain watch {run}"])
     workspace.write("go", "")
     watched = workspace.ordain("watch", run)
-    assert (watched.status, "paused by" in watched.err, "Why:    hold on" in watched.out) == (INTERRUPTED, True, True)
+    assert (watched.status, "paused by" in watched.out, "Why:    hold on" in watched.out) == (INTERRUPTED, True, True)
     assert (workspace.effects(), status(workspace)) == (["slow"], "paused")
     assert workspace.ordain("resume").status == FINE
     assert workspace.effects() == ["slow", "after"]
@@ -88,6 +88,8 @@ def test_json_rerun(workspace: Workspace):
     run, done = workspace.started("two.plan.md")
     assert done.status == FAILED
     refused(workspace.ordain("rerun", "--json", run), "E_APPROVAL_SPENT", REFUSED)
+    told = workspace.ordain("rerun", run, "--from", "two").err
+    assert f"then: ordain rerun {run} --from two\n    → ordain approve " in told
     workspace.write("good", "")
     workspace.approved("two.plan.md")
     data = answered(workspace.ordain("rerun", "--json", run))
@@ -103,6 +105,7 @@ def test_json_rerun(workspace: Workspace):
 def test_a_detached_run_outlives_its_command_and_can_be_cancelled_from_outside(workspace: Workspace):
     run, pid = slow(workspace)
     assert status(workspace) == "executing"
+    assert f"0 of 2 steps passed → ordain watch {run}\n" in workspace.ordain("status").out
     done = workspace.ordain("cancel", run, "-m", "not today")
     assert (done.status, "cancelled, 0 of 2 steps passed" in done.out) == (FINE, True)
     wait_for(lambda: not alive(pid), "the end of what was running")
@@ -132,6 +135,33 @@ def test_a_paused_run_goes_on_in_the_background(workspace: Workspace):
     assert done.status == FINE
     workspace.ordain("watch", run)
     assert workspace.effects() == ["slow", "after"]
+
+
+def test_a_run_that_waits_for_a_person_is_not_carried_out_in_the_background(workspace: Workspace):
+    run, _ = workspace.started("asks.plan.md")
+    done = workspace.ordain("resume", "--detach", run)
+    assert (done.status, f"→ ordain answer {run}/fetch retry" in done.out) == (WAITING, True)
+    assert "in the background" not in done.out
+
+
+def test_a_paused_run_still_waits_for_whom_it_asks(workspace: Workspace):
+    run, _ = workspace.started("asks.plan.md")
+    done = workspace.ordain("pause", "--json")
+    assert (answered(done)["status"], envelope(done.out)["next"]) == ("waiting", [f"ordain answer {run}/fetch"])
+    assert workspace.at_terminal("answer", f"{run}/fetch", "skip").status == FINE
+    assert status(workspace) == "paused"
+    assert (workspace.ordain("resume").status, workspace.effects()) == (FINE, ["tried", "rest"])
+
+
+def test_where_several_runs_are_open_the_same_verb_is_suggested(workspace: Workspace):
+    for verb in ("resume", "watch", "pause"):
+        assert "E_RUN_NOT_FOUND No run of this workspace is open." in workspace.ordain(verb).err
+    workspace.started("asks.plan.md")
+    workspace.write("again.plan.md", ASKS.replace("Ask when", "Ask again when"))
+    workspace.started("again.plan.md")
+    for verb in ("resume", "watch", "pause"):
+        done = workspace.ordain(verb)
+        assert (done.status, f"→ ordain {verb} RUN-" in done.err) == (REFUSED, True)
 
 
 def test_an_executor_that_is_frozen_is_taken_over(workspace: Workspace):

@@ -669,7 +669,7 @@ PAGES: dict[str, Page] = {
     ),
     "E_RUN_NOT_FOUND": Page(
         "Run not found",
-        "No run of that name is known here, or none is waiting to go on.",
+        "No run of that name is known here, or none is open.",
         "`ordain status` lists what there is.",
     ),
     "E_RUN_OLD": Page(
@@ -685,7 +685,7 @@ PAGES: dict[str, Page] = {
     "E_RUN_AMBIGUOUS": Page(
         "Which run?",
         "More than one run fits.",
-        "Name the run: `ordain resume RUN-…`.",
+        "Name the run: `ordain resume RUN-…`, `ordain watch RUN-…`.",
     ),
     "E_RUN_OPEN": Page(
         "A run of this plan has not ended",
@@ -729,8 +729,8 @@ PAGES: dict[str, Page] = {
     "E_OUTPUT_NOT_KEPT": Page(
         "Output is not kept",
         (
-            "Only what an attempt that went well wrote is kept exactly. The step has not gone well, wrote nothing, or "
-            "the ledger was restored from an export, which leaves outputs out."
+            "What a step wrote is kept exactly once its attempt has ended. The step has not begun or not ended, wrote "
+            "nothing, nobody saw its end, or the ledger was restored from an export, which leaves outputs out."
         ),
         "`ordain show --verbose RUN` shows the redacted end of what every step wrote.",
     ),

@@ -126,12 +126,15 @@ class Redactor:
         shown = self._end(near, whole=whole and len(near) == len(data))
         if len(shown) < limit and len(near) < len(data):
             shown = self._end(data, whole=whole)
+        if not shown and not whole:
+            # All of it could be the rest of one token. What is longer than any private key is a long line instead.
+            shown = self._end(data, whole=False, longest=BLOCK_MAX)
         return shown[-limit:]
 
-    def _end(self, data: bytes, *, whole: bool) -> str:
+    def _end(self, data: bytes, *, whole: bool, longest: int | None = None) -> str:
         """All that can be shown of an output, or of the end of one."""
         spans = self._spans(data)
-        begin = 0 if whole else self._intact(data)
+        begin = 0 if whole else self._intact(data, longest)
         if not spans:
             return data[begin:].decode("utf-8", "replace")
         rendering = _Rendering()
@@ -139,13 +142,14 @@ class Redactor:
         shown = rendering.render(data, [span for span in spans if span.start >= begin], len(data))
         return shown.decode("utf-8", "replace")
 
-    def _intact(self, data: bytes) -> int:
-        """From where on, in an output without its beginning, no secret has lost its own."""
+    def _intact(self, data: bytes, longest: int | None) -> int:
+        """From where on, in an output without its beginning, no secret has lost its own; no token is longer than
+        `longest`, where that is given."""
         begin = min(self.window, len(data))
         border = compiled(_BORDER).search(data, 0, BLOCK_MAX)
         if border is not None and border[1] == b"END":
             begin = max(begin, border.end())
-        cut = compiled(_CUT).match(data, begin)
+        cut = compiled(_CUT).match(data, begin, len(data) if longest is None else begin + longest)
         return cut.end() if cut is not None else begin
 
     def _spans(self, data: bytes, since: int = 0) -> list[_Span]:

@@ -207,13 +207,13 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that waits for a person, and the command that decides it."""
+    """One thing that waits for a person, and the commands that decide it, one for each choice there is."""
 
     kind: str
     """`approval`, `review` (rejected too often), `doubt`, `escalation` or `stalled`."""
     title: str
     plan_id: PlanId
-    command: str
+    commands: tuple[str, ...]
     since: Instant
     detail: str = ""
     expires_at: Instant | None = None
@@ -267,10 +267,10 @@ def _open_status(state: RunState, now: Instant, life: Life) -> str:
         if life.stop_asked is not None:
             return "pausing" if life.stop_asked == "paused" else "cancelling"
         return "executing"
-    if state.paused_by is not None:
-        return "paused"
     if questions(state) and not _could_go_on(state):
         return "waiting"
+    if state.paused_by is not None:
+        return "paused"
     return "stalled" if now - state.changed_at > life.stalled_after_ms else "stopped"
 
 

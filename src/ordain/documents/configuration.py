@@ -347,6 +347,8 @@ TEMPLATE = """\
 
 [run]
 # concurrency = 4              # steps at once
+# writers = 1                  # runs at once in this workspace
+# stalled_after = "30m"        # a run without a sign of life for so long is stalled
 # step_timeout = "10m"
 # contract_timeout = "60s"
 # on_failure = "abort"         # or "retry(2), then escalate" …

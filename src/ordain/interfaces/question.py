@@ -21,7 +21,7 @@ def question_lines(asked: Asked, word: str, by: str, *, signed: bool, style: Sty
     if question.detail:
         yield f"  {visible(question.detail)}"
     if question.output_tail.strip():
-        yield from tail_lines(question.output_tail, asked.run_id)
+        yield from tail_lines(question.output_tail, f"ordain log {asked.run_id} --json")
     for choice in question.choices:
         chosen = choice.word == word
         line = f"{'→' if chosen else ' '} {choice.word:<9} {choice.meaning}"

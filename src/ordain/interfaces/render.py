@@ -129,12 +129,14 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         state = painted(f"{step.state.value:<10}", step.state, style)
         yield (f"  {step.number:>3}. {state} {step.id:<{min(width, 32)}} {took}  {visible(why)}{style.dim(tries)}")
         wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
+        own = f"ordain show {report.run_id} --output {step.id}"
         if verbose and step.own_output_tail.strip():
             yield "         It wrote:"
-            yield from tail_lines(step.own_output_tail, report.run_id)
+            yield from tail_lines(step.own_output_tail, own)
             yield "         Its contract wrote:" if step.output_tail.strip() else "         Its contract wrote nothing."
         if (wrong or verbose) and step.output_tail.strip():
-            yield from tail_lines(step.output_tail, report.run_id)
+            by_contract = step.verified is not None
+            yield from tail_lines(step.output_tail, f"ordain log {report.run_id} --json" if by_contract else own)
         if verbose:
             yield from _evidence_lines(step)
     for question in report.questions:
@@ -172,11 +174,11 @@ def _seen(evidence: Evidence) -> str:
     return f"{evidence.verdict.value}: {visible(', '.join(said))}"
 
 
-def tail_lines(output: str, run_id: str) -> Iterator[str]:
-    """The end of an output, and where the rest is."""
+def tail_lines(output: str, rest: str) -> Iterator[str]:
+    """The end of an output, and the command that shows the rest. How much that is cannot be told from the end."""
     lines = output.rstrip("\n").split("\n")
     if len(lines) > 8:
-        yield f"         │ … {len(lines) - 8} earlier lines: ordain log {run_id} --json"
+        yield f"         │ … earlier lines: {rest}"
     for line in lines[-8:]:
         yield from textwrap.wrap(
             visible(line), 140, initial_indent="         │ ", subsequent_indent="         │   ", drop_whitespace=False
@@ -196,6 +198,8 @@ def _run_status(report: RunReport, style: Style) -> str:
             return style.bad(words)
         case "stopped" | "stalled" | "paused":
             return style.warn(f"{words} → ordain resume {report.run_id}")
+        case "executing" | "pausing" | "cancelling":
+            return style.warn(f"{words} → ordain watch {report.run_id}")
         case _:
             return style.warn(words)
 
@@ -255,7 +259,7 @@ def _who(principal: Principal) -> str:
 
 
 def inbox_lines(items: Iterable[InboxItem], style: Style, *, everywhere: bool) -> Iterator[str]:
-    """What waits for a person, with the command that decides each."""
+    """What waits for a person, with the commands that decide each."""
     items = list(items)
     if not items:
         yield "Nothing waits for you."
@@ -263,10 +267,10 @@ def inbox_lines(items: Iterable[InboxItem], style: Style, *, everywhere: bool) -
         danger = style.bad(f", {item.destructive} destructive") if item.destructive else ""
         until = f", until {instant(item.expires_at)}" if item.expires_at is not None else ""
         yield f"{style.warn(item.kind):<10} {short_id(item.plan_id)}  {visible(item.title)}{danger}"
-        yield f"    {visible(item.detail)}, since {instant(item.since)}{until}"
+        yield f"    {visible(item.detail)} (since {instant(item.since)}{until})"
         if everywhere:
             yield f"    in {visible(item.workspace)}"
-        yield f"    → {style.bold(item.command)}"
+        yield from (f"    → {style.bold(command)}" for command in item.commands)
 
 
 def next_command(line: PlanLine) -> str | None:

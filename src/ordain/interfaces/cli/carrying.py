@@ -84,9 +84,10 @@ def _failure(report: RunReport, step: StepReport | None) -> Problem:
     return Problem(code=step.error, detail=f"`{step.id}`: {step.evidence}", where=Place(step=step.id))
 
 
-def watcher(session: Session, *, events: bool = False) -> Observer:
-    """Progress: one line a change to stderr for people; with `events`, the events themselves to stdout for robots."""
-    style = session.error_style
+def watcher(session: Session, *, events: bool = False, as_result: bool = False) -> Observer:
+    """Progress: one line a change for people, to stderr or, `as_result`, to stdout; with `events`, the events
+    themselves to stdout for robots."""
+    style = session.style if as_result else session.error_style
 
     def watch(recorded: Recorded) -> None:
         if session.json:
@@ -127,7 +128,7 @@ def watcher(session: Session, *, events: bool = False) -> Observer:
                 text = f"{style.warn('↻')} {event.step}: {event.reason}"
             case _:
                 return
-        click.echo(f"  {text}", err=True)
+        click.echo(f"  {text}", err=not as_result)
 
     return watch
 

@@ -73,7 +73,7 @@ def inbox(session: Session, every: bool) -> int:
             problems += [_about(problem, app.workspace_path) for problem in refused.problems]
     items.sort(key=lambda item: (-item.destructive, item.since))
     if session.json:
-        commands = [item.command for item in items]
+        commands = [command for item in items for command in item.commands]
         session.answer({"items": msgspec.to_builtins(items)}, problems=problems, next_=commands)
     else:
         session.notices(problems)
@@ -82,9 +82,9 @@ def inbox(session: Session, every: bool) -> int:
 
 
 def _from_anywhere(item: InboxItem) -> InboxItem:
-    """The same with a command that works wherever it is typed."""
-    command_line = item.command.replace("ordain ", f"ordain -C {shlex.quote(item.workspace)} ", 1)
-    return msgspec.structs.replace(item, command=command_line)
+    """The same with commands that work wherever they are typed."""
+    there = f"ordain -C {shlex.quote(item.workspace)} "
+    return msgspec.structs.replace(item, commands=tuple(one.replace("ordain ", there, 1) for one in item.commands))
 
 
 def _about(problem: Problem, workspace: str) -> Problem:

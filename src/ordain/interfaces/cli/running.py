@@ -110,8 +110,9 @@ def resume(session: Session, run_ref: str | None, in_background: bool, take_over
 
     Example: ordain resume
     """
-    if in_background:
-        run_id = session.app.find_run(run_ref)
+    run_id = session.app.find_run(run_ref)
+    # One that only a person can help is not carried out, here or in the background.
+    if in_background and session.app.run(run_id).status != "waiting":
         options = {"--take-over": take_over, "--no-wait": no_waiting}
         words = ["resume", run_id, *(option for option, given in options.items() if given)]
         before = session.app.run(run_id).executors
@@ -121,7 +122,7 @@ def resume(session: Session, run_ref: str | None, in_background: bool, take_over
             return run_id if report.executors > before else None
 
         return detach(session, words, begun)
-    work = session.app.resume(run_ref, watcher(session), waiting=waiting(session, no_waiting), take_over=take_over)
+    work = session.app.resume(run_id, watcher(session), waiting=waiting(session, no_waiting), take_over=take_over)
     return carry_out(session, work)
 
 

@@ -13,6 +13,7 @@ import getpass
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -31,6 +32,7 @@ from ordain.core.approval import Channel, Principal
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.core.redaction import Redactor
+from ordain.core.value import RunId
 from ordain.interfaces import render, robot
 
 __all__ = [
@@ -53,6 +55,7 @@ LINE_MAX = 1 << 16
 """How much of a line without an end is waited for before it is shown."""
 _WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLAN_APPROVAL_MISSING")
 
+_DOCUMENT_ENDINGS = (".md", ".markdown", ".yaml", ".yml", ".json")
 _STORED = re.compile(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+")
 """What names a stored plan, whatever files there are."""
 
@@ -68,8 +71,8 @@ class Session:
         self.terminal = sys.stdin.isatty() and sys.stdout.isatty()
         self._started = time.monotonic()
         self._wrote = False
-        self.carries_out = False
-        """Whether a run is, or was, under way."""
+        self.carries_out: RunId | None = None
+        """The run that is, or was, under way when somebody interrupted it."""
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self.style = render.Style(colour)
 
@@ -167,15 +170,16 @@ class Session:
 
     def say_output(self, texts: Iterable[str]) -> None:
         """Show such texts with nothing in them that a terminal would act on; a line without an end comes in parts."""
-        line = ""
+        line, begun = "", False
         for text in texts:
             *lines, line = (line + text).split("\n")
             for ended in lines:
                 click.echo(render.visible(ended))
+                begun = False
             if len(line) > LINE_MAX:
                 click.echo(render.visible(line), nl=False)
-                line = ""
-        if line:
+                line, begun = "", True
+        if line or begun:
             click.echo(render.visible(line))
 
     def page(self, lines: Sequence[str]) -> bool:
@@ -224,7 +228,13 @@ class Session:
 
     def plan_named(self, what: str) -> str:
         """How a plan is known here that a person named: a document by its path from the workspace's root."""
-        return document_name(self, what) if _STORED.fullmatch(what) is None and Path(what).exists() else what
+        if _STORED.fullmatch(what) is not None or not Path(what).exists():
+            return what
+        name = document_name(self, what)
+        if what.endswith(_DOCUMENT_ENDINGS) and not self.app.was_prepared(name):
+            command_line = f"ordain prepare {shlex.quote(what)}"
+            raise refuse("E_PLAN_NOT_FOUND", f"No plan was prepared from {name} yet.", command=command_line)
+        return name
 
     def expire_overdue(self, app: App | None = None) -> None:
         """Record which proposals ran out of time, if there are any: looking is when somebody notices."""
@@ -337,7 +347,7 @@ def is_document(what: str, params: Sequence[tuple[str, str]] = ()) -> bool:
     # A file must not be able to stand in for a stored plan by bearing its name: `./NAME` says that the file is meant.
     if _STORED.fullmatch(what) is None and (what == "-" or Path(what).exists()):
         return True
-    if what.endswith((".md", ".markdown", ".yaml", ".yml", ".json")):
+    if what.endswith(_DOCUMENT_ENDINGS):
         raise refuse("E_DOC_NOT_FOUND", f"There is no document {what}.")
     if params:
         raise click.UsageError("--param is for documents; a stored plan has all its values.")
@@ -373,7 +383,8 @@ def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: 
             return FAILED
         return WAITING if all(problem.code in _WAITS_FOR_A_PERSON for problem in refused.problems) else REFUSED
     except KeyboardInterrupt:
-        under_way = "; what was under way is looked at by: ordain resume" if session.carries_out else ""
+        run_id = session.carries_out
+        under_way = f"; what was under way is looked at by: ordain resume {run_id}" if run_id is not None else ""
         click.echo(f"interrupted{under_way}", err=True)
         return INTERRUPTED
     except (click.exceptions.Exit, click.ClickException, SystemExit, BrokenPipeError):
