@@ -95,14 +95,14 @@ class Person(StrEnum):
     PAUSES = "pauses"
 
 
-PEOPLE = {Person.ANSWERS: 40, Person.WAITS: 8, Person.CANCELS: 2, Person.GIVES_UP: 1, Person.PAUSES: 2}
+PEOPLE = {Person.ANSWERS: 40, Person.WAITS: 8, Person.CANCELS: 6, Person.GIVES_UP: 2, Person.PAUSES: 3}
 RERUNS = {None: 8, "": 1, "s0": 1, "s1": 1}
 """Whether the run is done again when it has ended, and from which step on."""
 ANSWERS = {"abort": 1, "happened": 10, "did-not": 10, "retry": 6, "skip": 4, "pass": 2}
 """How often each word is chosen among those that are true."""
 
 JUMPS_MS = (-DAY, -HOUR, -MINUTE, MINUTE, HOUR, 3 * DAY)
-PAUSES_MS = (0, SECOND, MINUTE, HOUR, 3 * DAY)
+PAUSES_MS = (0, 0, SECOND, MINUTE, HOUR, 3 * DAY)
 
 POLICIES: tuple[FailurePolicy | None, ...] = (
     None,

@@ -345,6 +345,7 @@ class Life:
         self.world.tell("--- the frozen one goes on")
         self.world.executor, self.world.loop = frozen.executor, frozen.loop
         frozen.executor.frozen = False
+        frozen.loop.be_patient()
         assert self.world.shadow is not None
         fenced = self.world.shadow.epoch > frozen.executor.epoch
         size = self.world.shadow.size

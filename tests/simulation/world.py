@@ -43,7 +43,7 @@ from tests.simulation.fate import Fate
 GOOD = {"tests/a.py": b"assert a", "tests/b.py": b"assert b"}
 
 
-PATIENCE_MS = 20 * 86_400_000
+PATIENCE_MS = 6 * 86_400_000
 """No process of ours needs longer; signs of life alone would let it go on for ever."""
 
 
@@ -62,8 +62,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._world = world
         self._selector = self
-        self._until_ms = world.passed_ms + PATIENCE_MS
+        self.be_patient()
         self.set_exception_handler(lambda loop, context: None)  # a crash leaves tasks that nobody asks
+
+    def be_patient(self) -> None:
+        """Begin to count anew, when it is made and when whoever stood still goes on."""
+        self._until_ms = self._world.passed_ms + PATIENCE_MS
 
     def time(self) -> float:
         return self._world.passed_ms / 1000
