@@ -95,7 +95,6 @@ class Bench:
             expressions=Cel,
             git_head=lambda: None,
             heard=2,
-            leftovers=(f"WS-BENCH/{run_id}/",),
         )
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start
