@@ -266,7 +266,8 @@ class Running:
             await self._refuse_to_go_on(state)  # before anybody is killed for it
             self._end_executor(run_id, holder)
         elif holder is not None:
-            raise _busy(run_id, holder)
+            with self._here.lock.claim(run_id):  # refused at once, for it would be waited for its own place
+                pass
         async with self._at_work(run_id, waiting):
             head = self._records.catch_up(state, head)
             _refuse_if_ended(state)
@@ -555,15 +556,6 @@ def _then(problem: Problem, command: str) -> Problem:
     if problem.code not in ("E_PLAN_APPROVAL_MISSING", "E_APPROVAL_SPENT"):
         return problem
     return replace(problem, hints=(*problem.hints, f"Approve it as below, then: {command}"))
-
-
-def _busy(run_id: RunId, holder: Holder) -> Refused:
-    return refuse(
-        "E_RUN_BUSY",
-        f"Process {holder.pid} is carrying out {run_id} just now.",
-        "Watch it, pause it or cancel it from here; if it is frozen, --take-over ends that process first.",
-        command=f"ordain watch {run_id}",
-    )
 
 
 def _taken_over(run_id: RunId) -> Refused:
