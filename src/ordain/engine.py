@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, assert_never
 
+from ordain.beginning import Beginnings
 from ordain.core import chain
 from ordain.core.action import CallTool, LockAction
-from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.approval import Approval
 from ordain.core.canonical import step_key
-from ordain.core.command import command_of, program_of, typed
 from ordain.core.condition import CustomCondition
 from ordain.core.event import (
     AttemptStarted,
@@ -25,6 +24,7 @@ from ordain.core.event import (
     DoubtSettled,
     Evidence,
     ExecutorStarted,
+    GroupKind,
     Outcome,
     Recorded,
     RunCancelled,
@@ -37,15 +37,17 @@ from ordain.core.event import (
     StopAsked,
     Verdict,
 )
-from ordain.core.expr import Expressions, named
+from ordain.core.expr import Expressions
 from ordain.core.lineage import overtaken
 from ordain.core.lock import AtLock, LockState, at_lock, stream_of
-from ordain.core.model import check_of, contract_of
-from ordain.core.problem import Refused
+from ordain.core.model import Step, check_of, contract_of
+from ordain.core.problem import Problem, Refused
 from ordain.core.refs import literal
+from ordain.core.result import Missing
 from ordain.core.schedule import (
     Effect,
     End,
+    Gather,
     Recheck,
     SettleByContract,
     Start,
@@ -55,8 +57,8 @@ from ordain.core.schedule import (
     Wake,
     decide,
     doubt,
-    effect_class,
     ended,
+    fallback_ended,
     judged,
     looks_first,
     not_begun,
@@ -65,30 +67,27 @@ from ordain.core.schedule import (
     wants_proof,
 )
 from ordain.core.state import RunState, apply
-from ordain.core.tool import EffectClass, action_kind
 from ordain.core.value import Instant, StepId
-from ordain.deadline import Deadlines
+from ordain.gathering import gathered
 from ordain.guard import Guard
+from ordain.performing import Performing
 from ordain.ports import (
     Append,
     Artifact,
     Clock,
-    Command,
     Ledger,
     Observer,
+    Panes,
     Protection,
     Shell,
     Toolbox,
-    ToolResult,
-    Whole,
 )
 from ordain.records import Records
-from ordain.sink import Sink, in_parts
-from ordain.verify import ask, signal_name, verify
+from ordain.results import Results
+from ordain.sink import Sink
+from ordain.verify import ask, verify
 
 __all__ = ["Engine"]
-
-_JSON = json.JSONEncoder(ensure_ascii=False)
 
 Report = Callable[[Instant], RunEvent | None]
 """What a task has seen, to be made into an event against the state as it is when the report is read."""
@@ -111,10 +110,14 @@ class Engine:
         expressions: Callable[[], Expressions],
         git_head: Callable[[], str | None],
         heard: int,
+        denied: Callable[[Step], Problem | None],
+        approval: Approval | None = None,
+        panes: Panes | None = None,
         former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
         """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
+        `denied` says what policy denies of a step whose values are known; `approval` is what the run was started on;
         `former` is what was seen of the steps of the run that this one does again."""
         self._state = state
         self._head = head
@@ -128,23 +131,47 @@ class Engine:
         self._observers = observers
         self._stream = f"run/{state.run_id}"
         self._batch: list[RunEvent] = []
-        self._results: list[bytes] = []
+        self._keeps: list[bytes] = []
         """Exact results that are to be kept with the batch."""
         self._artifacts: list[Artifact] = []
         """The same of long ones."""
-        self._exact: dict[StepId, bytes | Artifact] = {}
-        """Of attempts that are not yet recorded as ended."""
+        self._fresh: dict[str, bytes | Artifact] = {}
+        """Both, by the seals that the batch names them with: later steps may refer to them in this very turn."""
         self._at_lock: list[StepId] = []
         """The steps that have come to a lock, or should look again whether it is free."""
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
-        self._deadlines = Deadlines()
         self._keys: dict[StepId, str] = {}
         self._mailbox: asyncio.Queue[Report] = asyncio.Queue()
         self._stopping = False
         self._asked: StopAsked | None = None
         """What somebody outside asked of us last."""
         self._ended = False
+        self._results = Results(state, self._kept, self._artifact)
+        self._performing = Performing(
+            state,
+            results=self._results,
+            shell=shell,
+            toolbox=toolbox,
+            clock=clock,
+            sink=sink,
+            ledger=ledger,
+            key=self._key,
+            mark=self._mark,
+            unwritten=self._artifacts,
+        )
+        self._beginnings = Beginnings(
+            state,
+            results=self._results,
+            sink=sink,
+            tools=self._tools,
+            expressions=expressions,
+            lock_holder=lambda name: self._records.lock(name).holder,
+            approval=approval,
+            denied=denied,
+            panes=panes,
+            key=self._key,
+        )
         self._now = clock.now()
         """The instant of this turn: everything folded and appended in it bears this time."""
 
@@ -266,6 +293,8 @@ class Engine:
                 return ("settle", step) not in self._under_way
             case WaitOn(step=step):
                 return ("wait", step) not in self._under_way
+            case Gather():
+                return True
             case Stop(step=step):
                 task = self._under_way.get(("start", step))
                 return step in self._state.waiting or (task is not None and not task.cancelling())
@@ -281,15 +310,25 @@ class Engine:
         for effect in effects:
             match effect:
                 case Start(step=step_id):
-                    attempt = self._state.steps[step_id].attempts + 1
-                    self._fold(AttemptStarted(step=step_id, attempt=attempt, key=self._key(step_id)))
+                    event, keeps = self._beginnings.look(step_id, self._now)
+                    self._keeps += keeps
+                    self._fold(event)
+                    if type(event) is not AttemptStarted:
+                        self._look_again()
+                case Gather(step=step_id):
+                    self._fold(self._gathered(step_id))
+                    self._look_again()
                 case End(status=status, reason=reason):
                     self._fold(RunFinished(status=status, reason=reason))
                 case Stop(step=step_id) if step_id in self._state.waiting:
                     self._fold(ended(self._state, step_id, _stopped(0), self._now, stopped=True))  # it is not at work
-                    self._mailbox.put_nowait(lambda now: None)
+                    self._look_again()
                 case _:
                     pass
+
+    def _look_again(self) -> None:
+        """Have the loop take another turn, whether or not anything is under way."""
+        self._mailbox.put_nowait(lambda now: None)
 
     def _fold(self, event: RunEvent) -> None:
         apply(self._state, event, self._now)
@@ -304,7 +343,7 @@ class Engine:
 
     async def _write(self, events: tuple[RunEvent, ...], expected: int, *also: Append) -> None:
         """Append these events of the run, and `also` with them or none of all; then tell of them."""
-        results, self._results = tuple(self._results), []
+        results, self._keeps = tuple(self._keeps), []
         artifacts = tuple(self._artifacts)
         waiters, self._after_flush = self._after_flush, []
         first = isinstance(events[0], ExecutorStarted)
@@ -320,6 +359,7 @@ class Engine:
         )
         recorded = await self._append(append, *also)
         del self._artifacts[: len(artifacts)]  # not before: until now they may still need room
+        self._fresh.clear()
         self._head = recorded[len(events) - 1].head
         for wake in waiters:
             wake()
@@ -357,7 +397,8 @@ class Engine:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Start(step=step):
-                self._begin(("start", step), self._attempt)
+                if self._state.steps[step].state is StepState.RUNNING:
+                    self._begin(("start", step), self._attempt)
             case Recheck(step=step):
                 self._begin(("recheck", step), self._recheck)
             case Verify(step=step):
@@ -371,7 +412,7 @@ class Engine:
                 for key in (("start", step), ("wait", step)):
                     if (task := self._under_way.get(key)) is not None:
                         task.cancel()
-            case Wake() | End():
+            case Gather() | Wake() | End():
                 pass
             case _:
                 assert_never(effect)
@@ -409,12 +450,12 @@ class Engine:
                 return self._ended_with(step_id, outcome)
             unproved = await self._look_first(step_id)
             comes_to_lock = unproved is None and isinstance(self._state.step(step_id).action, LockAction)
-            outcome = unproved or (Outcome(duration_ms=0) if comes_to_lock else await self._effect(step_id))
+            outcome = unproved or (Outcome(duration_ms=0) if comes_to_lock else await self._performing.effect(step_id))
             await self._guard.after(step_id, self._record)
             if comes_to_lock and not self._state.steps[step_id].tampered:
                 return self._comes_to_lock(step_id)  # which changes nothing outside of the ledger
         except asyncio.CancelledError:
-            if self._state.aborted_by is None or self._ended:
+            if self._state.aborting(step_id) is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
             stopped = True
             duration = self._clock.now() - (self._state.steps[step_id].started_at or self._now)
@@ -427,16 +468,40 @@ class Engine:
 
         def report(now: Instant) -> RunEvent:
             event = ended(self._state, step_id, outcome, now, stopped=stopped)
-            exact = self._exact.pop(step_id, None)
-            if not event.outcome.output_seal:
-                return event  # it was stopped, and nothing tells of what it wrote
-            if isinstance(exact, bytes):
-                self._results.append(exact)
-            elif exact is not None:
-                self._artifacts.append(exact)
+            self._keep(step_id, event.outcome.output_seal)
             return event
 
         return report
+
+    def _keep(self, step_id: StepId, seal: str) -> None:
+        """Have the exact result of a step kept with the event that names its seal. Of one that was stopped nothing
+        tells what it wrote."""
+        exact = self._performing.exact.pop(step_id, None)
+        if seal and exact is not None:
+            self._fresh[seal] = exact
+            if isinstance(exact, bytes):
+                self._keeps.append(exact)
+            else:
+                self._artifacts.append(exact)
+
+    def _gathered(self, step_id: StepId) -> RunEvent:
+        """What the end of the steps that it waited for makes of a step."""
+        state = self._state
+        if state.groups[step_id].kind is GroupKind.FALLBACK:
+            return fallback_ended(state, step_id, self._now)
+        outcome = gathered(state, step_id, self._results, self._performing, self._now)
+        event = ended(state, step_id, outcome, self._now, stopped=False)
+        self._keep(step_id, event.outcome.output_seal)
+        return event
+
+    def _kept(self, seal: str) -> bytes | None:
+        """The exact bytes of this seal, recorded or about to be."""
+        fresh = self._fresh.get(seal)
+        return fresh if isinstance(fresh, bytes) else self._ledger.kept(seal)
+
+    def _artifact(self, seal: str) -> Iterator[bytes] | None:
+        fresh = self._fresh.get(seal)
+        return fresh.parts() if isinstance(fresh, Artifact) else self._ledger.artifact(seal)
 
     async def _look_first(self, step_id: StepId) -> Outcome | None:
         """Run the contract before the effect where that settles doubt later or proves that it can be broken; the
@@ -451,112 +516,6 @@ class Engine:
             return Outcome(duration_ms=seen.duration_ms)
         await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand))
         return not_begun(seen, seen.duration_ms) if proves else None
-
-    async def _effect(self, step_id: StepId) -> Outcome:
-        step, limits = self._state.step(step_id), self._state.limits_in_force
-        timeout_ms = step.timeout_ms or self._state.plan.timeout_ms or limits.step_timeout_ms
-        key = self._key(step_id)
-        match step.action:
-            case _ if (command := self._command(step_id, timeout_ms)) is not None:
-                finished = await self._shell.run(command)
-                error, detail = None, ""
-                if finished.timed_out:
-                    error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
-                    if finished.still_there is not None:
-                        detail += f", and could not be ended: {finished.still_there}"
-                elif finished.fault is not None:
-                    error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
-                elif finished.signal is not None:
-                    error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
-                elif finished.exit_code != 0:
-                    error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
-                return self._outcome(
-                    step_id,
-                    finished.duration_ms,
-                    error,
-                    detail,
-                    finished.output,
-                    finished.output_bytes,
-                    finished.whole,
-                    exit_code=finished.exit_code,
-                    leftovers=finished.leftovers,
-                )
-            case CallTool(tool=tool, args=args):
-                started = self._clock.now()
-                try:
-                    call = self._toolbox.call(tool, literal(args), key)
-                    result = await self._deadlines.within(timeout_ms / 1000, call)
-                except TimeoutError:
-                    result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
-                except Exception as error:
-                    # A bug in a tool. Where it does no harm to call it again, the step fails; else it stays in doubt.
-                    if effect_class(step, self._tools) not in (EffectClass.READS, EffectClass.REPEATABLE):
-                        raise
-                    result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
-                data, size, whole = _result_bytes(result)
-                duration_ms = self._clock.now() - started
-                return self._outcome(step_id, duration_ms, result.error, result.detail, data, size, whole)
-            case _:
-                # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
-                kind = action_kind(step.action)
-                return Outcome(
-                    duration_ms=0, error="F_STEP_FAILED", detail=f"{kind} is not carried out by this version"
-                )
-
-    def _command(self, step_id: StepId, timeout_ms: int) -> Command | None:
-        """What the shell runs for a step; None where its action is no command."""
-        action, argv = self._state.step(step_id).action, ()
-        command, program = command_of(action), program_of(action)
-        if command is not None:
-            text, variables = command.command, command.env
-        elif program is not None:
-            argv = tuple(literal(list(program.argv)))
-            text, variables = typed(argv), program.env
-        else:
-            return None
-        names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step_id, "ORDAIN_STEP_KEY": self._key(step_id)}
-        env = self._shell.environment(self._state.limits_in_force.env) | literal(dict(variables)) | names
-        return Command(text=text, argv=argv, env=env, timeout_ms=timeout_ms, mark=self._mark(step_id), whole=True)
-
-    def _outcome(
-        self,
-        step_id: StepId,
-        duration_ms: int,
-        error: str | None,
-        detail: str,
-        data: bytes,
-        size: int,
-        whole: Whole | None,
-        *,
-        exit_code: int | None = None,
-        leftovers: int = 0,
-    ) -> Outcome:
-        """What was seen, as it may be recorded; the exact result is held for that."""
-        exact: bytes | Artifact = data
-        if whole is None:
-            output = self._sink.output(data, size)
-        elif whole.parts is not None and self._has_room(whole.size):
-            output, exact = self._sink.artifact(data, whole)
-        else:
-            output = self._sink.long(data, whole)
-        if data:
-            self._exact[step_id] = exact
-        return Outcome(
-            duration_ms=duration_ms,
-            error=error,
-            detail=self._sink.text(detail),
-            output_tail=output.tail,
-            output_bytes=output.size,
-            output_seal=output.seal,
-            whole_seal=output.whole_seal,
-            exit_code=exit_code,
-            leftovers=leftovers,
-        )
-
-    def _has_room(self, size: int) -> bool:
-        """Whether an artifact can be kept besides those that are to be and are not yet written."""
-        held = [*self._artifacts, *self._exact.values()]
-        return self._ledger.has_room(size + sum(one.size for one in held if isinstance(one, Artifact)))
 
     # --- Locks ---------------------------------------------------------------------------------------------------
 
@@ -653,7 +612,8 @@ class Engine:
         if self._state.steps[step_id].tampered:
             evidence = Evidence(verdict=Verdict.BROKEN, duration_ms=0)  # `core` says what is wrong with it
         elif isinstance(check, CustomCondition):
-            evidence = ask(check, self._variables(step_id, check), self._sink, self._expressions)
+            variables = self._results.variables(step_id, check.expression, own_end=True)
+            evidence = ask(check, variables, self._sink, self._expressions)
         else:
             evidence = await self._contract(step_id)
         await self._guard.after(step_id, self._record)
@@ -661,7 +621,12 @@ class Engine:
 
     async def _contract(self, step_id: StepId) -> Evidence:
         """Run a step's contract; only a step that has one gets here."""
-        step, limits = self._state.step(step_id), self._state.limits_in_force
+        limits = self._state.limits_in_force
+        try:
+            step = self._results.step(step_id)
+        except Missing as missing:
+            detail = self._sink.text(f"what it refers to is not there: {missing}")
+            return Evidence(verdict=Verdict.INCONCLUSIVE, duration_ms=0, detail=detail)
         return await verify(
             step,
             shell=self._shell,
@@ -679,32 +644,15 @@ class Engine:
         except Refused:
             return ""
 
-    def _variables(self, step_id: StepId, check: CustomCondition) -> dict[str, Any]:
-        """What an expression may ask about, as the harness saw it: the step's own end, and the steps that it names."""
-        own = self._seen(step_id)
-        steps = {name: self._seen(StepId(name)) for name in named(check.expression).steps}
-        variables: dict[str, Any] = {"steps": steps, "data": {}, "params": {}}
-        return variables | {name: value for name, value in own.items() if name != "status"}
-
-    def _seen(self, step_id: StepId) -> dict[str, Any]:
-        """What is known of a step. An output of which more came than its end is not there to be asked about: what was
-        not seen is no evidence."""
-        record = self._state.steps[step_id]
-        outcome = record.outcome
-        seen: dict[str, Any] = {
-            "exit_code": outcome.exit_code if outcome is not None else None,
-            "status": record.state.value,
-        }
-        kept = (self._ledger.kept(outcome.output_seal) or b"") if outcome is not None else b""
-        if outcome is not None and outcome.output_bytes == len(kept):
-            seen["output"] = kept.decode("utf-8", "replace")
-        return seen
-
     async def _operand(self, step_id: StepId) -> str | None:
         """What the step's tool changes, as it is now."""
-        action = self._state.step(step_id).action
-        if not isinstance(action, CallTool):
+        if not isinstance(self._state.step(step_id).action, CallTool):
             return None
+        try:
+            action = self._results.step(step_id).action
+        except Missing:
+            return None
+        assert isinstance(action, CallTool)
         return await self._toolbox.operand(action.tool, literal(action.args))
 
     def _key(self, step_id: StepId) -> str:
@@ -722,7 +670,7 @@ class Engine:
 
     async def _record_now(self, event: RunEvent, keeps: tuple[bytes, ...] = ()) -> None:
         """While nothing is under way: record this event at once."""
-        self._results += keeps
+        self._keeps += keeps
         self._fold(event)
         await self._flush()
 
@@ -734,7 +682,7 @@ class Engine:
 
         def report(now: Instant) -> RunEvent:
             self._after_flush.append(lambda: None if durable.done() else durable.set_result(None))
-            self._results += keeps
+            self._keeps += keeps
             return event
 
         self._mailbox.put_nowait(report)
@@ -774,22 +722,11 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._under_way.clear()  # one that was ended before it began could not see to that itself
-        self._deadlines.close()
+        self._performing.close()
 
 
 def _stopped(duration_ms: int) -> Outcome:
     return Outcome(duration_ms=duration_ms, error="F_STEP_STOPPED", detail="stopped, because the run aborts")
-
-
-def _result_bytes(result: ToolResult) -> tuple[bytes, int, Whole | None]:
-    """The end of what a tool gave back, how long all of it is, and all of it where that is more."""
-    if result.output is not None:
-        return result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output)), result.whole
-    if result.error is not None or result.value is None:
-        return b"", 0, None
-    text = result.value if isinstance(result.value, str) else _JSON.encode(result.value)
-    data = text.encode("utf-8", "replace")
-    return data[-OUTPUT_BYTES_MAX:], len(data), in_parts(data)
 
 
 def _raising(error: Exception) -> Report:

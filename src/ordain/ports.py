@@ -14,6 +14,7 @@ import msgspec
 
 from ordain.core.approval import Moment
 from ordain.core.chain import Entry, Tip
+from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
 from ordain.core.event import Event, ProtectedFile, Recorded
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
@@ -286,6 +287,14 @@ class Toolbox(Protocol):
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
         """A digest of what this call would change, as it is now; None where that cannot be told."""
+        ...
+
+
+class Panes(Protocol):
+    """The terminals that agents live in, as far as conditions look at them."""
+
+    def fault(self, condition: PaneExists | PaneState | PatternMatched | PatternNotMatched) -> str | None:
+        """Why a condition about a pane does not hold, in words; None where it does."""
         ...
 
 

@@ -243,7 +243,7 @@ class Records:
                 event = recorded.event
                 if isinstance(event, RunOpened):
                     actions = {step.id: action_digest(step.action) for step in self.plan(stream, event.plan_id).steps}
-                elif isinstance(event, AttemptEnded) and event.outcome.error is None:
+                elif isinstance(event, AttemptEnded) and event.outcome.error is None and event.step in actions:
                     found.setdefault(actions[event.step], []).append(event.outcome.duration_ms)
         return found
 

@@ -24,7 +24,7 @@ from ordain.core.event import (
     StopAsked,
 )
 from ordain.core.lineage import PlanState
-from ordain.core.model import Plan
+from ordain.core.model import PLAN_VERSION, Plan, Step
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.report import Life, Review, RunReport, run_report
 from ordain.core.schedule import keepable
@@ -334,6 +334,7 @@ class Running:
 
         run_id = state.run_id
         former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
+        _, permission = self._records.start_of(run_id, state.lineage)
         engine = Engine(
             state,
             head,
@@ -346,6 +347,8 @@ class Running:
             expressions=self._here.expressions,
             git_head=self._here.workspace.git_head,
             heard=heard,
+            denied=self._denied,
+            approval=permission.approval if permission is not None else None,
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
             observers=tuple(observers),
         )
@@ -375,6 +378,11 @@ class Running:
         report = self.report(run_id)
         self._tell(report, state.lineage)
         return report
+
+    def _denied(self, step: Step) -> Problem | None:
+        """What policy denies of a step, now that its values are known."""
+        alone = Plan(plan_version=PLAN_VERSION, title="", steps=(step,))
+        return next(iter(self._here.rule(alone, self._here.settings()[0]).denied), None)
 
     def _end_leftovers(self, state: RunState) -> None:
         """End what dead executors of other runs left running, which could disturb this one. A run is claimed meanwhile,

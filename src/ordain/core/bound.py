@@ -10,6 +10,7 @@ __all__ = [
     "DAY_MS",
     "DEPTH_MAX",
     "DOCUMENT_BYTES_MAX",
+    "ENV_BYTES_MAX",
     "EXIT_CODE_MAX",
     "FACTOR_MAX",
     "ID_LENGTH_MAX",
@@ -51,6 +52,8 @@ REPETITIONS_MAX = 10_000
 """Items of one `for_each`."""
 COMMAND_BYTES_MAX = 120_000
 """Linux takes a single argument of up to 128 KiB."""
+ENV_BYTES_MAX = 120_000
+"""The same goes for a variable with its name."""
 EXIT_CODE_MAX = 255
 TIER_MAX = 2
 

@@ -797,6 +797,22 @@ PAGES: dict[str, Page] = {
         "The step did not end within its timeout and was ended, with everything it had started.",
         "Raise `**timeout:**`, or find out why it hangs.",
     ),
+    "F_PRECONDITION": Page(
+        "Something did not hold before a step",
+        (
+            "A precondition of the step did not hold when its turn came, its condition gave no answer, or what it is "
+            "to be repeated for is no list. Nothing was begun; the failure policy says what follows."
+        ),
+        "Make it hold, then `ordain rerun`; or have it tried again by `**on_fail:** retry(5, 1m)`.",
+    ),
+    "F_POLICY_DENIED": Page(
+        "Policy denies what a step came to",
+        (
+            "An argument that was known only when the run got there leads where `[policy] deny` says that no plan may "
+            "go. Nothing was begun."
+        ),
+        "Look at the result that the argument refers to: `ordain show RUN --output STEP`.",
+    ),
     "F_STEP_STOPPED": Page(
         "Step was stopped",
         "Another step's failure aborted the run while this one was under way.",

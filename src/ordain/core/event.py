@@ -29,6 +29,7 @@ __all__ = [
     "AttemptEnded",
     "AttemptStarted",
     "AttemptWaiting",
+    "ConditionFalse",
     "ConfigTrusted",
     "ContractBroken",
     "ContractHeld",
@@ -41,7 +42,9 @@ __all__ = [
     "Event",
     "Evidence",
     "ExecutorStarted",
+    "FallbackEnded",
     "FilesProtected",
+    "GroupKind",
     "Limits",
     "LineageEvent",
     "LockEvent",
@@ -53,6 +56,7 @@ __all__ = [
     "PlanExpired",
     "PlanPrepared",
     "PlanRejected",
+    "PreconditionBroken",
     "ProtectedChanged",
     "ProtectedFile",
     "Recorded",
@@ -65,10 +69,12 @@ __all__ = [
     "RunStarted",
     "Settlement",
     "SignatureRefused",
+    "StepApprovalAsked",
     "StepEvent",
     "StepKept",
     "StepNotKept",
     "StepState",
+    "StepUnfolded",
     "StopAsked",
     "Verdict",
     "WorkspaceEvent",
@@ -114,6 +120,17 @@ class Settlement(StrEnum):
     """Only a person can say."""
 
 
+class GroupKind(StrEnum):
+    """What the steps are that a step became or that stand in for it."""
+
+    ITEMS = "items"
+    """One for each item of a list."""
+    NESTED = "nested"
+    """Those of a nested plan."""
+    FALLBACK = "fallback"
+    """Fallback steps, after it failed."""
+
+
 class _Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """Base of all events."""
 
@@ -147,6 +164,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Commits to all of an output of which only the end is kept, by its digest and length."""
     leftovers: int = 0
     """Processes the attempt left behind, killed by us."""
+    output_json: bool = False
+    """Whether the output is the JSON of a value, and not text."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -366,6 +385,50 @@ class StepNotKept(_Fact, frozen=True, tag="step_not_kept"):
     attempt: int = 0
 
 
+class ConditionFalse(_Fact, frozen=True, tag="condition_false"):
+    """A step's `when` was false when its turn came: it is not run."""
+
+    step: StepId
+    attempt: int = 0
+
+
+class PreconditionBroken(_Fact, frozen=True, tag="precondition_broken"):
+    """What must hold before a step did not, so nothing was begun; the failure policy says what follows."""
+
+    step: StepId
+    attempt: int
+    error: str
+    """A problem code, with `detail` saying what did not hold."""
+    detail: str
+    to: StepState
+    not_before: Instant | None = None
+    aborts: bool = False
+    fallback: tuple[StepId, ...] = ()
+
+
+class StepApprovalAsked(_Fact, frozen=True, tag="step_approval_asked"):
+    """A person is asked whether this step may be done, with its arguments as they are now known."""
+
+    step: StepId
+    attempt: int
+    reason: str
+    shown: str
+    """What would be done, redacted."""
+    seal: str
+    """Commits to exactly what would be done: only that is allowed by a yes."""
+
+
+class StepUnfolded(_Fact, frozen=True, tag="step_unfolded"):
+    """A step became steps of its own, and waits for them: one for each item, or those of its nested plan."""
+
+    step: StepId
+    attempt: int
+    kind: GroupKind
+    count: int
+    items_seal: str = ""
+    """Commits to the items, which are kept beside the chain under this name."""
+
+
 class AttemptStarted(_Fact, frozen=True, tag="attempt_started"):
     """The intent, durable before the effect."""
 
@@ -425,6 +488,7 @@ class AttemptEnded(_Fact, frozen=True, tag="attempt_ended"):
     to: StepState
     not_before: Instant | None = None
     aborts: bool = False
+    fallback: tuple[StepId, ...] = ()
 
 
 class ContractHeld(_Fact, frozen=True, tag="contract_held"):
@@ -440,12 +504,26 @@ class ContractBroken(_Fact, frozen=True, tag="contract_broken"):
     to: StepState
     not_before: Instant | None = None
     aborts: bool = False
+    fallback: tuple[StepId, ...] = ()
 
 
 class ContractInconclusive(_Fact, frozen=True, tag="contract_inconclusive"):
     step: StepId
     attempt: int
     evidence: Evidence
+    to: StepState
+    not_before: Instant | None = None
+    aborts: bool = False
+    fallback: tuple[StepId, ...] = ()
+
+
+class FallbackEnded(_Fact, frozen=True, tag="fallback_ended"):
+    """The fallback steps of a step have come to their end; its contract is tried again where it has one, and where not
+    nothing can say that it is done."""
+
+    step: StepId
+    attempt: int
+    reason: str
     to: StepState
     not_before: Instant | None = None
     aborts: bool = False
@@ -562,6 +640,10 @@ LineageEvent = (
 StepEvent = (
     StepKept
     | StepNotKept
+    | ConditionFalse
+    | PreconditionBroken
+    | StepApprovalAsked
+    | StepUnfolded
     | AttemptStarted
     | FilesProtected
     | ContractSeen
@@ -570,6 +652,7 @@ StepEvent = (
     | ContractHeld
     | ContractBroken
     | ContractInconclusive
+    | FallbackEnded
     | DoubtFound
     | DoubtSettled
     | DoubtReferred

@@ -11,7 +11,7 @@ import msgspec
 
 from ordain.core.action import AcquireLock, ReleaseLock
 from ordain.core.event import AttemptEnded, AttemptWaiting, LockEvent, LockReleased, LockTaken, Outcome, StepState
-from ordain.core.model import Plan
+from ordain.core.model import Plan, all_steps
 from ordain.core.schedule import ended
 from ordain.core.state import IllegalTransition, RunState
 from ordain.core.value import Instant, RunId, StepId
@@ -55,7 +55,8 @@ def apply_lock(state: LockState, event: LockEvent) -> LockState:
 
 def locks_of(plan: Plan) -> tuple[str, ...]:
     """The locks that a run of this plan may hold."""
-    return tuple(dict.fromkeys(step.action.lock_name for step in plan.steps if isinstance(step.action, AcquireLock)))
+    taking = (step.action for step in all_steps(plan) if isinstance(step.action, AcquireLock))
+    return tuple(dict.fromkeys(action.lock_name for action in taking))
 
 
 class AtLock(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from ordain.core.approval import Base, Principal
@@ -127,6 +129,7 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """How one step stands, and how we know."""
 
     number: int
+    """Of the step of the plan; those that belong to it bear it too."""
     id: StepId
     description: str
     state: StepState
@@ -148,6 +151,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """The same of a contract that was run before the effect."""
     tampered: tuple[str, ...] = ()
     """Protected files that changed while its last attempt was at work, and were put back."""
+    part_of: StepId | None = None
+    """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,7 +255,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
         plan_hash=plan_hash(plan_id),
         title=state.plan.title,
         status=state.status or _open_status(state, now, life),
-        steps=tuple(_step_report(state, index, now) for index in range(len(state.plan.steps))),
+        steps=tuple(_step_reports(state, now)),
         questions=asked,
         reason=state.reason,
         executors=state.epoch,
@@ -276,16 +281,25 @@ def _open_status(state: RunState, now: Instant, life: Life) -> str:
 
 def _could_go_on(state: RunState) -> bool:
     """Whether anything could be done without a person's answer."""
-    return bool(state.active or state.waiting or ((state.ready or state.delayed) and state.aborted_by is None))
+    begun = state.active or state.waiting or state.gatherable
+    return bool(begun or ((state.ready or state.delayed) and state.aborted_by is None))
 
 
-def _step_report(state: RunState, index: int, now: Instant) -> StepReport:
-    step = state.plan.steps[index]
-    record = state.steps[step.id]
+def _step_reports(state: RunState, now: Instant) -> Iterator[StepReport]:
+    """Every step, each followed by those that belong to it and bear its number."""
+    number = 0
+    for step_id in state.reading_order():
+        number += step_id not in state.members
+        yield _step_report(state, step_id, number, now)
+
+
+def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> StepReport:
+    step, record, member = state.step(step_id), state.steps[step_id], state.members.get(step_id)
     outcome = record.outcome
     shown = record.evidence or outcome
     return StepReport(
-        number=index + 1,
+        number=number,
+        part_of=member.parent if member is not None else None,
         id=step.id,
         description=step.description,
         state=record.state,
@@ -309,6 +323,8 @@ def _error(record: StepRecord) -> str | None:
         return "F_STEP_IN_DOUBT"
     if record.state not in (StepState.FAILED, StepState.ESCALATED, StepState.SKIPPED, StepState.PENDING):
         return None
+    if record.broken is not None:
+        return record.broken.error
     if record.evidence is not None:
         if record.evidence.error is not None:
             return record.evidence.error
@@ -335,20 +351,31 @@ def _evidence(record: StepRecord, contract: bool) -> str:
                 again = "kept from the run before: " if record.kept else ""
                 held = f"{again}{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
                 held += _cut(outcome)
+                if record.fell_back:
+                    return f"{held}, after it had failed and {record.fell_back}"
                 return held if outcome is not None else f"{held}, settling a doubt after a crash"
             if record.kept:
                 return "kept from the run before, where it passed; not looked at again"
             if outcome is not None and outcome.exit_code is not None:
                 return f"exit status {outcome.exit_code}, seen by the harness{_cut(outcome)}"
             return f"result seen by the harness{_cut(outcome)}"
+        case StepState.SKIPPED if record.denied:
+            return f"denied by {record.decided_by}"
         case StepState.SKIPPED if record.decided_by is not None:
             return f"skipped by {record.decided_by}"
+        case StepState.SKIPPED if record.condition_false:
+            return "its condition was false"
         case StepState.FAILED if record.decided_by is not None:
             return f"given up by {record.decided_by}"
+        case StepState.ESCALATED if record.asked is not None:
+            return f"not begun: {record.asked.reason}"
         case StepState.FAILED | StepState.ESCALATED | StepState.SKIPPED | StepState.PENDING:
+            after = f"; {record.fell_back}" if record.fell_back else ""
+            if record.broken is not None:
+                return f"not begun: {record.broken.detail}{after}"
             if evidence is not None:
-                return f"{what} {evidence.verdict.value}: {evidence.detail}"
-            return outcome.detail if outcome is not None else ""
+                return f"{what} {evidence.verdict.value}: {evidence.detail}{after}"
+            return f"{outcome.detail}{after}" if outcome is not None else ""
         case StepState.IN_DOUBT:
             return record.how
         case StepState.CANCELLED if record.how:

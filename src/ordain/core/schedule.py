@@ -25,7 +25,10 @@ from ordain.core.event import (
     DoubtReferred,
     DoubtSettled,
     Evidence,
+    FallbackEnded,
+    GroupKind,
     Outcome,
+    PreconditionBroken,
     Settlement,
     StepKept,
     StepNotKept,
@@ -45,8 +48,8 @@ from ordain.core.failure import (
     Retry,
     Skip,
 )
-from ordain.core.model import Plan, Step, check_of, contract_of
-from ordain.core.state import RunState
+from ordain.core.model import Step, check_of, contract_of
+from ordain.core.state import SETTLED, RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
 
@@ -54,6 +57,7 @@ __all__ = [
     "Consequence",
     "Effect",
     "End",
+    "Gather",
     "Recheck",
     "SettleByContract",
     "Start",
@@ -66,10 +70,13 @@ __all__ = [
     "doubt",
     "effect_class",
     "ended",
+    "fallback_ended",
     "judged",
     "keepable",
     "looks_first",
     "not_begun",
+    "not_held",
+    "policy_of",
     "rechecked",
     "settled",
     "tampered_words",
@@ -117,6 +124,12 @@ class Stop(msgspec.Struct, frozen=True):
     step: StepId
 
 
+class Gather(msgspec.Struct, frozen=True):
+    """The steps that a step waited for have come to their end: say what that makes of it."""
+
+    step: StepId
+
+
 class Wake(msgspec.Struct, frozen=True):
     """Look again at this instant."""
 
@@ -130,7 +143,7 @@ class End(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Stop | Wake | End
+Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Gather | Stop | Wake | End
 
 
 def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
@@ -145,18 +158,20 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     # people have answered that what was in doubt happened.
     places = max(concurrency(state) - len(effects) - (len(state.active) - len(verifying)), 0)
     effects += [Verify(step) for step in verifying[:places]]
+    effects += [Gather(step) for step in state.gatherable]
+    # What runs is ended; what is being verified is judged to the end, for its effect is there already.
+    stopped = state.stopped
+    effects += [Stop(step) for step in stopped]
     if state.aborted_by is not None:
-        # What runs is ended; what is being verified is judged to the end, for its effect is there already.
-        effects += [Stop(step) for step in state.active if state.steps[step].state is StepState.RUNNING]
-        effects += [Stop(step) for step in state.waiting]
-        return tuple(effects) if effects or state.doubtful else (End("failed", _why_aborted(state)),)
-    effects += [WaitOn(step) for step in state.waiting]  # which takes no place
+        over = not effects and not state.doubtful and not state.gathering
+        return (End("failed", _why_aborted(state)),) if over else tuple(effects)
+    effects += [WaitOn(step) for step in state.waiting if step not in stopped]  # which takes no place
     # Only as many are looked at as there are free places. What was begun before goes first, once its time has come.
     free = max(0, places - len(verifying))
     due = [position for not_before, position in islice(state.delayed, free) if not_before <= now]
     positions = [*due, *islice(state.ready, free - len(due))]
     for position in positions:
-        step = state.plan.steps[position].id
+        step = state.names[position]
         effects.append(Recheck(step) if step in state.may_keep else Start(step))
     if len(positions) < free and len(due) < len(state.delayed):
         effects.append(Wake(state.delayed[len(due)][0]))
@@ -168,8 +183,7 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
 def _why_aborted(state: RunState) -> str:
     """The message of the failure policy that ended the run, where it has one."""
     assert state.aborted_by is not None
-    policy = state.step(state.aborted_by).on_failure or state.plan.on_failure or state.limits_in_force.on_failure
-    last = policy.then if isinstance(policy, Retry) else policy
+    last = _last(_policy(state, state.aborted_by), _general(state, state.aborted_by))
     return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"
 
 
@@ -186,6 +200,8 @@ def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
             return "in doubt: it was begun, and nobody saw it end"
         case StepState.ESCALATED:
             return "waits for a person's decision"
+        case StepState.WAITING if record.gathers:
+            return f"waits for {_of_its_own(state, step_id)}"
         case StepState.WAITING:
             return f"waits for {record.waits_for}"
         case StepState.PENDING:
@@ -204,6 +220,16 @@ def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
             return None
 
 
+_GROUP_WORDS = {GroupKind.ITEMS: "items", GroupKind.NESTED: "steps", GroupKind.FALLBACK: "fallback steps"}
+
+
+def _of_its_own(state: RunState, step_id: StepId) -> str:
+    """The steps that a step waits for, in words."""
+    group = state.groups[step_id]
+    settled = sum(state.steps[name].state in SETTLED for name in group.members)
+    return f"its {_GROUP_WORDS[group.kind]}: {settled} of {len(group.members)} have ended"
+
+
 # --- After a failure -----------------------------------------------------------------------------------------------
 
 
@@ -213,40 +239,65 @@ class Consequence(msgspec.Struct, frozen=True, kw_only=True):
     to: StepState
     not_before: Instant | None = None
     aborts: bool = False
+    fallback: tuple[StepId, ...] = ()
 
 
 def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
     """What the failure policy says after one more attempt of this step went badly."""
-    if state.aborted_by is not None:
+    if state.aborting(step_id) is not None:
         return Consequence(to=StepState.FAILED)
-    step = state.step(step_id)
-    default = state.limits_in_force.on_failure
-    policy = step.on_failure or state.plan.on_failure or default
+    policy = _policy(state, step_id)
     if isinstance(policy, Retry):
         failures = state.steps[step_id].failures + 1
         if failures < policy.max_attempts:
             return Consequence(to=StepState.PENDING, not_before=Instant(now + _delay_ms(policy, failures - 1)))
-        policy = policy.then or _without_retries(state.plan, default)
-    match policy:
+    general = _general(state, step_id)
+    last = _last(policy, general)
+    if isinstance(last, Fallback) and (state.steps[step_id].fell_back or state.falls_back(step_id)):
+        last = Abort() if isinstance(general, Fallback) else general  # once is enough, and no fallback has its own
+    match last:
         case Abort():
             return Consequence(to=StepState.FAILED, aborts=True)
         case Skip():
             return Consequence(to=StepState.SKIPPED)
         case Continue():
             return Consequence(to=StepState.FAILED)
-        case Escalate() | AskApproval() | Fallback() | Replan() | Recover():
-            # The last four are not carried out yet and refused before a run; were one to get here, a person decides.
+        case Fallback(steps=steps):
+            return Consequence(to=StepState.WAITING, fallback=steps)
+        case Escalate() | AskApproval() | Replan() | Recover():
             return Consequence(to=StepState.ESCALATED)
         case _:
-            assert_never(policy)
+            assert_never(last)
 
 
-def _without_retries(plan: Plan, default: FailurePolicy) -> LastPolicy:
-    """The plan's policy for when tries have run out, else abort."""
-    policy = plan.on_failure or default
-    if isinstance(policy, Retry):
-        return policy.then or Abort()
-    return policy
+def policy_of(state: RunState, step_id: StepId) -> LastPolicy:
+    """What follows when the tries of a step have run out."""
+    return _last(_policy(state, step_id), _general(state, step_id))
+
+
+def _policy(state: RunState, step_id: StepId) -> FailurePolicy:
+    """The failure policy of a step: its own, its plan's, that of the settings. What fails among fallback steps ends
+    them, unless they say otherwise: the plan's policy is what they are part of."""
+    own = state.step(step_id).on_failure
+    if own is not None:
+        return own
+    member = state.members.get(step_id)
+    if member is not None and member.kind is GroupKind.FALLBACK:
+        return Abort()
+    return state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
+
+
+def _general(state: RunState, step_id: StepId) -> LastPolicy:
+    """The policy of a step's plan for when tries have run out, else abort."""
+    member = state.members.get(step_id)
+    if member is not None and member.kind is GroupKind.FALLBACK:
+        return Abort()
+    policy = state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
+    return policy.then or Abort() if isinstance(policy, Retry) else policy
+
+
+def _last(policy: FailurePolicy, general: LastPolicy) -> LastPolicy:
+    return policy.then or general if isinstance(policy, Retry) else policy
 
 
 def _delay_ms(policy: Retry, retries_done: int) -> int:
@@ -265,8 +316,11 @@ def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, s
     """The event for an attempt that ended with this outcome; `stopped` when we ended it because the run aborts."""
     if state.steps[step_id].tampered and not stopped:
         outcome = _tampered_outcome(outcome, state.steps[step_id].tampered)
+    group = state.groups.get(step_id) if state.steps[step_id].gathers else None
     if stopped:
         after = Consequence(to=StepState.CANCELLED)
+    elif outcome.error is not None and group is not None and group.kind is GroupKind.ITEMS:
+        after = Consequence(to=StepState.FAILED)  # each item had the failure policy for itself
     elif outcome.error is not None:
         after = consequence(state, step_id, now)
     elif check_of(state.step(step_id)) is not None:
@@ -276,8 +330,51 @@ def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, s
         after = Consequence(to=StepState.PASSED)
     attempt = state.steps[step_id].attempts
     return AttemptEnded(
-        step=step_id, attempt=attempt, outcome=outcome, to=after.to, not_before=after.not_before, aborts=after.aborts
+        step=step_id,
+        attempt=attempt,
+        outcome=outcome,
+        to=after.to,
+        not_before=after.not_before,
+        aborts=after.aborts,
+        fallback=after.fallback,
     )
+
+
+def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEnded:
+    """The event for a step whose fallback steps have come to their end: its contract is tried again, whatever became of
+    them; without one, the policy of the plan goes on."""
+    failed = [name for name in state.groups[step_id].members if not state.steps[name].satisfies]
+    done = len(state.groups[step_id].members) - len(failed)
+    reason = f"its fallback steps were run, and {', '.join(failed)} did not pass" if failed else "its fallback was run"
+    after = Consequence(to=StepState.VERIFYING)
+    if state.aborting(step_id) is not None:
+        after = Consequence(to=StepState.CANCELLED)
+    elif failed or done == 0 or check_of(state.step(step_id)) is None:
+        after = _after_fallback(state, step_id)
+    return FallbackEnded(
+        step=step_id,
+        attempt=state.steps[step_id].attempts,
+        reason=reason,
+        to=after.to,
+        not_before=after.not_before,
+        aborts=after.aborts,
+    )
+
+
+def _after_fallback(state: RunState, step_id: StepId) -> Consequence:
+    """What the policy of a step's plan says of one that its fallback did not help."""
+    general = _general(state, step_id)
+    match general:
+        case Skip():
+            return Consequence(to=StepState.SKIPPED)
+        case Continue():
+            return Consequence(to=StepState.FAILED)
+        case Abort() | Fallback():
+            return Consequence(to=StepState.FAILED, aborts=True)
+        case Escalate() | AskApproval() | Replan() | Recover():
+            return Consequence(to=StepState.ESCALATED)
+        case _:
+            assert_never(general)
 
 
 def rechecked(step_id: StepId, outcome: Outcome | None, evidence: Evidence | None) -> StepKept | StepNotKept:
@@ -304,8 +401,8 @@ def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tu
         record = former.steps[step.id]
         if record.state is not StepState.PASSED or step.id in again or former.protects(step.id):
             continue
-        if isinstance(step.action, LockAction):
-            continue  # the run before gave its locks back
+        if isinstance(step.action, LockAction) or step.id in former.groups:
+            continue  # the run before gave its locks back; and what became steps of its own is looked at one by one
         # An expression asks about the attempt itself, which there is none of; a person's word is not evidence.
         observed = check_of(step) is None and record.decided_by is None
         if contract_of(step) is not None or (observed and again_from is not None and person):
@@ -324,7 +421,28 @@ def judged(
     after = consequence(state, step_id, now)
     kind = ContractBroken if evidence.verdict is Verdict.BROKEN else ContractInconclusive
     return kind(
-        step=step_id, attempt=attempt, evidence=evidence, to=after.to, not_before=after.not_before, aborts=after.aborts
+        step=step_id,
+        attempt=attempt,
+        evidence=evidence,
+        to=after.to,
+        not_before=after.not_before,
+        aborts=after.aborts,
+        fallback=after.fallback,
+    )
+
+
+def not_held(state: RunState, step_id: StepId, error: str, detail: str, now: Instant) -> PreconditionBroken:
+    """The event for a step before which something did not hold."""
+    after = consequence(state, step_id, now)
+    return PreconditionBroken(
+        step=step_id,
+        attempt=state.steps[step_id].attempts,
+        error=error,
+        detail=detail,
+        to=after.to,
+        not_before=after.not_before,
+        aborts=after.aborts,
+        fallback=after.fallback,
     )
 
 

@@ -13,12 +13,14 @@ from typing import assert_never
 
 import msgspec
 
-from ordain.core.action import LockAction
+from ordain.core.action import LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
+from ordain.core.dependency import needs_of
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
+    ConditionFalse,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -29,9 +31,12 @@ from ordain.core.event import (
     DoubtSettled,
     Evidence,
     ExecutorStarted,
+    FallbackEnded,
     FilesProtected,
+    GroupKind,
     Limits,
     Outcome,
+    PreconditionBroken,
     ProtectedChanged,
     ProtectedFile,
     RunCancelled,
@@ -40,13 +45,25 @@ from ordain.core.event import (
     RunOpened,
     RunPaused,
     Settlement,
+    StepApprovalAsked,
     StepEvent,
     StepKept,
     StepNotKept,
     StepState,
+    StepUnfolded,
     Verdict,
 )
 from ordain.core.graph import dependents
+from ordain.core.group import (
+    Group,
+    Made,
+    Member,
+    fallback_members,
+    item_members,
+    nested_members,
+    nested_plan_of,
+    repeated,
+)
 from ordain.core.model import Plan, Step, check_of
 from ordain.core.value import Instant, RunId, StepId
 
@@ -57,12 +74,16 @@ WAITING = StepState.WAITING
 PASSED, FAILED, SKIPPED, CANCELLED = StepState.PASSED, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED
 IN_DOUBT, ESCALATED = StepState.IN_DOUBT, StepState.ESCALATED
 
-AFTER_FAILURE = frozenset({PENDING, FAILED, SKIPPED, ESCALATED})
-"""Where a failure policy can take a step."""
+AFTER_FAILURE = frozenset({PENDING, FAILED, SKIPPED, ESCALATED, WAITING})
+"""Where a failure policy can take a step; it waits where fallback steps are run."""
 
 TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (PENDING, StepKept): frozenset({PASSED}),
     (PENDING, StepNotKept): frozenset({PENDING}),
+    (PENDING, ConditionFalse): frozenset({SKIPPED}),
+    (PENDING, PreconditionBroken): AFTER_FAILURE,
+    (PENDING, StepApprovalAsked): frozenset({ESCALATED}),
+    (PENDING, StepUnfolded): frozenset({WAITING}),
     (PENDING, AttemptStarted): frozenset({RUNNING}),
     (RUNNING, AttemptWaiting): frozenset({WAITING}),
     (WAITING, AttemptWaiting): frozenset({WAITING}),
@@ -71,20 +92,26 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (VERIFYING, ContractHeld): frozenset({PASSED}),
     (VERIFYING, ContractBroken): AFTER_FAILURE,
     (VERIFYING, ContractInconclusive): AFTER_FAILURE,
+    (WAITING, FallbackEnded): frozenset({VERIFYING, FAILED, SKIPPED, ESCALATED, CANCELLED}),
     (RUNNING, DoubtFound): frozenset({IN_DOUBT}),
     (IN_DOUBT, DoubtSettled): frozenset({PASSED, PENDING}),
     (IN_DOUBT, DecisionGiven): frozenset({VERIFYING, PASSED, PENDING, FAILED}),
     (ESCALATED, DecisionGiven): frozenset({PENDING, SKIPPED, PASSED, FAILED}),
 }
 """From state and event to the states it may lead to. Every move of every step is one of these; besides them,
-`run_finished` takes the steps that are still open (pending, or escalated when the run aborts) to cancelled, and
-`run_cancelled` all that are."""
+`run_finished` takes the steps that are still open (pending, or escalated when the run aborts) to cancelled,
+`run_cancelled` all that are; and where a plan that is nested or a step's fallback is ended early, its steps that are
+not at work are cancelled too. Only steps that belong to another one can leave a settled state: when that is tried
+again, they begin anew."""
 
 SETTLED = frozenset({PASSED, FAILED, SKIPPED, CANCELLED})
 """States a step never leaves."""
 
 SATISFIES = frozenset({PASSED, SKIPPED})
-"""States that satisfy a need."""
+"""States that satisfy a need, unless a person denied the step."""
+
+AT_WORK = frozenset({RUNNING, VERIFYING, WAITING, IN_DOUBT, ESCALATED})
+"""States of a step that has begun and may come to something by itself or by somebody outside."""
 
 
 class IllegalTransition(Exception):
@@ -129,20 +156,50 @@ class StepRecord(msgspec.Struct):
     """Who decided where it is now, when a person did."""
     kept: bool = False
     """Whether it passed in the run before and was not run again."""
+    broken: PreconditionBroken | None = None
+    """What did not hold before it, when that is why it is where it is."""
+    condition_false: bool = False
+    asked: StepApprovalAsked | None = None
+    """What a person is asked or was asked before it may be done."""
+    allowed: str = ""
+    """The seal of what a person allowed."""
+    denied: bool = False
+    """Whether a person said that it must not be done; then it satisfies nobody's need."""
+    fell_back: str = ""
+    """What became of its fallback steps, where they were run."""
+    gathers: bool = False
+    """Whether it waits for steps of its own."""
+
+    @property
+    def satisfies(self) -> bool:
+        """Whether steps that need it may begin."""
+        return self.state in SATISFIES and not self.denied
 
 
 class RunState:
     """One run, folded from its events.
 
-    Invariants: `ready` and `delayed` hold the positions of exactly the pending steps whose needs are satisfied, the
-    second those that must not begin before an instant, with that instant and by it, the first all others in plan order;
-    `active` holds the ids of those running or verifying, `waiting`, `doubtful` and `escalated` those that are so.
+    Invariants: `ready` and `delayed` hold the positions of exactly the pending steps whose needs are satisfied and that
+    their group lets begin, the second those that must not begin before an instant, with that instant and by it, the
+    first all others in the order of their positions; `active` holds the ids of those running or verifying, `waiting`
+    those that wait for something outside, `gathering` those that wait for steps of their own, `doubtful` and
+    `escalated` those that are so. `gatherable` are those among `gathering` whose steps have come to their end.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.position = {step.id: index for index, step in enumerate(plan.steps)}
+        self.names = [step.id for step in plan.steps]
+        """Every step by its position: the plan's, then those that came to be."""
+        self.position = {name: index for index, name in enumerate(self.names)}
+        self.defined = {step.id: repeated(step) if step.for_each is not None else step for step in plan.steps}
+        """What each step is to do."""
         self.steps = {step.id: StepRecord() for step in plan.steps}
+        self.members: dict[StepId, Member] = {}
+        """Of steps that came to be: whose they are."""
+        self.groups: dict[StepId, Group] = {}
+        """Of steps that became steps of their own or fell back on others: the newest group."""
+        self.data: dict[str, StepId] = {}
+        """For each key of stored data, the step that stored it last."""
         self.size = 0
         """Events folded so far: what the next append expects."""
         self.run_id = RunId("")
@@ -156,6 +213,7 @@ class RunState:
         self.may_keep: set[StepId] = set()
         """Steps that passed in the run before and may still be kept; they are looked at when their turn comes."""
         self.paused_by: Principal | None = None
+        self.opened_at = Instant(0)
         self.executor_at = Instant(0)
         """When the newest executor took the run."""
         self.changed_at = Instant(0)
@@ -167,9 +225,11 @@ class RunState:
         self.aborted_by: StepId | None = None
         self.active: dict[StepId, None] = {}
         self.waiting: dict[StepId, None] = {}
+        self.gathering: dict[StepId, None] = {}
+        self.gatherable: dict[StepId, None] = {}
         self.doubtful: dict[StepId, None] = {}
         self.escalated: dict[StepId, None] = {}
-        self._members = {
+        self._having = {
             RUNNING: self.active,
             VERIFYING: self.active,
             WAITING: self.waiting,
@@ -177,13 +237,15 @@ class RunState:
             ESCALATED: self.escalated,
         }
         self.unsatisfied = len(plan.steps)
-        """How many steps have neither passed nor been skipped."""
+        """How many steps of the plan have neither passed nor been skipped."""
         self.protected: dict[str, ProtectedFile] | None = None
         """What the plan protects, each file as it was when a step that was about to begin first found it; None before
         anybody looked."""
-        self._dependents = dependents({step.id: step.needs for step in plan.steps})
-        self._unmet = {step.id: len(set(step.needs)) for step in plan.steps}
-        self.ready = [index for index, step in enumerate(plan.steps) if not step.needs]
+        self.needs = needs_of(plan)
+        """What each step waits for, by what it says and by what it refers to."""
+        self._dependents = dependents({str(name): needs for name, needs in self.needs.items()})
+        self._unmet = {name: len(set(needs)) for name, needs in self.needs.items()}
+        self.ready = [index for index, name in enumerate(self.names) if not self.needs[name]]
         self.delayed: list[tuple[Instant, int]] = []
 
     def __eq__(self, other: object) -> bool:
@@ -193,7 +255,7 @@ class RunState:
         raise TypeError("a RunState changes; it has no hash")
 
     def step(self, step_id: StepId) -> Step:
-        return self.plan.steps[self.position[step_id]]
+        return self.defined[step_id]
 
     def protects(self, step_id: StepId) -> bool:
         """Whether any file must not change while this step is at work."""
@@ -209,7 +271,119 @@ class RunState:
 
     def unmet_needs(self, step_id: StepId) -> tuple[StepId, ...]:
         """The needs of a step that are not satisfied yet."""
-        return tuple(need for need in self.step(step_id).needs if self.steps[need].state not in SATISFIES)
+        return tuple(need for need in self.needs[step_id] if not self.steps[need].satisfies)
+
+    def reading_order(self) -> Iterable[StepId]:
+        """Every step, each followed by those that belong to it."""
+        children: dict[StepId, list[StepId]] = {}
+        for name, member in self.members.items():
+            children.setdefault(member.parent, []).append(name)
+        todo = [step.id for step in reversed(self.plan.steps)]
+        while todo:
+            name = todo.pop()
+            yield name
+            todo += reversed(children.get(name, []))
+
+    # --- Steps that belong to others -----------------------------------------------------------------------------
+
+    def plan_around(self, step_id: StepId) -> Plan:
+        """The plan that a step is of: the outermost, or the nested one."""
+        member = self.members.get(step_id)
+        if member is None:
+            return self.plan
+        if member.kind is GroupKind.NESTED:
+            nested = nested_plan_of(self.defined[member.parent])
+            assert nested is not None
+            return nested
+        return self.plan_around(member.parent)
+
+    def named(self, step_id: StepId, name: str) -> StepId:
+        """The step that this name means where it stands in a step: of the same plan, or of the same fallback."""
+        member = self.members.get(step_id)
+        if member is None:
+            return StepId(name)
+        if member.kind is GroupKind.NESTED:
+            return StepId(f"{member.parent}/{name}")
+        if member.kind is GroupKind.FALLBACK and (beside := StepId(f"{member.parent}+{name}")) in self.steps:
+            return beside
+        return self.named(member.parent, name)
+
+    def written_name(self, step_id: StepId) -> StepId:
+        """What the plan calls a step."""
+        member = self.members.get(step_id)
+        return member.name if member is not None else step_id
+
+    def ended_with(self, step_id: StepId) -> StepId | None:
+        """The step whose nested plan or fallback this one can end; None where that is the run."""
+        member = self.members.get(step_id)
+        while member is not None and member.kind is GroupKind.ITEMS:
+            member = self.members.get(member.parent)
+        return member.parent if member is not None else None
+
+    def falls_back(self, step_id: StepId) -> bool:
+        """Whether a step is there only because another one failed, however far above."""
+        member = self.members.get(step_id)
+        while member is not None:
+            if member.kind is GroupKind.FALLBACK:
+                return True
+            member = self.members.get(member.parent)
+        return False
+
+    def aborting(self, step_id: StepId) -> StepId | None:
+        """The step that ends the run, or the plan or fallback that this step is of, however far above."""
+        parent: StepId | None = step_id
+        while parent is not None:
+            parent = self.ended_with(parent)
+            if parent is not None and self.groups[parent].aborted_by is not None:
+                return self.groups[parent].aborted_by
+        return self.aborted_by
+
+    @property
+    def stopped(self) -> list[StepId]:
+        """The steps that run or wait although what they are of is being ended."""
+        if self.aborted_by is None and not any(self.groups[parent].aborted_by for parent in self.gathering):
+            return []
+        under_way = (name for name in self.active if self.steps[name].state is RUNNING)
+        return [name for name in (*under_way, *self.waiting) if self.aborting(name) is not None]
+
+    def unfold(self, parent: StepId, group: Group, made: Made, members: Iterable[Member]) -> None:
+        """Let steps come to be, or begin anew, that a step waits for. What has passed of a nested plan stays so."""
+        again = group.kind is not GroupKind.NESTED
+        self.groups[parent] = group
+        for (step, needs), member in zip(made, members, strict=True):
+            name = step.id
+            if name not in self.steps:
+                self.position[name] = len(self.names)
+                self.names.append(name)
+                self.members[name] = member
+                self._dependents[name] = []
+                self.needs[name] = needs
+                for need in needs:
+                    self._dependents[need].append(name)
+                self.steps[name] = StepRecord()
+            elif again or not self.steps[name].satisfies:
+                self.steps[name] = StepRecord(attempts=self.steps[name].attempts, decisions=self.steps[name].decisions)
+            self.defined[name] = repeated(step) if step.for_each is not None else step
+        for name in group.members:
+            self._unmet[name] = len(self.unmet_needs(name))
+            if self.steps[name].state is PENDING and self._unmet[name] == 0:
+                group.live += 1
+                self._offer(name)
+        if group.live == 0:
+            self.gatherable[parent] = None
+
+    def end_early(self, parent: StepId, by: StepId) -> None:
+        """End a nested plan or a fallback: what has not begun does not begin any more."""
+        group = self.groups[parent]
+        group.aborted_by = by
+        for name in group.members:
+            state = self.steps[name].state
+            if state in (PENDING, ESCALATED):
+                self.move(name, CANCELLED)
+            elif state is WAITING and self.steps[name].gathers:
+                self.end_early(name, by)
+
+    # --- Questions -----------------------------------------------------------------------------------------------
 
     @property
     def finished(self) -> bool:
@@ -227,34 +401,105 @@ class RunState:
             raise IllegalTransition("the run was never opened")
         return self.limits
 
-    def move(self, step_id: StepId, to: StepState) -> None:
-        """Put a step into a state and keep the questions' answers (ready, active …) true."""
+    # --- Moving --------------------------------------------------------------------------------------------------
+
+    def move(self, step_id: StepId, to: StepState, not_before: Instant | None = None) -> None:
+        """Put a step into a state, where it does not begin before an instant, and keep the questions' answers (ready,
+        active …) true."""
         record = self.steps[step_id]
-        if record.state is PENDING and self._unmet[step_id] == 0:
-            position, due = self.position[step_id], record.not_before
-            if due is None:
-                del self.ready[bisect_left(self.ready, position)]
-            else:
-                del self.delayed[bisect_left(self.delayed, (due, position))]
-        before, after = self._members.get(record.state), self._members.get(to)
+        origin, free = record.state, self._unmet[step_id] == 0
+        if origin is PENDING and free:
+            self._withdraw(step_id, record)
+        record.not_before = not_before
+        gathers = record.gathers
+        before = self.gathering if gathers and origin is WAITING else self._having.get(origin)
+        record.gathers = gathers and to is WAITING
+        after = self.gathering if record.gathers else self._having.get(to)
         record.state = to
         if after is not before:
             if before is not None:
                 del before[step_id]
             if after is not None:
                 after[step_id] = None
-        if to is PENDING and self._unmet[step_id] == 0:
-            position, due = self.position[step_id], record.not_before
-            if due is None:
-                insort(self.ready, position)
-            else:
-                insort(self.delayed, (due, position))
-        if to in SATISFIES:
+        if gathers and not record.gathers:
+            self.gatherable.pop(step_id, None)
+        if to is PENDING and free:
+            self._offer(step_id)
+        if self.members and step_id in self.members:
+            self._count(step_id, origin, to, free=free)
+        elif record.satisfies:
             self.unsatisfied -= 1
+        if record.satisfies:
             for other in self._dependents[step_id]:
-                self._unmet[StepId(other)] -= 1
-                if self._unmet[StepId(other)] == 0 and self.steps[StepId(other)].state is PENDING:
-                    insort(self.ready, self.position[StepId(other)])
+                self._meet(StepId(other))
+
+    def gather(self, step_id: StepId) -> None:
+        """Have a step wait for the steps of its group."""
+        self.steps[step_id].gathers = True
+        self.move(step_id, WAITING)
+
+    def _meet(self, step_id: StepId) -> None:
+        """One need of a step is satisfied."""
+        self._unmet[step_id] -= 1
+        if self._unmet[step_id] == 0 and self.steps[step_id].state is PENDING:
+            member = self.members.get(step_id) if self.members else None
+            if member is not None:
+                self.groups[member.parent].live += 1
+                self.gatherable.pop(member.parent, None)
+            self._offer(step_id)
+
+    def _offer(self, step_id: StepId) -> None:
+        """Let a pending step be ready, at once or when its time has come, as soon as its group lets it."""
+        if self.members and not self._let_in(step_id):
+            return
+        position, due = self.position[step_id], self.steps[step_id].not_before
+        if due is None:
+            insort(self.ready, position)
+        else:
+            insort(self.delayed, (due, position))
+
+    def _withdraw(self, step_id: StepId, record: StepRecord) -> None:
+        position, due = self.position[step_id], record.not_before
+        if self.members and (member := self.members.get(step_id)) is not None:
+            group = self.groups[member.parent]
+            if step_id in group.held:
+                del group.held[step_id]
+                return
+        if due is None:
+            del self.ready[bisect_left(self.ready, position)]
+        else:
+            del self.delayed[bisect_left(self.delayed, (due, position))]
+
+    def _let_in(self, step_id: StepId) -> bool:
+        """Whether the group of a step lets it begin; otherwise it is held until another member has settled."""
+        member = self.members.get(step_id)
+        group = self.groups[member.parent] if member is not None else None
+        if group is None or group.limit is None or step_id in group.begun:
+            return True
+        if len(group.begun) < group.limit:
+            group.begun[step_id] = None
+            return True
+        group.held[step_id] = None
+        return False
+
+    def _count(self, step_id: StepId, origin: StepState, to: StepState, *, free: bool) -> None:
+        """Keep account of what of a group may still come to something."""
+        parent = self.members[step_id].parent
+        group = self.groups[parent]
+        was = origin in AT_WORK or (origin is PENDING and free)
+        now = to in AT_WORK or (to is PENDING and free)
+        group.live += now - was
+        if to in SETTLED and step_id in group.begun:
+            del group.begun[step_id]
+            if group.held:
+                following = next(iter(group.held))
+                del group.held[following]
+                self._offer(following)
+        if group.live == 0:
+            if parent in self.gathering:
+                self.gatherable[parent] = None
+        else:
+            self.gatherable.pop(parent, None)
 
 
 def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
@@ -278,6 +523,7 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
             state.workspace, state.limits = event.workspace, event.limits
             state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
             state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
+            state.opened_at = at
         case ExecutorStarted():
             if event.epoch <= state.epoch:
                 raise IllegalTransition(f"epoch {event.epoch} after {state.epoch}")
@@ -305,7 +551,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if event.step not in state.steps:
         raise IllegalTransition(f"{type(event).__name__} for {event.step}, which is not in the plan")
     record = state.steps[event.step]
-    expected = record.attempts + 1 if isinstance(event, AttemptStarted) else record.attempts
+    expected = record.attempts + 1 if isinstance(event, AttemptStarted | StepUnfolded) else record.attempts
     if not isinstance(event, DecisionGiven) and event.attempt != expected:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
@@ -322,18 +568,28 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             state.move(event.step, PASSED if isinstance(event, StepKept) else PENDING)
             if isinstance(event, StepKept):
                 record.outcome, record.kept, record.ended_at = event.outcome, True, at
+        case ConditionFalse():
+            _refuse_blocked(state, event)
+            record.condition_false, record.ended_at = True, at
+            state.move(event.step, SKIPPED)
+        case PreconditionBroken():
+            _refuse_blocked(state, event)
+            record.ended_at = at
+            record.outcome, record.evidence, record.decided_by = None, None, None
+            _after(state, event, failed=True)
+            record.broken = event
+        case StepApprovalAsked():
+            _refuse_blocked(state, event)
+            record.asked = event
+            state.move(event.step, ESCALATED)
+        case StepUnfolded():
+            _refuse_blocked(state, event)
+            _unfold(state, event)
+            _begin(state, event.step, record, at)
         case AttemptStarted():
-            if state.is_blocked(event.step):
-                raise IllegalTransition(f"{event.step} started before what it needs")
+            _refuse_blocked(state, event)
             state.move(event.step, RUNNING)
-            # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
-            if state.may_keep and not isinstance(state.step(event.step).action, LockAction):
-                state.may_keep.difference_update((event.step, *state.dependents_of(event.step)))
-            record.attempts += 1
-            record.not_before, record.outcome, record.evidence = None, None, None
-            record.seen_before, record.operand_before = None, None
-            record.protected_now, record.tampered = False, ()
-            record.started_at, record.ended_at, record.how, record.decided_by = at, None, "", None
+            _begin(state, event.step, record, at)
         case FilesProtected():
             if record.state is not RUNNING or record.protected_now:
                 raise IllegalTransition(f"what {event.step} must not change is kept once, before its effect")
@@ -362,9 +618,15 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
+            if record.gathers and event.step not in state.gatherable:
+                raise IllegalTransition(f"{event.step} waits for steps of its own")
             record.outcome, record.ended_at = event.outcome, at
             record.waits_for, record.waits_until = "", None
+            _let_go(state, event.step)
             _after(state, event, failed=event.outcome.error is not None)
+            action = state.step(event.step).action
+            if isinstance(action, StoreData) and event.to in (PASSED, VERIFYING):
+                state.data[action.key] = event.step
         case ContractHeld():
             _refuse_tampered(state, event.step)
             record.evidence, record.ended_at = event.evidence, at
@@ -372,6 +634,15 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case ContractBroken() | ContractInconclusive():
             record.evidence, record.ended_at = event.evidence, at
             _after(state, event, failed=True)
+        case FallbackEnded():
+            if not record.gathers or state.groups[event.step].kind is not GroupKind.FALLBACK:
+                raise IllegalTransition(f"{event.step} has no fallback under way")
+            if event.step not in state.gatherable:
+                raise IllegalTransition(f"{event.step} waits for steps of its own")
+            record.fell_back, record.ended_at = event.reason, at
+            record.waits_for, record.waits_until = "", None
+            _let_go(state, event.step)
+            _after(state, event, failed=False)
         case DoubtFound():
             record.settle, record.how = event.settle, event.reason
             state.move(event.step, IN_DOUBT)
@@ -389,12 +660,17 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
             record.decisions += 1
-            record.settle, record.failures, record.not_before = None, 0, None
+            record.settle, record.failures = None, 0
             record.how, record.decided_by = event.choice, event.by.name
             record.ended_at = at
+            record.fell_back = ""
+            if record.asked is not None and event.about == "approval":
+                record.allowed = record.asked.seal if event.to is PENDING else ""
+                record.denied = event.to is SKIPPED
+                record.asked = None
             state.move(event.step, event.to)
             if event.aborts:
-                state.aborted_by = event.step
+                _abort(state, event.step)
         case _:
             assert_never(event)
 
@@ -414,15 +690,98 @@ def _refuse_tampered(state: RunState, step_id: StepId) -> None:
         raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
 
 
-def _after(state: RunState, event: AttemptEnded | ContractBroken | ContractInconclusive, *, failed: bool) -> None:
+def _refuse_blocked(state: RunState, event: StepEvent) -> None:
+    if state.is_blocked(event.step):
+        raise IllegalTransition(f"{event.step} started before what it needs")
+
+
+def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) -> None:
+    """Note that one more attempt of a step has begun."""
+    # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
+    if state.may_keep and not isinstance(state.step(step_id).action, LockAction):
+        state.may_keep.difference_update((step_id, *state.dependents_of(step_id)))
+    record.attempts += 1
+    record.outcome, record.evidence, record.broken = None, None, None
+    record.seen_before, record.operand_before = None, None
+    record.protected_now, record.tampered, record.fell_back = False, (), ""
+    record.started_at, record.ended_at, record.how, record.decided_by = at, None, "", None
+
+
+def _unfold(state: RunState, event: StepUnfolded) -> None:
+    """Let a step become steps of its own."""
+    step_id, count = event.step, event.count
+    step = state.step(step_id)
+    match event.kind:
+        case GroupKind.ITEMS if step.for_each is not None:
+            original = _as_written(state, step_id)
+            made = item_members(step, original, count)
+            limit = step.for_each.concurrency
+            names = [state.written_name(step_id)] * count
+        case GroupKind.NESTED if step.for_each is None and (nested := nested_plan_of(step)) is not None:
+            made, limit = nested_members(step_id, nested), nested.concurrency
+            names = [one.id for one in nested.steps]
+        case _:
+            raise IllegalTransition(f"{step_id} does not become {event.kind.value}")
+    members = [Member(step_id, event.kind, name, index) for index, name in enumerate(names)]
+    group = Group(kind=event.kind, members=tuple(one.id for one, _ in made), limit=limit, items_seal=event.items_seal)
+    state.gather(step_id)
+    state.unfold(step_id, group, made, members)
+
+
+def _as_written(state: RunState, step_id: StepId) -> Step:
+    """A step with everything that the plan says of it."""
+    plan, name = state.plan_around(step_id), state.written_name(step_id)
+    return next(one for one in (*plan.steps, *plan.fallbacks) if one.id == name)
+
+
+def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
+    """Let the fallback steps of a step begin."""
+    plan = state.plan_around(step_id)
+    if unknown := set(names).difference(one.id for one in plan.fallbacks):
+        raise IllegalTransition(f"{step_id} falls back on {', '.join(sorted(unknown))}, which the plan does not have")
+    made = fallback_members(step_id, plan, names)
+    members = [Member(step_id, GroupKind.FALLBACK, name, index) for index, name in enumerate(dict.fromkeys(names))]
+    state.gather(step_id)
+    group = Group(kind=GroupKind.FALLBACK, members=tuple(one.id for one, _ in made))
+    state.unfold(step_id, group, made, members)
+
+
+def _let_go(state: RunState, step_id: StepId) -> None:
+    """End the steps of a step's own that have not come to an end and never will."""
+    if state.steps[step_id].gathers:
+        for name in state.groups[step_id].members:
+            if state.steps[name].state is PENDING:
+                state.move(name, CANCELLED)
+
+
+def _abort(state: RunState, step_id: StepId) -> None:
+    """A step ends the run, or the nested plan or the fallback that it is of."""
+    parent = state.ended_with(step_id)
+    if parent is not None:
+        state.end_early(parent, step_id)
+        return
+    state.aborted_by = step_id
+    for one in list(state.gathering):
+        if one in state.gathering:
+            state.end_early(one, step_id)
+
+
+def _after(
+    state: RunState,
+    event: AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken | FallbackEnded,
+    *,
+    failed: bool,
+) -> None:
     """Take a step where its outcome or verdict, and the failure policy written into the event, sent it."""
     record = state.steps[event.step]
     if failed and event.to is not CANCELLED:
         record.failures += 1
-    record.not_before = event.not_before
-    state.move(event.step, event.to)
+    if not isinstance(event, FallbackEnded) and event.to is WAITING:
+        _fall_back(state, event.step, event.fallback)
+    else:
+        state.move(event.step, event.to, event.not_before)
     if event.aborts:
-        state.aborted_by = event.step
+        _abort(state, event.step)
 
 
 def _refuse_move(origin: StepState, event: StepEvent) -> None:
@@ -431,8 +790,12 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             return  # they leave a step where it is, and are refused where they have no place
         case AttemptStarted():
             to = RUNNING
-        case AttemptWaiting():
+        case AttemptWaiting() | StepUnfolded():
             to = WAITING
+        case ConditionFalse():
+            to = SKIPPED
+        case StepApprovalAsked():
+            to = ESCALATED
         case ContractHeld() | StepKept():
             to = PASSED
         case StepNotKept():
@@ -443,10 +806,17 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             to = event.to
     if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
         raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
+    falls_back = isinstance(event, _MAY_FALL_BACK) and bool(event.fallback)
+    if isinstance(event, _MAY_FALL_BACK) and (to is WAITING) is not falls_back:
+        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
+
+
+_MAY_FALL_BACK = AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
-    if state.active or state.waiting or state.doubtful or (state.escalated and state.aborted_by is None):
+    under_way = state.active or state.waiting or state.gathering or state.doubtful
+    if under_way or (state.escalated and state.aborted_by is None):
         raise IllegalTransition("a run cannot finish while a step is running, waiting, in doubt or with a person")
     # "None ready" is never "complete": only every step passed or skipped is.
     if (event.status == "completed") is not (state.unsatisfied == 0):
@@ -462,6 +832,8 @@ def _cancel(state: RunState, at: Instant) -> None:
             record.how = ""
             if record.state in (RUNNING, IN_DOUBT):
                 record.how = "was under way when the run was cancelled; nobody looked whether it happened"
+            elif record.gathers:
+                record.how = "waited for its own steps when the run was cancelled"
             elif record.state is WAITING:
                 record.how = f"waited for {record.waits_for} when the run was cancelled"
                 record.waits_for, record.waits_until = "", None

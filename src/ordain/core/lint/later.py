@@ -6,39 +6,32 @@ is approved may be ignored when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from operator import attrgetter
-from typing import Any
 
-from ordain.core.action import CallTool, LockAction, RunCommand
-from ordain.core.condition import Contract, CustomCondition, NoCheck
-from ordain.core.expr import named
-from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.action import CallTool, LockAction, RunCommand, StoreData
+from ordain.core.condition import (
+    Contract,
+    CustomCondition,
+    NoCheck,
+    PaneExists,
+    PaneState,
+    PatternMatched,
+    PatternNotMatched,
+)
+from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Fallback, Retry, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
-from ordain.core.model import Plan, Step
-from ordain.core.payload import payload
+from ordain.core.model import NestedPlan, Plan, Step, all_steps
 from ordain.core.problem import Place, Problem
-from ordain.core.refs import (
-    ParamValue,
-    Reference,
-    StepExitCode,
-    StepOutput,
-    StoredData,
-    Unreadable,
-    parse,
-    references,
-)
 from ordain.core.tool import action_kind
 
 __all__ = ["not_yet", "not_yet_refused"]
 
-_PLAN_FIELDS = ("task", "fallbacks", "preconditions", "budget", "agent", "model")
-_STEP_FIELDS = (
-    "when", "for_each", "preconditions", "writes", "approval", "budget", "model", "network", "worktree", "pool",
-)  # fmt: skip
+_PLAN_FIELDS = ("task", "budget", "agent", "model")
+_STEP_FIELDS = ("writes", "budget", "model", "network", "worktree", "pool")
 _step_values = attrgetter(*_STEP_FIELDS)
-_NOTHING = (None, None, (), (), None, None, None, None, None, None)
+_NOTHING = ((), None, None, None, None, None)
 """The values of a step that uses none of these fields."""
 
 
@@ -69,54 +62,38 @@ def _parts(plan: Plan) -> Iterator[tuple[str | None, str]]:
         if getattr(plan, name):
             yield None, f"the plan's `{name}`"
     yield from ((None, what) for what in _policy_parts(plan.on_failure))
-    for step in plan.steps:
+    for step in all_steps(plan):
         for what in _step_parts(step):
             yield step.id, what
+        if isinstance(step.action, NestedPlan):
+            inner = step.action.plan
+            yield from ((step.id, f"`{name}` of a nested plan") for name in _PLAN_FIELDS if getattr(inner, name))
 
 
 def _step_parts(step: Step) -> Iterator[str]:
     if _step_values(step) != _NOTHING:
         for name in _STEP_FIELDS:
-            if getattr(step, name) not in (None, ()) and not (name == "for_each" and _known_before(step)):
+            if getattr(step, name) not in (None, ()):
                 yield f"`{name}`"
     action = step.action
-    if isinstance(action, RunCommand | CallTool | LockAction):
-        if isinstance(action, CallTool) and action.operation is not None:
-            yield "`operation`"
-        values = payload(action)
-        if values and _refers_to_results(values):
-            yield "references to earlier results"
-    else:
+    if isinstance(action, CallTool) and action.operation is not None:
+        yield "`operation`"
+    if not isinstance(action, RunCommand | CallTool | LockAction | StoreData | NestedPlan):
         yield f"the action `{action_kind(action)}`"
+    for condition in step.preconditions:
+        if isinstance(condition, PaneExists | PaneState | PatternMatched | PatternNotMatched):
+            yield f"the precondition `{condition.__struct_config__.tag}`"
     if step.verification is not None:
         strategy = step.verification.strategy
-        if isinstance(strategy, CustomCondition):
-            if named(strategy.expression).data:
-                yield "stored data in the verification `custom`"
-        elif not isinstance(strategy, Contract | NoCheck):
+        if not isinstance(strategy, Contract | CustomCondition | NoCheck):
             yield f"the verification `{strategy.__struct_config__.tag}`"
     if step.on_failure is not None:
         yield from _policy_parts(step.on_failure)
-
-
-def _refers_to_results(values: Mapping[str, Any]) -> bool:
-    """Whether some value is known only when another step has run; parameters and items are known before."""
-    for text in references(values):
-        reference = parse(text)
-        if isinstance(reference, Unreadable) or isinstance(reference.source, StepOutput | StepExitCode | StoredData):
-            return True
-    return False
-
-
-def _known_before(step: Step) -> bool:
-    """Whether a step is repeated over a parameter, and becomes several steps before anything runs."""
-    reference = parse(step.for_each.source) if step.for_each is not None else None
-    return isinstance(reference, Reference) and isinstance(reference.source, ParamValue)
 
 
 def _policy_parts(policy: FailurePolicy | None) -> Iterator[str]:
     last = policy.then if isinstance(policy, Retry) else policy
     if isinstance(last, Skip) and last.warn is not None:
         yield "`warn` of the failure policy `skip`"
-    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate):
+    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate | Fallback):
         yield f"the failure policy `{last.__struct_config__.tag}`"

@@ -1,0 +1,135 @@
+"""Steps that come to be while a run goes on: one for each item of a repeated step, the steps of a nested plan, and the
+fallback steps of a step that failed.
+
+Their names say whose they are: `build[3]` is the fourth item of `build`, `deploy/stop` the step `stop` of the plan
+nested in `deploy`, `build+undo` the fallback `undo` used for `build`. What is approved is the plan; these steps are
+made of nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from ordain.core.dependency import needs_of
+from ordain.core.event import GroupKind
+from ordain.core.expr import named
+from ordain.core.model import NestedPlan, Plan, Step
+from ordain.core.value import StepId
+
+__all__ = [
+    "Group",
+    "Made",
+    "Member",
+    "asks_about_item",
+    "fallback_members",
+    "item_members",
+    "nested_members",
+    "nested_plan_of",
+    "repeated",
+]
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A step of a group, and where it belongs."""
+
+    parent: StepId
+    kind: GroupKind
+    name: StepId
+    """What the plan calls it: references and failure policies use that."""
+    index: int = 0
+    """Of its item."""
+
+
+class Group(msgspec.Struct):
+    """The steps that a step waits for. Owned by its RunState.
+
+    `live` counts the members that may still come to something: at work, waiting, with a person, or ready. Where it is
+    zero the group has come to its end.
+    """
+
+    kind: GroupKind
+    members: tuple[StepId, ...]
+    limit: int | None = None
+    """How many of the members may have begun and not settled."""
+    begun: dict[StepId, None] = msgspec.field(default_factory=dict)
+    """Where there is a limit: those that have, or may."""
+    held: dict[StepId, None] = msgspec.field(default_factory=dict)
+    """Those that could begin, were there room; the first first."""
+    live: int = 0
+    aborted_by: StepId | None = None
+    items_seal: str = ""
+
+
+Made = tuple[tuple[Step, tuple[StepId, ...]], ...]
+"""Steps of a group with what each waits for."""
+
+
+def asks_about_item(step: Step) -> bool:
+    """Whether the condition of a repeated step is about each item, and not about the whole."""
+    if step.when is None or step.for_each is None:
+        return False
+    return bool({step.for_each.name or "item", "item", "index"}.intersection(named(step.when).others))
+
+
+def repeated(step: Step) -> Step:
+    """A repeated step as the one that waits for its items: what is about each of them is not about it."""
+    return replace(
+        step,
+        when=None if asks_about_item(step) else step.when,
+        preconditions=(),
+        verification=None,
+        proof=None,
+        protect=(),
+        approval=None,
+    )
+
+
+def item_members(step: Step, original: Step, count: int) -> Made:
+    """One step for each item."""
+    kept = original.when if asks_about_item(original) else None
+    return tuple(
+        (replace(original, id=StepId(f"{step.id}[{index}]"), needs=(), when=kept, for_each=None), ())
+        for index in range(count)
+    )
+
+
+def nested_members(step_id: StepId, plan: Plan) -> Made:
+    """The steps of a nested plan."""
+    known = needs_of(plan)
+
+    def inner(name: StepId) -> StepId:
+        return StepId(f"{step_id}/{name}")
+
+    return tuple(
+        (
+            replace(
+                step,
+                id=inner(step.id),
+                needs=(),
+                protect=(*step.protect, *plan.protect),
+                timeout_ms=step.timeout_ms or plan.timeout_ms,
+            ),
+            tuple(inner(need) for need in known[step.id]),
+        )
+        for step in plan.steps
+    )
+
+
+def fallback_members(step_id: StepId, plan: Plan, names: Sequence[StepId]) -> Made:
+    """The fallback steps that a failure policy names, one after the other."""
+    known = {step.id: step for step in plan.fallbacks}
+    made: list[tuple[Step, tuple[StepId, ...]]] = []
+    before: tuple[StepId, ...] = ()
+    for name in dict.fromkeys(names):
+        one = StepId(f"{step_id}+{name}")
+        made.append((replace(known[name], id=one, needs=()), before))
+        before = (one,)
+    return tuple(made)
+
+
+def nested_plan_of(step: Step) -> Plan | None:
+    """The plan nested in a step that is not repeated itself."""
+    return step.action.plan if isinstance(step.action, NestedPlan) else None

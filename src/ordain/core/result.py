@@ -1,0 +1,73 @@
+"""What a step gave, as a value that other steps can refer to.
+
+A tool gives a value or a text. A command gives what it wrote to its standard output, as text without the line ends at
+its end, as `$(…)` in a shell does; a part of it can be referred to where it is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ordain.core.command import command_text
+from ordain.core.event import Outcome
+from ordain.core.model import Action, Plan
+from ordain.core.resolve import part
+
+__all__ = ["Missing", "decoded", "items_in", "part_of", "referred_to"]
+
+
+class Missing(Exception):
+    """There is nothing to refer to, in words that follow on "it"."""
+
+
+def decoded(outcome: Outcome, data: bytes, action: Action) -> Any:
+    """The value of an output; raises Missing where the bytes are not text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise Missing("gave bytes that are no text (UTF-8)") from None
+    if outcome.output_json:
+        return json.loads(text)
+    return text.rstrip("\n") if command_text(action) is not None else text
+
+
+def part_of(value: Any, path: tuple[str | int, ...]) -> Any:
+    """The part of a value that a path leads to; of a text where that is JSON. Raises Missing."""
+    if path and isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise Missing("gave a text that is not JSON, which has no parts") from None
+    try:
+        return part(value, path)
+    except (LookupError, TypeError):
+        raise Missing(f"has no part {_spelt(path)}") from None
+
+
+def _spelt(path: tuple[str | int, ...]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+
+
+def items_in(value: Any) -> list[Any]:
+    """The items of what a step is repeated over: a list, a text that is a JSON list, or else one item a line. Raises
+    Missing for anything else."""
+    if isinstance(value, str):
+        try:
+            found = json.loads(value) if value.lstrip().startswith("[") else None
+        except (ValueError, RecursionError):
+            found = None
+        return found if isinstance(found, list) else [line for line in value.splitlines() if line.strip()]
+    if not isinstance(value, list | tuple):
+        kind = "a mapping" if isinstance(value, Mapping) else f"`{json.dumps(value)}`"
+        raise Missing(f"gave {kind} where a list is wanted")
+    return list(value)
+
+
+def referred_to(plan: Plan) -> frozenset[str]:
+    """The steps of a plan whose results others refer to or ask about."""
+    from ordain.core.dependency import links, stores_of  # which knows payloads, which know commands
+
+    stores = stores_of(plan)
+    return frozenset(link.target for step in (*plan.steps, *plan.fallbacks) for link in links(step, stores))

@@ -1,0 +1,234 @@
+"""Performing an effect: a command is run, a tool is called, and what was seen becomes an outcome.
+
+References are put in here, right before the effect, from what is recorded. Nothing is decided: a failure is an outcome.
+The exact result is held until the outcome is recorded, and kept in the same append.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from ordain.core.action import CallTool, StoreData
+from ordain.core.bound import ENV_BYTES_MAX, OUTPUT_BYTES_MAX
+from ordain.core.command import command_of, program_of, typed
+from ordain.core.event import Outcome
+from ordain.core.model import NestedPlan, Plan, Step, all_steps
+from ordain.core.refs import literal
+from ordain.core.result import Missing, referred_to
+from ordain.core.schedule import effect_class
+from ordain.core.state import RunState
+from ordain.core.tool import EffectClass, action_kind
+from ordain.core.value import StepId
+from ordain.deadline import Deadlines
+from ordain.ports import Artifact, Clock, Command, Finished, Ledger, Shell, Toolbox, ToolResult, Whole
+from ordain.results import Results
+from ordain.sink import Sink, in_parts
+from ordain.verify import signal_name
+
+__all__ = ["Performing"]
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
+
+class Performing:
+    """The effects of one run."""
+
+    def __init__(
+        self,
+        state: RunState,
+        *,
+        results: Results,
+        shell: Shell,
+        toolbox: Toolbox,
+        clock: Clock,
+        sink: Sink,
+        ledger: Ledger,
+        key: Callable[[StepId], str],
+        mark: Callable[[StepId], str],
+        unwritten: Sequence[Artifact],
+    ) -> None:
+        """`unwritten` are the artifacts that are to be recorded and still need room."""
+        self._state, self._results = state, results
+        self._shell, self._toolbox, self._clock, self._sink, self._ledger = shell, toolbox, clock, sink, ledger
+        self._key, self._mark, self._unwritten = key, mark, unwritten
+        self._tools = toolbox.definitions()
+        self._deadlines = Deadlines()
+        self.exact: dict[StepId, bytes | Artifact] = {}
+        """The results of attempts that are not yet recorded as ended."""
+
+    def close(self) -> None:
+        self._deadlines.close()
+
+    async def effect(self, step_id: StepId) -> Outcome:
+        """Do what a step is to do, and tell what was seen of it."""
+        try:
+            step = self._results.step(step_id)
+        except Missing as missing:
+            return self._not_begun(f"what it refers to is not there: {missing}")
+        timeout_ms = self.timeout_ms(step)
+        command = self._command(step, timeout_ms)
+        if isinstance(command, Outcome):
+            return command
+        if command is not None:
+            return self._finished(step_id, await self._shell.run(command), timeout_ms)
+        match step.action:
+            case CallTool():
+                return await self._call(step, step.action, timeout_ms)
+            case StoreData(value=value):
+                return self.value(step_id, literal(value))
+            case action:
+                # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
+                return self._not_begun(f"{action_kind(action)} is not carried out by this version")
+
+    def timeout_ms(self, step: Step) -> int:
+        """How long an attempt of a step may take."""
+        return step.timeout_ms or self._state.plan.timeout_ms or self._state.limits_in_force.step_timeout_ms
+
+    def _not_begun(self, detail: str) -> Outcome:
+        return Outcome(duration_ms=0, error="F_STEP_FAILED", detail=self._sink.text(detail))
+
+    # --- Commands ------------------------------------------------------------------------------------------------
+
+    def _command(self, step: Step, timeout_ms: int) -> Command | Outcome | None:
+        """What the shell runs for a step; None where its action is no command, an outcome where it cannot be run."""
+        argv: tuple[str, ...] = ()
+        command, program = command_of(step.action), program_of(step.action)
+        if command is not None:
+            text, variables = command.command, command.env
+        elif program is not None:
+            argv = tuple(literal(list(program.argv)))
+            text, variables = typed(argv), program.env
+        else:
+            return None
+        given = {name: _as_variable(value) for name, value in literal(dict(variables)).items()}
+        for name, value in given.items():
+            if "\0" in value:
+                return self._not_begun(f"the value for the variable `{name}` holds a NUL, which no variable can")
+            if len(value.encode()) > ENV_BYTES_MAX:
+                size = f"{len(value.encode()):,} bytes for the variable `{name}` are more than the {ENV_BYTES_MAX:,}"
+                return self._not_begun(f"{size} that a variable can hold; hand it over in a file")
+        names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step.id, "ORDAIN_STEP_KEY": self._key(step.id)}
+        return Command(
+            text=text,
+            argv=argv,
+            env=self._shell.environment(self._state.limits_in_force.env) | given | names,
+            timeout_ms=timeout_ms,
+            mark=self._mark(step.id),
+            whole=True,
+            # What others refer to is what it gives, not what it says on the side.
+            errors_apart=self._state.written_name(step.id) in self._referred,
+        )
+
+    @cached_property
+    def _referred(self) -> frozenset[str]:
+        """The names of steps whose results others refer to, in whichever plan."""
+        plans: list[Plan] = [self._state.plan]
+        plans += [step.action.plan for step in all_steps(self._state.plan) if isinstance(step.action, NestedPlan)]
+        return frozenset().union(*(referred_to(plan) for plan in plans))
+
+    def _finished(self, step_id: StepId, finished: Finished, timeout_ms: int) -> Outcome:
+        error, detail = None, ""
+        if finished.timed_out:
+            error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
+            if finished.still_there is not None:
+                detail += f", and could not be ended: {finished.still_there}"
+        elif finished.fault is not None:
+            error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
+        elif finished.signal is not None:
+            error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
+        elif finished.exit_code != 0:
+            error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
+        return self.outcome(
+            step_id,
+            finished.duration_ms,
+            error,
+            detail,
+            finished.output,
+            finished.output_bytes,
+            finished.whole,
+            beside=finished.errors,
+            exit_code=finished.exit_code,
+            leftovers=finished.leftovers,
+        )
+
+    # --- Tools ---------------------------------------------------------------------------------------------------
+
+    async def _call(self, step: Step, action: CallTool, timeout_ms: int) -> Outcome:
+        started = self._clock.now()
+        try:
+            call = self._toolbox.call(action.tool, literal(action.args), self._key(step.id))
+            result = await self._deadlines.within(timeout_ms / 1000, call)
+        except TimeoutError:
+            result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
+        except Exception as error:
+            # A bug in a tool. Where it does no harm to call it again, the step fails; else it stays in doubt.
+            if effect_class(step, self._tools) not in (EffectClass.READS, EffectClass.REPEATABLE):
+                raise
+            result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
+        duration_ms = self._clock.now() - started
+        if result.output is not None:
+            data, size = result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output))
+            return self.outcome(step.id, duration_ms, result.error, result.detail, data, size, result.whole)
+        if result.error is not None or result.value is None:
+            return self.outcome(step.id, duration_ms, result.error, result.detail, b"", 0, None)
+        return self.value(step.id, result.value, duration_ms)
+
+    # --- What was seen -------------------------------------------------------------------------------------------
+
+    def value(self, step_id: StepId, value: object, duration_ms: int = 0) -> Outcome:
+        """The outcome of what went well and gave a value."""
+        is_text = isinstance(value, str)
+        data = (value if isinstance(value, str) else _JSON.encode(value)).encode("utf-8", "replace")
+        end, whole = data[-OUTPUT_BYTES_MAX:], in_parts(data)
+        return self.outcome(step_id, duration_ms, None, "", end, len(data), whole, output_json=not is_text)
+
+    def outcome(
+        self,
+        step_id: StepId,
+        duration_ms: int,
+        error: str | None,
+        detail: str,
+        data: bytes,
+        size: int,
+        whole: Whole | None,
+        *,
+        beside: bytes = b"",
+        exit_code: int | None = None,
+        leftovers: int = 0,
+        output_json: bool = False,
+    ) -> Outcome:
+        """What was seen, as it may be recorded; the exact result is held for that. What came `beside` it is shown with
+        its end and not part of it."""
+        exact: bytes | Artifact = data
+        if whole is None:
+            output = self._sink.output(data, size)
+        elif whole.parts is not None and self._has_room(whole.size):
+            output, exact = self._sink.artifact(data, whole)
+        else:
+            output = self._sink.long(data, whole)
+        if data:
+            self.exact[step_id] = exact
+        return Outcome(
+            duration_ms=duration_ms,
+            error=error,
+            detail=self._sink.text(detail),
+            output_tail=self._sink.output(data + beside).tail if beside else output.tail,
+            output_bytes=output.size,
+            output_seal=output.seal,
+            whole_seal=output.whole_seal,
+            exit_code=exit_code,
+            leftovers=leftovers,
+            output_json=output_json,
+        )
+
+    def _has_room(self, size: int) -> bool:
+        """Whether an artifact can be kept besides those that are to be and are not yet written."""
+        held = [*self._unwritten, *self.exact.values()]
+        return self._ledger.has_room(size + sum(one.size for one in held if isinstance(one, Artifact)))
+
+
+def _as_variable(value: object) -> str:
+    """A value as a variable of a command: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else _JSON.encode(value)

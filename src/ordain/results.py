@@ -1,0 +1,204 @@
+"""The results of steps, read where they are kept, for references and expressions of other steps.
+
+Results are exact: what a later step gets is what the earlier one gave, not what is shown of it. A step that a condition
+or a person left out gave nothing, and neither did one whose output is not kept whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from ordain.core.artifact import is_whole
+from ordain.core.dependency import item_name
+from ordain.core.event import GroupKind
+from ordain.core.expr import named
+from ordain.core.model import Action, Step
+from ordain.core.payload import payload, with_payload
+from ordain.core.refs import (
+    Index,
+    Item,
+    ParamValue,
+    Reference,
+    StepExitCode,
+    StepOutput,
+    StoredData,
+    parse,
+    references,
+    spelt,
+)
+from ordain.core.resolve import Unwritable, resolved
+from ordain.core.result import Missing, decoded, items_in, part_of
+from ordain.core.state import RunState
+from ordain.core.value import StepId
+
+__all__ = ["Results"]
+
+
+class Results:
+    """What the steps of one run gave so far."""
+
+    def __init__(
+        self,
+        state: RunState,
+        kept: Callable[[str], bytes | None],
+        artifact: Callable[[str], Iterator[bytes] | None],
+    ) -> None:
+        """`kept` and `artifact` find exact bytes by the seal that commits to them."""
+        self._state, self._kept, self._artifact = state, kept, artifact
+        self._items: dict[StepId, list[Any]] = {}
+
+    # --- What a step gave ----------------------------------------------------------------------------------------
+
+    def output(self, step_id: StepId) -> Any:
+        """The result of a step. Raises Missing."""
+        record = self._state.steps[step_id]
+        outcome = record.outcome
+        if outcome is None or not record.satisfies:
+            raise Missing(f"was {record.state.value} and gave nothing")
+        if not outcome.output_bytes:
+            return None if outcome.output_json else ""
+        data = self._bytes(outcome.output_seal, outcome.output_bytes)
+        return decoded(outcome, data, self._state.step(step_id).action)
+
+    def _bytes(self, seal: str, size: int) -> bytes:
+        if is_whole(seal):
+            parts = self._artifact(seal)
+            data = b"".join(parts) if parts is not None else None
+        else:
+            data = self._kept(seal)
+        if data is None:
+            raise Missing("gave a result that is not kept in this ledger")
+        if len(data) != size:
+            raise Missing(f"gave {size:,} bytes, of which only the end is kept")
+        return data
+
+    def items_of(self, parent: StepId) -> list[Any]:
+        """The items for which a step is repeated, as they were when it unfolded."""
+        if parent not in self._items:
+            data = self._kept(self._state.groups[parent].items_seal)
+            self._items[parent] = json.loads(data) if data is not None else []
+        return self._items[parent]
+
+    # --- What a step gets ----------------------------------------------------------------------------------------
+
+    def step(self, step_id: StepId) -> Step:
+        """A step with the values that its action refers to. Raises Missing, in words that name the reference."""
+        step = self._state.step(step_id)
+        return replace(step, action=self._action(step_id, step))
+
+    def refers(self, step_id: StepId) -> bool:
+        """Whether what a step does depends on what others gave."""
+        values = payload(self._state.step(step_id).action)
+        return bool(values) and next(references(values, self._item_name(step_id)), None) is not None
+
+    def _action(self, step_id: StepId, step: Step) -> Action:
+        item = self._item_name(step_id)
+
+        def resolve(reference: Reference, whole: bool) -> Any:
+            return self._value(step_id, reference)
+
+        try:
+            return with_payload(step.action, lambda value: resolved(value, resolve, item))
+        except Unwritable as error:
+            raise Missing(str(error)) from error
+
+    def listed(self, step_id: StepId) -> list[Any]:
+        """The items for which a step is to be repeated, in batches where it says so. Raises Missing."""
+        each = self._state.step(step_id).for_each
+        assert each is not None
+        reference = parse(each.source)
+        assert isinstance(reference, Reference)
+        value = self._value(step_id, reference)
+        try:
+            items = items_in(value)
+        except Missing as missing:
+            raise Missing(f"`{each.source}` {missing}") from None
+        if each.batch is not None:
+            items = [items[at : at + each.batch] for at in range(0, len(items), each.batch)]
+        if len(items) > each.max:
+            raise Missing(f"`{each.source}` gave {len(items):,} items, and at most {each.max:,} are allowed")
+        return items
+
+    def _item_name(self, step_id: StepId) -> str:
+        owner = self._repeated(step_id)
+        return item_name(self._state.step(owner)) if owner is not None else "item"
+
+    def _repeated(self, step_id: StepId) -> StepId | None:
+        """The step that this one is an item of."""
+        member = self._state.members.get(step_id)
+        return member.parent if member is not None and member.kind is GroupKind.ITEMS else None
+
+    def _value(self, step_id: StepId, reference: Reference) -> Any:
+        try:
+            return self._found(step_id, reference)
+        except Missing as missing:
+            if reference.default is not None:
+                return reference.default.value
+            raise Missing(f"`{spelt(reference)}` {missing}") from None
+
+    def _found(self, step_id: StepId, reference: Reference) -> Any:
+        state = self._state
+        match reference.source:
+            case StepOutput(step=name, path=path):
+                return part_of(self.output(state.named(step_id, name)), path)
+            case StepExitCode(step=name):
+                outcome = state.steps[state.named(step_id, name)].outcome
+                if outcome is None or outcome.exit_code is None:
+                    raise Missing("has no exit status")
+                return outcome.exit_code
+            case StoredData(key=key, path=path):
+                if key not in state.data:
+                    raise Missing("was not stored")
+                return part_of(self.output(state.data[key]), path)
+            case ParamValue(name=name):
+                parameter = state.plan_around(step_id).params.get(name)
+                if parameter is None or parameter.default is None:
+                    raise Missing("was not given")
+                return parameter.default
+            case Item(path=path):
+                return part_of(self._item(step_id), path)
+            case Index():
+                return state.members[step_id].index
+
+    def _item(self, step_id: StepId) -> Any:
+        parent = self._repeated(step_id)
+        if parent is None:
+            raise Missing("is not repeated")
+        return self.items_of(parent)[self._state.members[step_id].index]
+
+    # --- What expressions ask about --------------------------------------------------------------------------------
+
+    def variables(self, step_id: StepId, expression: str, *, own_end: bool = False) -> dict[str, Any]:
+        """What an expression of a step may ask about, as the harness saw it: the steps and data that it names, the
+        parameters, its item; with `own_end`, how the step itself ended."""
+        state, used = self._state, named(expression)
+        params = state.plan_around(step_id).params
+        variables: dict[str, Any] = {
+            "steps": {name: self._seen(state.named(step_id, name)) for name in used.steps},
+            "data": {key: self._seen(state.data[key]).get("output") for key in used.data if key in state.data},
+            "params": {name: params[name].default for name in used.params if name in params},
+        }
+        if self._repeated(step_id) is not None:
+            variables |= {self._item_name(step_id): self._item(step_id), "index": state.members[step_id].index}
+        if own_end:
+            variables |= {name: value for name, value in self._seen(step_id).items() if name != "status"}
+        return variables
+
+    def _seen(self, step_id: StepId) -> dict[str, Any]:
+        """What is known of a step. An output of which more came than its end is not there to be asked about: what was
+        not seen is no evidence."""
+        record = self._state.steps[step_id]
+        outcome = record.outcome
+        seen: dict[str, Any] = {
+            "exit_code": outcome.exit_code if outcome is not None else None,
+            "status": record.state.value,
+        }
+        kept = (self._kept(outcome.output_seal) or b"") if outcome is not None else b""
+        if outcome is not None and outcome.output_bytes == len(kept):
+            readable = kept.decode("utf-8", "replace").encode()
+            seen["output"] = decoded(outcome, readable, self._state.step(step_id).action)
+        return seen
