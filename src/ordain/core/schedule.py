@@ -253,8 +253,8 @@ def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
             return Consequence(to=StepState.PENDING, not_before=Instant(now + _delay_ms(policy, failures - 1)))
     general = _general(state, step_id)
     last = _last(policy, general)
-    if isinstance(last, Fallback) and (state.steps[step_id].fell_back or state.falls_back(step_id)):
-        last = Abort() if isinstance(general, Fallback) else general  # once is enough, and no fallback has its own
+    if isinstance(last, Fallback) and state.steps[step_id].fell_back:
+        last = Abort() if isinstance(general, Fallback) else general  # once is enough
     match last:
         case Abort():
             return Consequence(to=StepState.FAILED, aborts=True)

@@ -320,15 +320,6 @@ class RunState:
             member = self.members.get(member.parent)
         return member.parent if member is not None else None
 
-    def falls_back(self, step_id: StepId) -> bool:
-        """Whether a step is there only because another one failed, however far above."""
-        member = self.members.get(step_id)
-        while member is not None:
-            if member.kind is GroupKind.FALLBACK:
-                return True
-            member = self.members.get(member.parent)
-        return False
-
     def aborting(self, step_id: StepId) -> StepId | None:
         """The step that ends the run, or the plan or fallback that this step is of, however far above."""
         parent: StepId | None = step_id
@@ -739,8 +730,11 @@ def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> N
     plan = state.plan_around(step_id)
     if unknown := set(names).difference(one.id for one in plan.fallbacks):
         raise IllegalTransition(f"{step_id} falls back on {', '.join(sorted(unknown))}, which the plan does not have")
-    made = fallback_members(step_id, plan, names)
-    members = [Member(step_id, GroupKind.FALLBACK, name, index) for index, name in enumerate(dict.fromkeys(names))]
+    made = fallback_members(step_id, plan, names, lambda name: state.named(step_id, name))
+    prefix = len(step_id) + 1
+    members = [
+        Member(step_id, GroupKind.FALLBACK, StepId(one.id[prefix:]), index) for index, (one, _) in enumerate(made)
+    ]
     state.gather(step_id)
     group = Group(kind=GroupKind.FALLBACK, members=tuple(one.id for one, _ in made))
     state.unfold(step_id, group, made, members)
