@@ -380,7 +380,7 @@ class RunTally:
         epoch, doubted = state.epoch, step_id in state.doubtful
         apply(state, event, at)
         before, now = self._now, max(self._now, at)
-        if self._nobody_at_work(event, epoch):
+        if self._nobody_at_work(event):
             self._pass_over(before, now)
         else:
             self._pass(event, before, now)
@@ -414,12 +414,10 @@ class RunTally:
 
     # --- Time ------------------------------------------------------------------------------------------------------
 
-    def _nobody_at_work(self, event: RunEvent, epoch: int) -> bool:
+    def _nobody_at_work(self, event: RunEvent) -> bool:
         """Whether this event tells that nobody carried the run out since the one before it."""
         match event:
-            case ExecutorStarted():
-                return epoch > 0
-            case DecisionGiven() | RunCancelled():
+            case ExecutorStarted() | DecisionGiven() | RunCancelled():
                 return True
             case RunPaused():
                 return any(self._about[part] for part in _AT_WORK)
