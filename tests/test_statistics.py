@@ -82,7 +82,9 @@ def check_sums(life: Life, found: Statistics, histories: list[list[tuple[Instant
     # Counts.
     records = [record for state in states for record in state.steps.values()]
     assert found.retries.attempts == sum(record.attempts for record in records)
-    assert sum(one.attempts for one in found.steps) == sum(one.attempts for one in found.kinds) == found.retries.attempts
+    assert (
+        sum(one.attempts for one in found.steps) == sum(one.attempts for one in found.kinds) == found.retries.attempts
+    )
     passed = [record for record in records if record.state is StepState.PASSED and not record.kept]
     assert found.retries.passed == len(passed)
     assert found.retries.passed_again == sum(record.attempts > 1 for record in passed)
@@ -239,6 +241,17 @@ def test_how_plans_end_and_how_long_people_take():
     assert (plans.by_status, plans.archived) == ({"completed": 1}, 1), "put away, and still completed"
     assert (plans.tried, plans.completed_at_first, plans.to_approval.median_ms) == (1, 1, 10 * MINUTE)
     assert (plans.runs_approved, plans.runs_unasked, plans.approvals) == (1, 0, {"used": 1})
+
+
+def test_the_time_to_approval_begins_anew_when_a_plan_is_proposed_again():
+    life = Scenario(step("a")).prepare()
+    asyncio.run(life.app.reject(str(life.plan_id), KIM, "not today"))
+    life.clock.advance(HOUR)
+    life.prepare()
+    life.clock.advance(MINUTE)
+    life.approve()
+    plans = counted(life).plans
+    assert plans is not None and (plans.to_approval.count, plans.to_approval.median_ms) == (1, MINUTE)
 
 
 def test_a_plan_that_nobody_decided_about_in_time_has_expired():

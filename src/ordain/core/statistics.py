@@ -105,7 +105,7 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
     completed_at_first: int = 0
     """Those of them whose first run completed."""
     to_approval: Spread = Spread()
-    """From the proposal of a plan to its first approval."""
+    """From a proposal to the approval that followed it; none for one that was declined."""
     approvals: Mapping[str, int] = {}
     """What became of approvals: `used`, `unused`, `revoked`, `expired` or `superseded`."""
     runs_approved: int = 0

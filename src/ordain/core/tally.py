@@ -28,6 +28,7 @@ from ordain.core.event import (
     LineageEvent,
     Outcome,
     PlanArchived,
+    PlanCancelled,
     PlanExpired,
     PlanPrepared,
     PlanRejected,
@@ -262,6 +263,7 @@ class PlanTally:
     def __init__(self) -> None:
         self.state = PlanState()
         self._proposed: dict[PlanId, Instant] = {}
+        """When each plan was proposed that waits for its approval."""
         self._waited_ms: list[int] = []
         self._counted: Counter[str] = Counter()
         self._before_archiving: Stage | None = None
@@ -285,8 +287,12 @@ class PlanTally:
                     self._waited_ms.append(max(at - proposed, 0))
             case PlanRejected():
                 self._counted["rejections"] += 1
+                self._proposed.clear()
             case PlanExpired():
                 self._counted["expiries"] += 1
+                self._proposed.clear()
+            case PlanCancelled():
+                self._proposed.clear()
             case PlanArchived():
                 self._before_archiving = before
             case RunStarted(approval_id=approval_id):

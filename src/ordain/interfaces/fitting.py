@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
-__all__ = ["bar", "fitted", "packed", "padded", "shares", "sparkline"]
+__all__ = ["bar", "fitted", "packed", "padded", "shares", "sparklines"]
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -66,9 +66,10 @@ def shares(counts: Sequence[int], largest: int, room: int) -> tuple[int, ...]:
     return tuple(made)
 
 
-def sparkline(counts: Sequence[int], room: int, largest: int | None = None) -> str:
-    """Counts as columns of different heights; neighbours are one column where there are too many."""
-    together = -(-len(counts) // max(room, 1))
-    sums = [sum(counts[start : start + together]) for start in range(0, len(counts), max(together, 1))]
-    top = max([largest or 0, *sums]) if together == 1 else max(sums, default=0)
-    return "".join(_HEIGHTS[min((count * 8 - 1) // top, 7)] if count else _NONE for count in sums)
+def sparklines(room: int, *series: Sequence[int]) -> list[str]:
+    """Counts as columns of different heights, each series of the same length and on the same scale; neighbours are one
+    column where there are too many."""
+    together = -(-max(map(len, series)) // max(room, 1)) or 1
+    sums = [[sum(one[at : at + together]) for at in range(0, len(one), together)] for one in series]
+    top = max((count for one in sums for count in one), default=0)
+    return ["".join(_HEIGHTS[(count * 8 - 1) // top] if count else _NONE for count in one) for one in sums]

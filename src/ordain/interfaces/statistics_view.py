@@ -1,6 +1,6 @@
 """Statistics as people read them: small bars and few numbers, each of which is in the JSON too.
 
-Nothing depends on colour, and everything fits into the width that is given, from 40 columns on.
+Nothing depends on colour, and everything fits into the width that is given, from 60 columns on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ordain.core.statistics import (
     Time,
 )
 from ordain.core.value import Instant
-from ordain.interfaces.fitting import bar, fitted, packed, padded, shares, sparkline
+from ordain.interfaces.fitting import bar, fitted, packed, padded, shares, sparklines
 from ordain.interfaces.render import Style, instant
 from ordain.interfaces.visible import visible
 
@@ -29,7 +29,7 @@ __all__ = ["statistics_lines"]
 
 ROWS_MAX = 8
 """How many rows a list has; the rest is counted, and is in the JSON."""
-WIDTH_MIN = 40
+WIDTH_MIN = 60
 
 _CHARACTERS = {
     Part.EXECUTING: "█",
@@ -69,7 +69,7 @@ def statistics_lines(statistics: Statistics, style: Style, width: int) -> Iterat
         yield from _time_lines(statistics.time, style, width)
         yield from _step_lines(statistics.steps, style, width)
         kinds = [(visible(one.kind), one.time, _tries(one.attempts, one.failures)) for one in statistics.kinds]
-        yield from _timed_lines("By program or tool", kinds, style, width)
+        yield from _timed_lines("By program or tool, with attempts", kinds, style, width)
         yield from _failure_lines(statistics.failures, style, width)
         yield from _other_lines(statistics, style, width)
 
@@ -80,7 +80,7 @@ def _head(title: str, style: Style) -> Iterator[str]:
 
 
 def _said(items: Iterable[str], width: int) -> Iterator[str]:
-    yield from (f"  {row}" for row in packed(items, width - 2))
+    yield from (f"  {fitted(row, width - 2)}" for row in packed(items, width - 2))
 
 
 # --- Plans and runs --------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def _plan_lines(plans: Plans, style: Style, width: int) -> Iterator[str]:
     }
     items += [f"{name}: {count}" for name, count in counts.items() if count]
     if plans.to_approval.count:
-        items.append(f"from proposal to approval: {_spread(plans.to_approval)}")
+        items.append(f"approved after {_spread(plans.to_approval)}")
     if plans.runs_approved or plans.runs_unasked:
         items.append(f"runs on an approval: {plans.runs_approved}, that needed none: {plans.runs_unasked}")
     wasted = [f"{count} {how}" for how, count in plans.approvals.items() if how != "used"]
@@ -116,16 +116,20 @@ def _run_lines(runs: Runs, style: Style, width: int) -> Iterator[str]:
         room = width - 12
         counts = [one.count for one in runs.over_time]
         failed = [one.by_status.get("failed", 0) for one in runs.over_time]
-        yield f"  {'started':<9} {sparkline(counts, room)}"
+        started_row, failed_row = sparklines(room, counts, failed)
+        yield f"  {'started':<9} {started_row}"
         if any(failed):
-            yield f"  {'failed':<9} {style.bad(sparkline(failed, room, max(counts)))}"
+            yield f"  {'failed':<9} {style.bad(failed_row)}"
         first, last = (_day(runs.over_time[number].since) for number in (0, -1))
         together = -(-len(counts) // room)
         each = f"a column is {f'{together} {runs.unit}s' if together > 1 else f'one {runs.unit}'}"
         days = first if first == last else f"{first} to {last}"
         yield style.dim(f"  {'':<9} {fitted(f'{days}, {each}', room)}")
-    items = [f"took {_spread(runs.durations)}, longest {_length(runs.durations.longest_ms)}"]
-    items = items if runs.durations.count else []
+    items = []
+    if runs.durations.count:
+        items.append(f"took {_spread(runs.durations)}")
+    if runs.durations.count > 1:
+        items.append(f"longest {_length(runs.durations.longest_ms)}")
     counts_by_name = {
         "reruns": runs.reruns,
         "steps kept": runs.kept,
@@ -169,7 +173,7 @@ def _step_lines(steps: Sequence[StepTime], style: Style, width: int) -> Iterator
         )
         for one in steps
     ]
-    yield from _timed_lines("By step", rows, style, width)
+    yield from _timed_lines("By step, with attempts", rows, style, width)
 
 
 def _timed_lines(title: str, rows: Sequence[tuple[str, Time, str]], style: Style, width: int) -> Iterator[str]:
@@ -202,7 +206,7 @@ def _painted(text: str, part: Part, style: Style) -> str:
 
 
 def _tries(attempts: int, failures: int) -> str:
-    return f"{attempts} attempt{'s' * (attempts != 1)}" + (f", {failures} failed" if failures else "")
+    return f"×{attempts}" + (f", {failures} failed" if failures else "")
 
 
 # --- What went wrong -------------------------------------------------------------------------------------------------
@@ -273,7 +277,7 @@ def _contract_lines(contracts: Sequence[Contracts], style: Style, width: int) ->
         items += [f"held after a retry ×{one.held_after_retry}"] if one.held_after_retry else []
         items += [f"held without one ×{one.held_same_attempt}"] if one.held_same_attempt else []
         rows = packed([f"{visible(one.step)} ({visible(one.plan)})", *items], width - 4)
-        yield from (f"{'  ' if number == 0 else '    '}{row}" for number, row in enumerate(rows))
+        yield from (f"{'  ' if number == 0 else '    '}{fitted(row, width - 4)}" for number, row in enumerate(rows))
     yield from _more(len(contracts) - ROWS_MAX, style)
 
 
@@ -295,7 +299,7 @@ def _length(duration_ms: int | None) -> str:
 def _spread(found: Spread) -> str:
     if found.count == 1:
         return _length(found.median_ms)
-    return f"{_length(found.median_ms)} (median), {_length(found.ninetieth_ms)} (nine in ten)"
+    return f"{_length(found.median_ms)} (median), {_length(found.ninetieth_ms)} (9 in 10)"
 
 
 def _share(count: int, total: int) -> str:
