@@ -7,11 +7,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordain.adapters.memory import ManualClock
 from ordain.core.bound import DAY_MS
+from ordain.core.decision import questions
 from ordain.core.event import (
     AttemptEnded,
     ContractBroken,
@@ -24,8 +25,9 @@ from ordain.core.event import (
 from ordain.core.failure import Continue, Escalate, Retry
 from ordain.core.problem import Refused
 from ordain.core.state import replay
-from ordain.core.statistics import Part, Statistics
-from ordain.core.value import Instant
+from ordain.core.statistics import Part, Statistics, StepCount
+from ordain.core.tally import RunTally, Tally, part_of
+from ordain.core.value import Instant, StepId
 from ordain.measuring import measure
 from ordain.ports import Append, Finished
 from tests.build import step
@@ -49,7 +51,7 @@ def taking(clock: ManualClock, duration_ms: int, exit_code: int = 0, output: str
 # --- Lives -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150)
 @given(st.integers(min_value=0, max_value=10**9))
 def test_the_sums_of_any_life_agree_with_its_states_and_its_events(seed: int) -> None:
     life = live(seed)
@@ -60,6 +62,28 @@ def test_the_sums_of_any_life_agree_with_its_states_and_its_events(seed: int) ->
         if life.ledger.read(stream)
     ]
     check_sums(life, found, histories)  # type: ignore[arg-type]
+
+
+@settings(max_examples=100)
+@given(st.integers(min_value=0, max_value=10**9), st.integers(min_value=0), st.integers(min_value=0, max_value=DAY_MS))
+def test_at_any_moment_of_any_life_the_parts_of_its_time_add_up(seed: int, cut: int, later: int) -> None:
+    life = live(seed)
+    history = life.history()
+    history = history[: cut % len(history) + 1]
+    tally, state = Tally(), replay(life.plan, history)
+    run = RunTally(tally, life.plan, "a plan")
+    for at, event in history:
+        run.fold(event, at)
+    assert run.state == state
+    last = max(at for at, _ in history)
+    run.close(Instant(last + later))
+    found = tally.statistics(None, Instant(last + later))
+    parts = {part_of(record) for record in state.steps.values()}
+    waits = later if questions(state) and not parts & {Part.EXECUTING, Part.VERIFYING} else 0
+    assert found.time.total_ms == last - history[0][0] + waits
+    assert all(spent > 0 for one in found.steps for spent in one.time.parts.values())
+    assert all(one.time.total_ms <= found.time.total_ms for one in found.steps)
+    assert found.runs.by_status == {state.status or "open": 1}
 
 
 def check_sums(life: Life, found: Statistics, histories: list[list[tuple[Instant, RunEvent]]]) -> None:
@@ -97,7 +121,7 @@ def check_sums(life: Life, found: Statistics, histories: list[list[tuple[Instant
     failed = [event for event in events if went_badly(event)]
     assert sum(one.count for one in found.failures) == len(failed)
     for failure in found.failures:
-        counts = (sum(failure.then.values()), sum(failure.ended.values()), sum(count for *_, count in failure.steps))
+        counts = (sum(failure.then.values()), sum(failure.ended.values()), sum(one.count for one in failure.steps))
         assert counts == (failure.count,) * 3
     assert sum(one.failures for one in found.steps) == len(failed)
     assert found.doubts.found == sum(isinstance(event, DoubtFound) for event in events)
@@ -197,7 +221,7 @@ def test_failures_are_told_by_cause_and_by_what_came_of_them():
         ("F_STEP_FAILED", {"escalated": 1, "failed": 1}, {"failed": 1, "passed by decision": 1}),
         ("F_CONTRACT_BROKEN", {"escalated": 1}, {"skipped": 1}),
     ]
-    assert found.failures[1].steps == (("A plan", "b", 1),)
+    assert found.failures[1].steps == (StepCount(plan="A plan", step=StepId("b"), count=1),)
     assert found.runs.by_status == {"failed": 1}
     assert found.decisions.answers == {"pass": 1, "skip": 1}
 

@@ -26,9 +26,7 @@ def measure(ledger: Ledger, now: Instant, ref: str | None = None, since: Instant
     tally, records = Tally(), Records(ledger)
     if ref is not None and names_run(ref):
         run_id = records.find_run(ref)
-        opened = ledger.read(f"run/{run_id}")[0].event
-        assert isinstance(opened, RunOpened)
-        _lineage(ledger, opened.lineage, tally, now, since, only=run_id)
+        _lineage(ledger, records.run(run_id)[0].lineage, tally, now, since, only=run_id)
         return tally.statistics(since, now, plans=False)
     for stream in (records.find_plan(ref),) if ref is not None else ledger.streams("lineage/"):
         _lineage(ledger, stream, tally, now, since)

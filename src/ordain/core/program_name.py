@@ -10,6 +10,7 @@ import re
 
 from ordain.core.action import CallTool
 from ordain.core.command import command_of, program_of
+from ordain.core.lint.script import RESERVED
 from ordain.core.model import Action
 from ordain.core.tool import action_kind
 
@@ -18,7 +19,9 @@ __all__ = ["COULD_NOT_RUN", "could_not_start", "kind_of", "missing_program"]
 COULD_NOT_RUN = (126, 127)
 """What a shell exits with where a program cannot be run, or is not there."""
 
-_FIRST_WORD = re.compile(r"\s*(?:[A-Za-z_][A-Za-z0-9_]*=[^\s'\"$`();|&<>]*\s+)*([A-Za-z0-9_.+@/:\[-]+)(?=[\s;|&<>)]|$)")
+_BEFORE = r"\s*(?:(?:cd|set)\s+[^\s;&|]+\s*(?:&&|;|\n)\s*|[A-Za-z_][A-Za-z0-9_]*=[^\s'\"$`();|&<>]*\s+)*"
+"""Where to go, options of the shell, variables: what stands before the first program and is none."""
+_FIRST_WORD = re.compile(_BEFORE + r"([A-Za-z0-9_.+@/:\[-]+)(?=[\s;|&<>)]|$)")
 _NOT_FOUND = re.compile(
     r"(?:^|[:/]\s|\s)['\"`‘]?([^\s:'\"`’‘]+)['\"`’]?: "
     r"(?:command not found|not found|No such file or directory|Permission denied|cannot execute[^\n]*)\s*$",
@@ -32,7 +35,7 @@ def kind_of(action: Action) -> str:
     command, program = command_of(action), program_of(action)
     if command is not None:
         found = _FIRST_WORD.match(command.command)
-        return _base(found[1]) if found is not None else "shell"
+        return _base(found[1]) if found is not None and found[1] not in RESERVED else "shell"
     if program is not None:
         return _base(program.argv[0])
     return action.tool if isinstance(action, CallTool) else action_kind(action)

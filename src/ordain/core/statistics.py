@@ -27,6 +27,7 @@ __all__ = [
     "Runs",
     "Spread",
     "Statistics",
+    "StepCount",
     "StepTime",
     "Time",
     "periods",
@@ -157,6 +158,14 @@ class KindTime(msgspec.Struct, frozen=True, kw_only=True):
     time: Time
 
 
+class StepCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How often something happened to one step."""
+
+    plan: str
+    step: StepId
+    count: int
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """One cause of failures: how often, what followed at once, and what became of the steps in the end."""
 
@@ -166,8 +175,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """`retried`, `skipped`, `escalated`, `failed` (others went on), or `aborted`, which ended the run."""
     ended: Mapping[str, int]
     """`passed`, `passed by decision`, `skipped`, `failed`, `cancelled` or `open`."""
-    steps: Sequence[tuple[str, StepId, int]]
-    """Plan, step and how often, the most frequent first."""
+    steps: Sequence[StepCount]
+    """Where, the most frequent first."""
 
 
 class Retries(msgspec.Struct, frozen=True, kw_only=True):

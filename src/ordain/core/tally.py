@@ -58,6 +58,7 @@ from ordain.core.statistics import (
     Retries,
     Runs,
     Statistics,
+    StepCount,
     StepTime,
     periods,
     spread,
@@ -74,7 +75,7 @@ class _StepTally:
     """What was counted of one step of one document."""
 
     def __init__(self, step: Step) -> None:
-        self.description, self.kind = step.description, kind_of(step.action)
+        self.description = step.description
         self.runs = self.attempts = self.failures = 0
         self.parts: Counter[Part] = Counter()
         self.held = self.broken = self.inconclusive = 0
@@ -102,7 +103,8 @@ class Tally:
         self.run_counts: Counter[str] = Counter()
         self.durations_ms: list[int] = []
         self.parts: Counter[Part] = Counter()
-        self.steps: dict[tuple[str, StepId], _StepTally] = {}
+        self.steps: dict[tuple[str, StepId, str], _StepTally] = {}
+        """By plan, step and kind: a step that came to do something else is another one."""
         self.failures: dict[str, _FailureTally] = {}
         self.passes: Counter[int] = Counter()
         self.missing: Counter[tuple[str | None, str]] = Counter()
@@ -113,10 +115,7 @@ class Tally:
         self.answered_ms: list[int] = []
 
     def step(self, plan: str, step: Step) -> _StepTally:
-        found = self.steps.get((plan, step.id))
-        if found is None:
-            found = self.steps[plan, step.id] = _StepTally(step)
-        return found
+        return self.steps.setdefault((plan, step.id, kind_of(step.action)), _StepTally(step))
 
     def failure(self, code: str) -> _FailureTally:
         return self.failures.setdefault(code, _FailureTally())
@@ -184,20 +183,20 @@ class Tally:
                 plan=plan,
                 id=step_id,
                 description=one.description,
-                kind=one.kind,
+                kind=kind,
                 runs=one.runs,
                 attempts=one.attempts,
                 failures=one.failures,
                 time=time_of(one.parts),
             )
-            for (plan, step_id), one in self.steps.items()
+            for (plan, step_id, kind), one in self.steps.items()
         ]
         return tuple(sorted(found, key=lambda one: (-one.time.total_ms, -one.attempts, one.plan, one.id)))
 
     def _kinds(self) -> tuple[KindTime, ...]:
         kinds: dict[str, tuple[Counter[Part], Counter[str]]] = {}
-        for one in self.steps.values():
-            parts, counted = kinds.setdefault(one.kind, (Counter(), Counter()))
+        for (_, _, kind), one in self.steps.items():
+            parts, counted = kinds.setdefault(kind, (Counter(), Counter()))
             parts.update(one.parts)
             counted.update(attempts=one.attempts, failures=one.failures)
         found = [
@@ -214,7 +213,8 @@ class Tally:
                 then=_ranked(one.then),
                 ended=_ranked(one.ended),
                 steps=tuple(
-                    (*where, count) for where, count in sorted(one.steps.items(), key=lambda item: (-item[1], item[0]))
+                    StepCount(plan=plan, step=step_id, count=count)
+                    for (plan, step_id), count in sorted(one.steps.items(), key=lambda item: (-item[1], item[0]))
                 ),
             )
             for code, one in self.failures.items()
@@ -243,7 +243,7 @@ class Tally:
                 held_after_retry=one.held_after_retry,
                 held_same_attempt=one.held_same_attempt,
             )
-            for (plan, step_id), one in self.steps.items()
+            for (plan, step_id, _), one in self.steps.items()
             if one.held_after_retry or one.held_same_attempt
         ]
         return tuple(sorted(found, key=lambda one: (-one.held_after_retry - one.held_same_attempt, one.plan, one.step)))
@@ -374,6 +374,7 @@ class RunTally:
         self._opened = self._now = Instant(0)
         self._spans: dict[StepId, _Span] = {}
         self._about: Counter[Part] = Counter()
+        self._steps: dict[StepId, _StepTally] = {}
         self._failed: dict[StepId, list[str]] = {}
         self._not_held: dict[StepId, int] = {}
         """The newest attempt of a step that its contract was not held for."""
@@ -476,7 +477,9 @@ class RunTally:
     # --- Counts ----------------------------------------------------------------------------------------------------
 
     def _step(self, step_id: StepId) -> _StepTally:
-        return self._tally.step(self._name, self.state.step(step_id))
+        if step_id not in self._steps:
+            self._steps[step_id] = self._tally.step(self._name, self.state.step(step_id))
+        return self._steps[step_id]
 
     def _count(self, event: RunEvent, *, epoch: int, doubted: bool) -> None:
         """Count what an event says; `epoch` was the run's before it, and `doubted` whether its step was in doubt."""

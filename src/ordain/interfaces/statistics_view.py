@@ -224,7 +224,7 @@ def _failure_lines(failures: Sequence[Failure], style: Style, width: int) -> Ite
         yield f"  {one.code:<{code}} {one.count:>{number}} {style.bad(made)}"
         then = ", ".join(f"{count} {what}" for what, count in one.then.items())
         ended = ", ".join(f"{count} {what}" for what, count in one.ended.items())
-        worst = ", ".join(f"{visible(step)} ×{count}" for _, step, count in one.steps[:3])
+        worst = ", ".join(f"{visible(each.step)} ×{each.count}" for each in one.steps[:3])
         items = [f"then: {then}", f"in the end: {ended}", f"most in: {worst}"]
         yield from (style.dim(f"    {fitted(row, width - 4)}") for row in packed(items, width - 4))
     yield from _more(len(failures) - len(shown), style)
