@@ -24,9 +24,10 @@ from ordain.core.event import (
 )
 from ordain.core.failure import Continue, Escalate, Retry
 from ordain.core.problem import Refused
+from ordain.core.run_tally import RunTally, part_of
 from ordain.core.state import replay
 from ordain.core.statistics import Part, Statistics, StepCount
-from ordain.core.tally import RunTally, Tally, part_of
+from ordain.core.tally import Tally
 from ordain.core.value import Instant, StepId
 from ordain.measuring import measure
 from ordain.ports import Append, Finished

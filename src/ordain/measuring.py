@@ -9,10 +9,12 @@ from functools import cache
 
 from ordain.core.event import LineageEvent, PlanPrepared, RunEvent, RunOpened, RunStarted
 from ordain.core.model import Plan
+from ordain.core.plan_tally import PlanTally
 from ordain.core.problem import refuse
+from ordain.core.run_tally import RunTally
 from ordain.core.state import IllegalTransition
 from ordain.core.statistics import Statistics
-from ordain.core.tally import PlanTally, RunTally, Tally
+from ordain.core.tally import Tally
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.ports import Ledger
 from ordain.records import Records, decoded_plan, impossible, names_run

@@ -1,6 +1,6 @@
 """What many plans and runs come to: counts, times and causes, as values that every view shows alike.
 
-Nothing here reads events; `core.tally` makes these from them. Every total is the sum of its parts.
+Nothing here reads events; `core.tally` makes these from what was counted. Every total is the sum of its parts.
 """
 
 from __future__ import annotations

@@ -1,51 +1,15 @@
-"""Counting plans and runs, one event after the other: what is held is what was counted, never the events.
+"""What was counted of plans and runs so far, and the statistics it makes.
 
-`PlanTally` folds one lineage and `RunTally` one run; both add to a `Tally`, which makes `Statistics` of it all. What an
-event means for a plan or a step is asked of `apply_lineage` and `apply`, so that an event that is not counted here is
-still followed. Time that a clock took back is no time.
+Folding is done by `PlanTally` (`core.plan_tally`) and `RunTally` (`core.run_tally`), which add to a `Tally` one event
+after the other: what is held is what was counted, never the events.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import assert_never
 
-import msgspec
-
-from ordain.core.event import (
-    ApprovalGiven,
-    AttemptEnded,
-    AttemptStarted,
-    ContractBroken,
-    ContractHeld,
-    ContractInconclusive,
-    ContractSeen,
-    DecisionGiven,
-    DoubtFound,
-    DoubtSettled,
-    Evidence,
-    ExecutorStarted,
-    LineageEvent,
-    Outcome,
-    PlanArchived,
-    PlanCancelled,
-    PlanExpired,
-    PlanPrepared,
-    PlanRejected,
-    RunCancelled,
-    RunEvent,
-    RunPaused,
-    RunStarted,
-    Settlement,
-    StepKept,
-    StepNotKept,
-    StepState,
-    Verdict,
-)
-from ordain.core.lineage import PlanState, Stage, apply_lineage
-from ordain.core.model import Plan, Step
-from ordain.core.program_name import COULD_NOT_RUN, could_not_start, kind_of, missing_program
-from ordain.core.state import SETTLED, RunState, StepRecord, apply
+from ordain.core.model import Step
+from ordain.core.program_name import kind_of
 from ordain.core.statistics import (
     Contracts,
     Decisions,
@@ -64,14 +28,12 @@ from ordain.core.statistics import (
     spread,
     time_of,
 )
-from ordain.core.value import Instant, PlanId, StepId
+from ordain.core.value import Instant, StepId
 
-__all__ = ["PlanTally", "RunTally", "Tally", "part_of"]
-
-_OPEN = "open"
+__all__ = ["FailureTally", "StepTally", "Tally"]
 
 
-class _StepTally:
+class StepTally:
     """What was counted of one step of one document."""
 
     def __init__(self, step: Step) -> None:
@@ -82,7 +44,7 @@ class _StepTally:
         self.held_after_retry = self.held_same_attempt = 0
 
 
-class _FailureTally:
+class FailureTally:
     """What was counted of one cause."""
 
     def __init__(self) -> None:
@@ -103,9 +65,9 @@ class Tally:
         self.run_counts: Counter[str] = Counter()
         self.durations_ms: list[int] = []
         self.parts: Counter[Part] = Counter()
-        self.steps: dict[tuple[str, StepId, str], _StepTally] = {}
+        self.steps: dict[tuple[str, StepId, str], StepTally] = {}
         """By plan, step and kind: a step that came to do something else is another one."""
-        self.failures: dict[str, _FailureTally] = {}
+        self.failures: dict[str, FailureTally] = {}
         self.passes: Counter[int] = Counter()
         self.missing: Counter[tuple[str | None, str]] = Counter()
         self.doubts = 0
@@ -114,11 +76,11 @@ class Tally:
         self.answers: Counter[str] = Counter()
         self.answered_ms: list[int] = []
 
-    def step(self, plan: str, step: Step) -> _StepTally:
-        return self.steps.setdefault((plan, step.id, kind_of(step.action)), _StepTally(step))
+    def step(self, plan: str, step: Step) -> StepTally:
+        return self.steps.setdefault((plan, step.id, kind_of(step.action)), StepTally(step))
 
-    def failure(self, code: str) -> _FailureTally:
-        return self.failures.setdefault(code, _FailureTally())
+    def failure(self, code: str) -> FailureTally:
+        return self.failures.setdefault(code, FailureTally())
 
     def statistics(self, since: Instant | None, until: Instant, *, plans: bool = True) -> Statistics:
         """All of it as values; `plans` is false where only runs were counted."""
@@ -252,297 +214,3 @@ class Tally:
 def _ranked(counted: Counter[str]) -> dict[str, int]:
     """The most frequent first."""
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
-
-
-# --- One lineage -----------------------------------------------------------------------------------------------------
-
-
-class PlanTally:
-    """One lineage as it is counted."""
-
-    def __init__(self) -> None:
-        self.state = PlanState()
-        self._proposed: dict[PlanId, Instant] = {}
-        """When each plan was proposed that waits for its approval."""
-        self._waited_ms: list[int] = []
-        self._counted: Counter[str] = Counter()
-        self._before_archiving: Stage | None = None
-
-    @property
-    def name(self) -> str:
-        """What its steps are counted under: a document that is prepared again begins a new lineage, but is the same
-        work."""
-        return self.state.document or self.state.title
-
-    def fold(self, event: LineageEvent, at: Instant) -> None:
-        """Count one event; raises IllegalTransition for what cannot happen."""
-        before = self.state.stage
-        apply_lineage(self.state, event, at)
-        match event:
-            case PlanPrepared(plan_id=plan_id):
-                self._proposed.setdefault(plan_id, at)
-            case ApprovalGiven(approval=approval):
-                proposed = self._proposed.pop(approval.plan_id, None)
-                if proposed is not None:
-                    self._waited_ms.append(max(at - proposed, 0))
-            case PlanRejected():
-                self._counted["rejections"] += 1
-                self._proposed.clear()
-            case PlanExpired():
-                self._counted["expiries"] += 1
-                self._proposed.clear()
-            case PlanCancelled():
-                self._proposed.clear()
-            case PlanArchived():
-                self._before_archiving = before
-            case RunStarted(approval_id=approval_id):
-                self._counted["runs_approved" if approval_id is not None else "runs_unasked"] += 1
-            case _:
-                pass
-
-    def close(self, tally: Tally, now: Instant) -> None:
-        """Add it to the rest, as it stands now."""
-        state, counted = self.state, self._counted
-        if state.stage is Stage.ARCHIVED:
-            counted["archived"] += 1
-            tally.plans[str(self._before_archiving)] += 1
-        else:
-            status = state.status(now)
-            tally.plans[str(status)] += 1
-            counted["expiries"] += status == Stage.EXPIRED and state.stage is not Stage.EXPIRED
-        counted["revised"] += len(state.revisions) > 1
-        first = next(iter(state.runs.values()), None)
-        counted["tried"] += first is not None
-        counted["completed_at_first"] += first == Stage.COMPLETED
-        tally.plan_counts.update(counted)
-        tally.to_approval_ms += self._waited_ms
-        for one in state.ended.values():
-            tally.approvals[one.how if one.how in ("revoked", "expired", "superseded") else "used"] += 1
-        for permission in state.permissions.values():
-            tally.approvals["unused" if now < permission.approval.expires_at else "expired"] += 1
-
-
-# --- One run ---------------------------------------------------------------------------------------------------------
-
-_AT_WORK = (Part.EXECUTING, Part.VERIFYING)
-_THEN = {
-    StepState.PENDING: "retried",
-    StepState.SKIPPED: "skipped",
-    StepState.ESCALATED: "escalated",
-    StepState.FAILED: "failed",
-}
-
-
-def part_of(record: StepRecord) -> Part | None:
-    """What the time of a step as it stands is spent on; None where it has not begun or is settled."""
-    match record.state:
-        case StepState.RUNNING:
-            return Part.EXECUTING
-        case StepState.VERIFYING:
-            return Part.VERIFYING
-        case StepState.WAITING:
-            return Part.WAITING
-        case StepState.PENDING:
-            return Part.WAITING if record.attempts else None
-        case StepState.ESCALATED:
-            return Part.PERSON
-        case StepState.IN_DOUBT:
-            return Part.PERSON if record.settle is Settlement.PERSON else Part.VERIFYING
-        case StepState.PASSED | StepState.FAILED | StepState.SKIPPED | StepState.CANCELLED:
-            return None
-        case never:
-            assert_never(never)
-
-
-class _Span(msgspec.Struct):
-    """What a step is about, and since when."""
-
-    part: Part
-    since: Instant
-
-
-class RunTally:
-    """One run as it is counted. `name` is what its steps are counted under.
-
-    Invariants: `_spans` holds the steps whose time is counted, each with the part it is spent on, and `_about` how many
-    there are of each part. Steps' time and the run's are counted up to `_now`, which never goes back.
-    """
-
-    def __init__(self, tally: Tally, plan: Plan, name: str) -> None:
-        self.state = RunState(plan)
-        self._tally, self._name = tally, name
-        self._opened = self._now = Instant(0)
-        self._spans: dict[StepId, _Span] = {}
-        self._about: Counter[Part] = Counter()
-        self._steps: dict[StepId, _StepTally] = {}
-        self._failed: dict[StepId, list[str]] = {}
-        self._not_held: dict[StepId, int] = {}
-        """The newest attempt of a step that its contract was not held for."""
-
-    def fold(self, event: RunEvent, at: Instant) -> None:
-        """Count one event; raises IllegalTransition for what cannot happen."""
-        state, step_id = self.state, getattr(event, "step", None)
-        if state.size == 0:
-            self._opened = self._now = at
-        epoch, doubted = state.epoch, step_id in state.doubtful
-        apply(state, event, at)
-        before, now = self._now, max(self._now, at)
-        if self._nobody_at_work(event):
-            self._pass_over(before, now)
-        else:
-            self._pass(event, before, now)
-        self._now = now
-        self._count(event, epoch=epoch, doubted=doubted)
-        for touched in (step_id,) if step_id is not None else tuple(self._spans):
-            self._look_at(touched)
-
-    def close(self, now: Instant) -> None:
-        """Add what can be told only at the end. A run that is open has taken the time until its last event, and until
-        now where it does nothing but wait for a person."""
-        state, tally = self.state, self._tally
-        now = max(self._now, now)
-        asks = self._about[Part.PERSON] and not any(self._about[part] for part in _AT_WORK)
-        if not state.finished and asks:
-            self._add(Part.PERSON, now - self._now)
-        for step_id, span in self._spans.items():
-            until = now if asks and span.part is Part.PERSON else self._now
-            self._step(step_id).parts[span.part] += until - span.since
-        tally.runs.append((self._opened, state.status or _OPEN))
-        if state.finished:
-            tally.durations_ms.append(self._now - self._opened)
-        tally.run_counts["reruns"] += state.rerun_of is not None
-        for step_id, record in state.steps.items():
-            if record.attempts:
-                self._step(step_id).runs += 1
-            if record.state is StepState.PASSED and not record.kept:
-                tally.passes[record.attempts] += 1
-            for code in self._failed.get(step_id, ()):
-                tally.failure(code).ended[_end_of(record)] += 1
-
-    # --- Time ------------------------------------------------------------------------------------------------------
-
-    def _nobody_at_work(self, event: RunEvent) -> bool:
-        """Whether this event tells that nobody carried the run out since the one before it."""
-        match event:
-            case ExecutorStarted() | DecisionGiven() | RunCancelled():
-                return True
-            case RunPaused():
-                return any(self._about[part] for part in _AT_WORK)
-            case _:
-                return False
-
-    def _pass_over(self, before: Instant, now: Instant) -> None:
-        """Let time pass that counts for no step, but for those that wait for a person."""
-        for step_id, span in self._spans.items():
-            if span.part is not Part.PERSON:
-                self._step(step_id).parts[span.part] += before - span.since
-                span.since = now
-        self._add(Part.PERSON if self._about[Part.PERSON] else Part.STOPPED, now - before)
-
-    def _pass(self, event: RunEvent, before: Instant, now: Instant) -> None:
-        """Let time pass in which the run was carried out. A contract that was looked at before its step began anything,
-        or instead of that, is told by the event alone."""
-        looked = 0
-        if isinstance(event, ContractSeen | StepKept | StepNotKept) and event.evidence is not None:
-            span = self._spans.get(event.step)
-            looked = min(event.evidence.duration_ms, now - (span.since if span is not None else before))
-            self._step(event.step).parts[Part.VERIFYING] += looked
-            if span is not None:
-                self._step(event.step).parts[span.part] += now - span.since - looked
-                span.since = now
-        gap = now - before
-        others = self._about[Part.EXECUTING] - isinstance(event, ContractSeen)
-        looked = min(looked, gap) if others <= 0 else 0
-        self._add(Part.VERIFYING, looked)
-        self._add(next((part for part in Part if self._about[part] > 0), Part.BETWEEN), gap - looked)
-
-    def _look_at(self, step_id: StepId) -> None:
-        """See what a step is about after an event."""
-        now, span, part = self._now, self._spans.get(step_id), part_of(self.state.steps[step_id])
-        if span is not None and span.part is part:
-            return
-        if span is not None:
-            self._step(step_id).parts[span.part] += now - span.since
-            self._about[span.part] -= 1
-            del self._spans[step_id]
-        if part is not None:
-            self._spans[step_id] = _Span(part=part, since=now)
-            self._about[part] += 1
-            self._tally.asked += part is Part.PERSON
-
-    def _add(self, part: Part, duration_ms: int) -> None:
-        if duration_ms:
-            self._tally.parts[part] += duration_ms
-
-    # --- Counts ----------------------------------------------------------------------------------------------------
-
-    def _step(self, step_id: StepId) -> _StepTally:
-        if step_id not in self._steps:
-            self._steps[step_id] = self._tally.step(self._name, self.state.step(step_id))
-        return self._steps[step_id]
-
-    def _count(self, event: RunEvent, *, epoch: int, doubted: bool) -> None:
-        """Count what an event says; `epoch` was the run's before it, and `doubted` whether its step was in doubt."""
-        tally = self._tally
-        match event:
-            case ExecutorStarted():
-                tally.run_counts["takeovers"] += epoch > 0
-            case StepKept():
-                tally.run_counts["kept"] += 1
-            case StepNotKept():
-                tally.run_counts["not_kept"] += 1
-            case AttemptStarted(step=step_id):
-                self._step(step_id).attempts += 1
-            case AttemptEnded(step=step_id, outcome=outcome, to=to):
-                if outcome.error is not None and to is not StepState.CANCELLED:
-                    self._count_failure(event, outcome.error)
-                    self._count_missing(step_id, outcome)
-            case ContractHeld(step=step_id, attempt=attempt):
-                step, not_held = self._step(step_id), self._not_held.get(step_id)
-                step.held += 1
-                step.held_after_retry += not_held is not None and not_held < attempt
-                step.held_same_attempt += not_held == attempt
-            case ContractBroken(step=step_id, evidence=evidence):
-                self._step(step_id).broken += 1
-                self._not_held[step_id] = event.attempt
-                self._count_failure(event, evidence.error or "F_CONTRACT_BROKEN")
-                self._count_missing(step_id, evidence)
-            case ContractInconclusive(step=step_id, evidence=evidence):
-                self._step(step_id).inconclusive += 1
-                self._not_held[step_id] = event.attempt
-                self._count_failure(event, evidence.error or "F_CONTRACT_INCONCLUSIVE")
-            case DoubtFound():
-                tally.doubts += 1
-            case DoubtSettled(evidence=evidence, to=to):
-                by = "rule" if evidence is None else "contract"
-                tally.settled[f"{by}: {'passed' if to is StepState.PASSED else 'run again'}"] += 1
-            case DecisionGiven(step=step_id, choice=choice):
-                tally.answers[choice] += 1
-                if doubted:
-                    tally.settled[f"person: {choice}"] += 1
-                if (span := self._spans.get(step_id)) is not None:
-                    tally.answered_ms.append(self._now - span.since)
-            case _:
-                pass
-
-    def _count_failure(self, event: AttemptEnded | ContractBroken | ContractInconclusive, code: str) -> None:
-        failure = self._tally.failure(code)
-        failure.then["aborted" if event.aborts else _THEN.get(event.to, event.to.value)] += 1
-        failure.steps[self._name, event.step] += 1
-        self._step(event.step).failures += 1
-        self._failed.setdefault(event.step, []).append(code)
-
-    def _count_missing(self, step_id: StepId, seen: Outcome | Evidence) -> None:
-        own = isinstance(seen, Outcome)
-        if seen.exit_code in COULD_NOT_RUN or (own and seen.exit_code is None and could_not_start(seen.detail)):
-            action = self.state.step(step_id).action if own else None
-            program = missing_program(seen.output_tail, action)
-            self._tally.missing[program, "command" if own else "contract"] += 1
-
-
-def _end_of(record: StepRecord) -> str:
-    """How a step that failed on its way ended."""
-    verified = record.evidence is not None and record.evidence.verdict is Verdict.HELD
-    if record.state is StepState.PASSED and record.decided_by is not None and not verified:
-        return "passed by decision"
-    return record.state.value if record.state in SETTLED else _OPEN
