@@ -1,5 +1,6 @@
-"""Counting one lineage. What an event means for a plan is asked of `apply_lineage`, so that an event that is not counted
-here is still followed."""
+"""Counting one lineage. What an event means for a plan is asked of `apply_lineage`, so that an event that is not
+counted here is still followed.
+"""
 
 from __future__ import annotations
 
