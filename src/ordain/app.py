@@ -35,7 +35,7 @@ from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
 from ordain.core.state import StepRecord
 from ordain.core.summary import PlanSummary
-from ordain.core.value import PlanId, RunId, StepId
+from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.gate import Gate
 from ordain.ports import Credential, Observer, Probe, Shell
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ordain.auditing import Auditing
     from ordain.core.difference import Comparison
     from ordain.core.simulation import Simulation
+    from ordain.core.statistics import Statistics
 
 __all__ = ["TIER", "App"]
 
@@ -271,6 +272,17 @@ class App:
         if names_run(ref):
             return self._records.run_events(self._records.find_run(ref))
         return self._records.lineage_events(self._records.find_plan(ref))
+
+    def statistics(self, ref: str | None = None, within_ms: int | None = None) -> Statistics:
+        """How plans and runs went: all of them, one plan with its runs, or one run; `within_ms` looks back so far."""
+        from ordain.core.tally import Tally  # only counting needs these
+        from ordain.measuring import measure
+
+        now = self._here.now()
+        since = Instant(max(now - within_ms, 0)) if within_ms is not None else None
+        if ref is None and not self._here.has_ledger():
+            return Tally().statistics(since, now)
+        return measure(self._here.ledger, now, ref, since)
 
     def settings(self) -> tuple[Settings, str, tuple[Problem, ...]]:
         """The settings in force, the digest they are bound by, and a notice when the file says something else."""
