@@ -294,7 +294,7 @@ class Scenario:
 def check_evidence(plan: Plan, events: list[RunEvent]) -> None:
     """Every pass has a verdict, an observed result or a decision; no step in doubt begins again by itself; no attempt
     passes by evidence during which protected files changed, or whose contract was never seen broken where it had to."""
-    contracts = {step.id for step in plan.steps if check_of(step) is not None}
+    contracts = {step.id for step in plan.steps if check_of(step) is not None and step.for_each is None}
     proving = {step.id for step in plan.steps if step.proof is not None}
     protecting = {step.id for step in plan.steps if step.protect or plan.protect}
     doubtful: set[str] = set()

@@ -421,6 +421,9 @@ class RunState:
         elif record.satisfies:
             self.unsatisfied -= 1
         if record.satisfies:
+            action = self.defined[step_id].action
+            if to is PASSED and type(action) is StoreData:
+                self.data[action.key] = step_id
             for other in self._dependents[step_id]:
                 self._meet(StepId(other))
 
@@ -615,9 +618,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.waits_for, record.waits_until = "", None
             _let_go(state, event.step)
             _after(state, event, failed=event.outcome.error is not None)
-            action = state.step(event.step).action
-            if isinstance(action, StoreData) and event.to in (PASSED, VERIFYING):
-                state.data[action.key] = event.step
         case ContractHeld():
             _refuse_tampered(state, event.step)
             record.evidence, record.ended_at = event.evidence, at
