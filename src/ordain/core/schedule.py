@@ -14,7 +14,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import LockAction
+from ordain.core.action import Ask, LockAction
 from ordain.core.bound import DAY_MS
 from ordain.core.event import (
     AttemptEnded,
@@ -54,6 +54,7 @@ __all__ = [
     "Consequence",
     "Effect",
     "End",
+    "GiveUp",
     "Recheck",
     "SettleByContract",
     "Start",
@@ -61,6 +62,7 @@ __all__ = [
     "Verify",
     "WaitOn",
     "Wake",
+    "asks",
     "consequence",
     "decide",
     "doubt",
@@ -68,8 +70,10 @@ __all__ = [
     "ended",
     "judged",
     "keepable",
+    "last_policy",
     "looks_first",
     "not_begun",
+    "policy_of",
     "rechecked",
     "settled",
     "tampered_words",
@@ -111,6 +115,12 @@ class WaitOn(msgspec.Struct, frozen=True):
     step: StepId
 
 
+class GiveUp(msgspec.Struct, frozen=True):
+    """End an attempt that waited for a person, whose time is over."""
+
+    step: StepId
+
+
 class Stop(msgspec.Struct, frozen=True):
     """End an attempt that runs or waits, because the run is being aborted."""
 
@@ -130,7 +140,7 @@ class End(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Stop | Wake | End
+Effect = Start | Recheck | Verify | SettleByContract | WaitOn | GiveUp | Stop | Wake | End
 
 
 def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
@@ -150,7 +160,7 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
         effects += [Stop(step) for step in state.active if state.steps[step].state is StepState.RUNNING]
         effects += [Stop(step) for step in state.waiting]
         return tuple(effects) if effects or state.doubtful else (End("failed", _why_aborted(state)),)
-    effects += [WaitOn(step) for step in state.waiting]  # which takes no place
+    with_person, times_over = _waits(state, now, effects) if state.waiting else (False, [])
     # Only as many are looked at as there are free places. What was begun before goes first, once its time has come.
     free = max(0, places - len(verifying))
     due = [position for not_before, position in islice(state.delayed, free) if not_before <= now]
@@ -159,10 +169,34 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
         step = state.plan.steps[position].id
         effects.append(Recheck(step) if step in state.may_keep else Start(step))
     if len(positions) < free and len(due) < len(state.delayed):
-        effects.append(Wake(state.delayed[len(due)][0]))
-    if effects or state.active or state.doubtful or state.escalated:
+        effects.append(Wake(min((state.delayed[len(due)][0], *times_over))))
+    elif times_over and (effects or state.active):  # nobody stays only to see that a person does not answer
+        effects.append(Wake(min(times_over)))
+    if effects or state.active or with_person or state.doubtful or state.escalated:
         return tuple(effects)
     return (End("failed" if state.unsatisfied else "completed"),)
+
+
+def _waits(state: RunState, now: Instant, effects: list[Effect]) -> tuple[bool, list[Instant]]:
+    """Add what is to be done about the steps that wait, which take no place; whether any waits for a person, and when
+    the time of those is over that may still get an answer."""
+    with_person, times_over = False, []
+    for step in state.waiting:
+        until = state.steps[step].waits_until
+        if not asks(state, step):
+            effects.append(WaitOn(step))
+            continue
+        with_person = True
+        if until is not None and until <= now:
+            effects.append(GiveUp(step))
+        elif until is not None:
+            times_over.append(until)
+    return with_person, times_over
+
+
+def asks(state: RunState, step_id: StepId) -> bool:
+    """Whether a step waits for what only a person can say."""
+    return isinstance(state.step(step_id).action, Ask) and state.steps[step_id].state is StepState.WAITING
 
 
 def _why_aborted(state: RunState) -> str:
@@ -219,15 +253,12 @@ def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
     """What the failure policy says after one more attempt of this step went badly."""
     if state.aborted_by is not None:
         return Consequence(to=StepState.FAILED)
-    step = state.step(step_id)
-    default = state.limits_in_force.on_failure
-    policy = step.on_failure or state.plan.on_failure or default
+    policy = policy_of(state, step_id)
     if isinstance(policy, Retry):
         failures = state.steps[step_id].failures + 1
         if failures < policy.max_attempts:
             return Consequence(to=StepState.PENDING, not_before=Instant(now + _delay_ms(policy, failures - 1)))
-        policy = policy.then or _without_retries(state.plan, default)
-    match policy:
+    match last_policy(state, step_id):
         case Abort():
             return Consequence(to=StepState.FAILED, aborts=True)
         case Skip():
@@ -235,10 +266,24 @@ def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
         case Continue():
             return Consequence(to=StepState.FAILED)
         case Escalate() | AskApproval() | Fallback() | Replan() | Recover():
-            # The last four are not carried out yet and refused before a run; were one to get here, a person decides.
+            # Who decides is a person, who may have a planner propose something (core.brief). Fallback steps are not
+            # carried out yet and refused before a run; were one to get here, a person decides too.
             return Consequence(to=StepState.ESCALATED)
-        case _:
+        case policy:
             assert_never(policy)
+
+
+def policy_of(state: RunState, step_id: StepId) -> FailurePolicy:
+    """The failure policy of a step: its own, the plan's, or that of the settings."""
+    return state.step(step_id).on_failure or state.plan.on_failure or state.limits_in_force.on_failure
+
+
+def last_policy(state: RunState, step_id: StepId) -> LastPolicy:
+    """What follows when a step's tries have run out."""
+    policy = policy_of(state, step_id)
+    if isinstance(policy, Retry):
+        return policy.then or _without_retries(state.plan, state.limits_in_force.on_failure)
+    return policy
 
 
 def _without_retries(plan: Plan, default: FailurePolicy) -> LastPolicy:
@@ -384,8 +429,9 @@ def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass
     """
     tool = definition_of(step.action, tools)
     effect = tool.effect if tool is not None else EffectClass.OPAQUE
-    # What happens in the ledger's own transaction has happened only where it is recorded, whatever the plan says.
-    if effect is EffectClass.READS or isinstance(step.action, LockAction):
+    # What happens in the ledger's own transaction, or has no effect, did nothing unless it is recorded, whatever the
+    # plan says.
+    if effect is EffectClass.READS or isinstance(step.action, LockAction | Ask):
         return effect
     if step.idempotent is not None:
         return EffectClass.REPEATABLE if step.idempotent else EffectClass.OPAQUE

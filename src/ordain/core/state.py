@@ -13,7 +13,7 @@ from typing import assert_never
 
 import msgspec
 
-from ordain.core.action import LockAction
+from ordain.core.action import Ask, LockAction
 from ordain.core.approval import Principal, WorkspaceIdentity
 from ordain.core.event import (
     AttemptEnded,
@@ -48,6 +48,7 @@ from ordain.core.event import (
 )
 from ordain.core.graph import dependents
 from ordain.core.model import Plan, Step, check_of
+from ordain.core.tries import Try, with_try
 from ordain.core.value import Instant, RunId, StepId
 
 __all__ = ["TRANSITIONS", "IllegalTransition", "RunState", "StepRecord", "apply", "replay"]
@@ -68,6 +69,7 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (WAITING, AttemptWaiting): frozenset({WAITING}),
     (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
     (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED}),
     (VERIFYING, ContractHeld): frozenset({PASSED}),
     (VERIFYING, ContractBroken): AFTER_FAILURE,
     (VERIFYING, ContractInconclusive): AFTER_FAILURE,
@@ -105,6 +107,8 @@ class StepRecord(msgspec.Struct):
     waits_for: str = ""
     """For a step that waits: what for."""
     waits_until: Instant | None = None
+    waits_since: Instant | None = None
+    """For a step that waits or is in doubt: since when."""
     started_at: Instant | None = None
     ended_at: Instant | None = None
     outcome: Outcome | None = None
@@ -129,6 +133,20 @@ class StepRecord(msgspec.Struct):
     """Who decided where it is now, when a person did."""
     kept: bool = False
     """Whether it passed in the run before and was not run again."""
+    tries: tuple[Try, ...] = ()
+    """The attempts before the last one; nothing is kept of a step that was tried once."""
+
+    def last_try(self) -> Try:
+        """The last attempt, as far as it got."""
+        return Try(
+            attempt=self.attempts,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            outcome=self.outcome,
+            evidence=self.evidence,
+            how=self.how,
+            decided_by=self.decided_by,
+        )
 
 
 class RunState:
@@ -329,6 +347,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
             if state.may_keep and not isinstance(state.step(event.step).action, LockAction):
                 state.may_keep.difference_update((event.step, *state.dependents_of(event.step)))
+            if record.attempts:
+                record.tries = with_try(record.tries, record.last_try())
             record.attempts += 1
             record.not_before, record.outcome, record.evidence = None, None, None
             record.seen_before, record.operand_before = None, None
@@ -351,6 +371,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case AttemptWaiting():
             if record.tampered:
                 raise IllegalTransition(f"{event.step} was at work while protected files changed; it can only fail")
+            if record.state is RUNNING:
+                record.waits_since = at
             record.waits_for, record.waits_until = event.reason, event.until
             state.move(event.step, WAITING)
         case AttemptEnded():
@@ -373,7 +395,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.evidence, record.ended_at = event.evidence, at
             _after(state, event, failed=True)
         case DoubtFound():
-            record.settle, record.how = event.settle, event.reason
+            record.settle, record.how, record.waits_since = event.settle, event.reason, at
             state.move(event.step, IN_DOUBT)
         case DoubtReferred():
             if record.state is not IN_DOUBT:
@@ -388,8 +410,13 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
+            if record.state is WAITING or event.outcome is not None:
+                _refuse_answer(state, event)
+                record.outcome, record.waits_for, record.waits_until = event.outcome, "", None
             record.decisions += 1
-            record.settle, record.failures, record.not_before = None, 0, None
+            if event.outcome is None:  # an answer is what the step was for, and no second chance
+                record.failures = 0
+            record.settle, record.not_before = None, None
             record.how, record.decided_by = event.choice, event.by.name
             record.ended_at = at
             state.move(event.step, event.to)
@@ -412,6 +439,20 @@ def _tampered(state: RunState, event: ProtectedChanged) -> None:
 def _refuse_tampered(state: RunState, step_id: StepId) -> None:
     if state.steps[step_id].tampered:
         raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
+
+
+def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
+    """Raise IllegalTransition for what is no answer to a question that the plan asks."""
+    step = state.step(event.step)
+    if state.steps[event.step].state is not WAITING or not isinstance(step.action, Ask):
+        raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
+    after = FAILED if event.aborts else VERIFYING if check_of(step) is not None else PASSED
+    if event.to is not after or event.aborts is not (event.outcome is None):
+        raise IllegalTransition(f"an answer cannot take {event.step} to {event.to}")
+    if event.outcome is not None and event.outcome.error is not None:
+        raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
+    if not event.aborts:
+        _refuse_tampered(state, event.step)
 
 
 def _after(state: RunState, event: AttemptEnded | ContractBroken | ContractInconclusive, *, failed: bool) -> None:
