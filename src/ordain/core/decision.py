@@ -147,7 +147,7 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
         case _:
             return None
     last = record.evidence or record.outcome
-    again = f"@{record.decisions + 1}" if record.decisions else ""
+    again = f"@{record.asked_before + 1}" if record.asked_before else ""
     return replace(
         asked,
         item=f"{state.run_id}/{step_id}{again}",
@@ -243,7 +243,8 @@ def find_question(state: RunState, item: str) -> Question:
     """The question that a person names: `RUN/STEP`, `RUN` where only one thing is asked, and with `@2` the second one
     about the same step. Raises Refused where nothing of that name is asked now, or another question about the step is.
 
-    A question about a step ends with a decision and no other way, so their number says which one is meant.
+    A question about a step ends with a decision, or unanswered, and no other way, so their number says which one is
+    meant.
     """
     asked = questions(state)
     step, mark, number = item.partition("/")[2].partition("@")
@@ -256,14 +257,14 @@ def find_question(state: RunState, item: str) -> Question:
             *(["It asks about: " + ", ".join(one.item for one in asked) + "."] if asked else []),
             command="ordain status",
         )
-    if (number if mark else "1") != str(state.steps[found.step].decisions + 1):
+    if (number if mark else "1") != str(state.steps[found.step].asked_before + 1):
         raise stale(found, f"What is asked about `{found.step}` now is another question than this answers.")
     return found
 
 
 def stale(question: Question, detail: str = "") -> Refused:
     """The refusal of an answer to what is not asked, or not so, any more."""
-    detail = detail or "Something was recorded about the run while the question was being read."
+    detail = detail or "Something was recorded about the step while the question was being read."
     hint = f"It is about attempt {question.attempt} now; look at it, then answer {question.item}."
     return refuse("E_ANSWER_STALE", detail, hint, command="ordain status")
 

@@ -102,7 +102,9 @@ class StepRecord(msgspec.Struct):
     failures: int = 0
     """Attempts that went badly since the last person's decision."""
     decisions: int = 0
-    """How often a person decided about it: a question is told from the one before by that."""
+    """How often a person decided about it."""
+    unanswered: int = 0
+    """How often it asked a person something, and the question ended without an answer."""
     not_before: Instant | None = None
     waits_for: str = ""
     """For a step that waits: what for."""
@@ -135,6 +137,11 @@ class StepRecord(msgspec.Struct):
     """Whether it passed in the run before and was not run again."""
     tries: tuple[Try, ...] = ()
     """The attempts before the last one; nothing is kept of a step that was tried once."""
+
+    @property
+    def asked_before(self) -> int:
+        """How many questions about it have ended: one is told from the one before by that."""
+        return self.decisions + self.unanswered
 
     def last_try(self) -> Try:
         """The last attempt, as far as it got."""
@@ -384,6 +391,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
+            if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
+                record.unanswered += 1
             record.outcome, record.ended_at = event.outcome, at
             record.waits_for, record.waits_until = "", None
             _after(state, event, failed=event.outcome.error is not None)

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
-from ordain.core.action import CallTool, LockAction, RunCommand
+from ordain.core.action import Ask, CallTool, LockAction, RunCommand
 from ordain.core.condition import Contract, CustomCondition, NoCheck
 from ordain.core.expr import named
-from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.failure import FailurePolicy, Fallback, Retry, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan, Step
@@ -80,7 +80,7 @@ def _step_parts(step: Step) -> Iterator[str]:
             if getattr(step, name) not in (None, ()) and not (name == "for_each" and _known_before(step)):
                 yield f"`{name}`"
     action = step.action
-    if isinstance(action, RunCommand | CallTool | LockAction):
+    if isinstance(action, RunCommand | CallTool | LockAction | Ask):
         if isinstance(action, CallTool) and action.operation is not None:
             yield "`operation`"
         values = payload(action)
@@ -118,5 +118,5 @@ def _policy_parts(policy: FailurePolicy | None) -> Iterator[str]:
     last = policy.then if isinstance(policy, Retry) else policy
     if isinstance(last, Skip) and last.warn is not None:
         yield "`warn` of the failure policy `skip`"
-    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate):
+    if isinstance(last, Fallback):
         yield f"the failure policy `{last.__struct_config__.tag}`"
