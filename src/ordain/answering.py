@@ -1,7 +1,7 @@
 """Deciding what a run asks a person: shown first, bound to what was shown, signed where signatures are demanded.
 
-An answer is worth as much as an approval, for it lets an effect happen again or count without evidence. Where somebody is
-at work on the run, the answer is sent to them by way of the plan's stream: it is on disk before anybody says so, and
+An answer is worth as much as an approval, for it lets an effect happen again or count without evidence. Where somebody
+is at work on the run, the answer is sent to them by way of the plan's stream: it is on disk before anybody says so, and
 whoever carries out the run next takes it up if nobody did.
 """
 
@@ -34,7 +34,7 @@ from ordain.ports import Append, Credential
 from ordain.records import WORKSPACE_STREAM
 from ordain.surroundings import TIER, Surroundings
 
-__all__ = ["Answering", "answer_commands"]
+__all__ = ["Answering", "answer_commands", "answer_ways"]
 
 TAKING_UP_S = 5.0
 """How long it is waited for an executor to take up what it was sent."""
@@ -199,11 +199,23 @@ def _command(item: str, given: Given) -> str:
     return f"ordain answer {item} {shlex.quote(given.word)}" if given.word else f"ordain answer {item}"
 
 
-def answer_commands(question: Question) -> tuple[str, ...]:
-    """The commands that answer a question, one for each choice; where a value is wanted, with its place left open."""
+def answer_ways(question: Question) -> tuple[tuple[str, str], ...]:
+    """The commands that answer a question and what each means: one for each choice and, where a value is wanted, one
+    with its place left open."""
     asking = f"ordain answer {question.item}"
-    wanted = {"text": (f"{asking} TEXT",), "json": (f"{asking} --value JSON",)}.get(question.takes, ())
-    return (*wanted, *(f"{asking} {shlex.quote(choice.word)}" for choice in question.choices))
+    ways = tuple((f"{asking} {shlex.quote(choice.word)}", choice.meaning) for choice in question.choices)
+    match question.takes:
+        case "text":
+            return (f"{asking} TEXT", "your answer, a text"), *ways
+        case "json":
+            return (f"{asking} --value JSON", "your answer, a value that fits the schema"), *ways
+        case _:
+            return ways
+
+
+def answer_commands(question: Question) -> tuple[str, ...]:
+    """The commands alone."""
+    return tuple(command for command, _ in answer_ways(question))
 
 
 def _asked(item: str, state: RunState, plan_id: PlanId, head: str) -> Asked:

@@ -36,7 +36,7 @@ from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
 from ordain.core.state import RunState, StepRecord
 from ordain.core.summary import PlanSummary
-from ordain.core.value import PlanId, RunId, StepId
+from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.gate import Gate
 from ordain.ports import Credential, Observer, Probe, Shell
@@ -459,6 +459,10 @@ class App:
     async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
         """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""
         return await self._running.watch(ref, *observers)
+
+    def now(self) -> Instant:
+        """What the clock says."""
+        return self._here.now()
 
     def asked(self, item: str) -> Asked:
         """What a run asks a person by this name, as it stands."""

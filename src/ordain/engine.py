@@ -436,7 +436,9 @@ class Engine:
             waits = unproved is None and isinstance(action, LockAction | Ask)
             outcome = unproved or (Outcome(duration_ms=0) if waits else await self._effect(step_id))
             await self._guard.after(step_id, self._record)
-            if waits and not self._state.steps[step_id].tampered:  # what comes now changes nothing outside of the ledger
+            if (
+                waits and not self._state.steps[step_id].tampered
+            ):  # what comes now changes nothing outside of the ledger
                 if isinstance(action, Ask):
                     return lambda now: waiting_for(self._state, step_id)
                 return self._comes_to_lock(step_id)

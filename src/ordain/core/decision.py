@@ -279,8 +279,8 @@ def choice_named(question: Question, word: str) -> Choice:
 
 
 def value_given(state: RunState, question: Question, given: Given) -> Any:
-    """The value of an answer to a question of the plan; UNSET where the answer is one of our own choices. Raises Refused
-    for what is no answer to it."""
+    """The value of an answer to a question of the plan; UNSET where the answer is one of our own choices. Raises
+    Refused for what is no answer to it."""
     action = state.step(question.step).action
     plain = given.value is msgspec.UNSET
     if question.kind == "ask" and isinstance(action, Ask):

@@ -508,8 +508,8 @@ class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
 
 
 class AnswerSent(_Fact, frozen=True, tag="answer_sent"):
-    """A person answered while somebody was at work on the run. It stands in the plan's stream, which anybody may add to;
-    whoever carries out the run records the decision itself, if its question is still the one that is asked."""
+    """A person answered while somebody was at work on the run. It stands in the plan's stream, which anybody may add
+    to; whoever carries out the run records the decision itself, if its question is still the one that is asked."""
 
     run_id: RunId
     decision: DecisionGiven

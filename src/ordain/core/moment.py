@@ -1,4 +1,4 @@
-"""Where in a run a decision can have been given: at a head of its own chain since when nothing of its step was recorded.
+"""Where in a run a decision can have been given: at a head of its chain since when nothing of its step was recorded.
 
 So an answer counts although other steps went on while a person was thinking, and for no other question than the one
 that was asked: whatever happens to a step is recorded of it, a decision too.

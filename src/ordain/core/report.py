@@ -286,6 +286,8 @@ def _open_status(state: RunState, now: Instant, life: Life, *, waits: bool) -> s
 
 def _could_go_on(state: RunState, now: Instant, life: Life) -> bool:
     """Whether anything could be done without a person's answer."""
+    if state.aborted_by is not None and not state.doubtful:
+        return True
     if life.answered or state.active or ((state.ready or state.delayed) and state.aborted_by is None):
         return True
     times = [(asks(state, step), state.steps[step].waits_until) for step in state.waiting]

@@ -1,4 +1,4 @@
-"""What was tried of a step: each attempt with how it ended, bounded, so that whoever is asked about it sees all of it."""
+"""What was tried of a step: each attempt with how it ended, so that whoever is asked about it sees all of it."""
 
 from __future__ import annotations
 

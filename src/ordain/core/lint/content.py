@@ -152,7 +152,7 @@ def questions(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step, action in survey.others:
         if not isinstance(action, Ask):
             continue
-        faults = [*schema_faults(action.schema)]
+        faults = [*schema_faults(action.schema)] if _value_fault(action.schema) is None else []
         if not action.question.strip():
             faults.append("there is no question")
         if action.choices and action.schema:
@@ -160,7 +160,7 @@ def questions(survey: Survey, facts: Facts) -> Iterator[Problem]:
         if len(set(action.choices)) < len(action.choices) or not all(word.strip() for word in action.choices):
             faults.append("its choices are not different words")
         for fault in faults:
-            yield _problem("E_ASK", f"`{step.id}` asks what nobody could answer: {fault}.", step)
+            yield _problem("E_ASK", f"Nobody could answer what it asks: {fault}.", step)
 
 
 def _free_values(survey: Survey) -> Iterator[tuple[Step | None, Any]]:
