@@ -36,6 +36,7 @@ from ordain.ports import Append, Credential, Holder, Observer, Shell
 from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, names_run
 from ordain.surroundings import Surroundings
+from ordain.telling import Telling
 
 __all__ = ["Running", "Waiting"]
 
@@ -349,8 +350,9 @@ class Running:
             heard=heard,
             denied=self._denied,
             approval=permission.approval if permission is not None else None,
+            counts=lambda decision: self._gate.counts(state, decision),
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
-            observers=tuple(observers),
+            observers=(*observers, Telling(self._here, state).observe),
         )
 
         async def give_signs_of_life() -> None:
@@ -394,16 +396,8 @@ class Running:
                     self._shell.sweep(f"{state.workspace_identity.id}/{other}/")
 
     def _tell(self, report: RunReport, stream: str) -> None:
-        """Tell whoever the settings name how a run ended or what it asks."""
+        """Tell whoever the settings name how a run ended; what it asks was told when it arose."""
         self._proposals.write_copy(stream, self._records.lineage(stream))
-        for question in report.questions:
-            self._here.notify(
-                question.kind,
-                run_id=report.run_id,
-                title=report.title,
-                text=question.text,
-                command=f"ordain answer {question.item} …",
-            )
         if report.status in ("completed", "failed", "cancelled"):
             self._here.notify("finished", run_id=report.run_id, title=report.title, status=report.status)
 
@@ -419,6 +413,7 @@ class Running:
             executing=holder is not None,
             silent_ms=holder.silent_ms if holder is not None else 0,
             stop_asked=asked,
+            answered=frozenset(one.step for one in self._gate.sent(state)),
             stalled_after_ms=self._stalled_after_ms(),
         )
         return run_report(state, identity, self._here.now(), life)
@@ -445,7 +440,7 @@ class Running:
         """Raise Refused where a run of this plan is open."""
         if state.open_run is not None:
             asked = self.report(state.open_run).questions
-            command = f"ordain answer {asked[0].item} …" if asked else f"ordain resume {state.open_run}"
+            command = f"ordain answer {asked[0].item}" if asked else f"ordain resume {state.open_run}"
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
 
     # --- Stopping from outside -------------------------------------------------------------------------------------

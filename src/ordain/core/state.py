@@ -13,7 +13,7 @@ from typing import assert_never
 
 import msgspec
 
-from ordain.core.action import LockAction, StoreData
+from ordain.core.action import Ask, LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
@@ -65,6 +65,7 @@ from ordain.core.group import (
     repeated,
 )
 from ordain.core.model import Plan, Step, check_of
+from ordain.core.tries import Try, with_try
 from ordain.core.value import Instant, RunId, StepId
 
 __all__ = ["TRANSITIONS", "IllegalTransition", "RunState", "StepRecord", "apply", "replay"]
@@ -89,6 +90,7 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (WAITING, AttemptWaiting): frozenset({WAITING}),
     (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
     (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED}),
     (VERIFYING, ContractHeld): frozenset({PASSED}),
     (VERIFYING, ContractBroken): AFTER_FAILURE,
     (VERIFYING, ContractInconclusive): AFTER_FAILURE,
@@ -127,11 +129,15 @@ class StepRecord(msgspec.Struct):
     failures: int = 0
     """Attempts that went badly since the last person's decision."""
     decisions: int = 0
-    """How often a person decided about it: a question is told from the one before by that."""
+    """How often a person decided about it."""
+    unanswered: int = 0
+    """How often it asked a person something, and the question ended without an answer."""
     not_before: Instant | None = None
     waits_for: str = ""
     """For a step that waits: what for."""
     waits_until: Instant | None = None
+    waits_since: Instant | None = None
+    """For a step that waits or is in doubt: since when."""
     started_at: Instant | None = None
     ended_at: Instant | None = None
     outcome: Outcome | None = None
@@ -169,11 +175,30 @@ class StepRecord(msgspec.Struct):
     """What became of its fallback steps, where they were run."""
     gathers: bool = False
     """Whether it waits for steps of its own."""
+    tries: tuple[Try, ...] = ()
+    """The attempts before the last one; nothing is kept of a step that was tried once."""
 
     @property
     def satisfies(self) -> bool:
         """Whether steps that need it may begin."""
         return self.state in SATISFIES and not self.denied
+
+    @property
+    def asked_before(self) -> int:
+        """How many questions about it have ended: one is told from the one before by that."""
+        return self.decisions + self.unanswered
+
+    def last_try(self) -> Try:
+        """The last attempt, as far as it got."""
+        return Try(
+            attempt=self.attempts,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            outcome=self.outcome,
+            evidence=self.evidence,
+            how=self.how,
+            decided_by=self.decided_by,
+        )
 
 
 class RunState:
@@ -574,7 +599,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.broken = event
         case StepApprovalAsked():
             _refuse_blocked(state, event)
-            record.asked = event
+            record.asked, record.waits_since = event, at
             state.move(event.step, ESCALATED)
         case StepUnfolded():
             _refuse_blocked(state, event)
@@ -601,6 +626,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case AttemptWaiting():
             if record.tampered:
                 raise IllegalTransition(f"{event.step} was at work while protected files changed; it can only fail")
+            if record.state is RUNNING:
+                record.waits_since = at
             record.waits_for, record.waits_until = event.reason, event.until
             state.move(event.step, WAITING)
         case AttemptEnded():
@@ -614,6 +641,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 _refuse_tampered(state, event.step)
             if record.gathers and event.step not in state.gatherable:
                 raise IllegalTransition(f"{event.step} waits for steps of its own")
+            if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
+                record.unanswered += 1
             record.outcome, record.ended_at = event.outcome, at
             record.waits_for, record.waits_until = "", None
             _let_go(state, event.step)
@@ -635,7 +664,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             _let_go(state, event.step)
             _after(state, event, failed=False)
         case DoubtFound():
-            record.settle, record.how = event.settle, event.reason
+            record.settle, record.how, record.waits_since = event.settle, event.reason, at
             state.move(event.step, IN_DOUBT)
         case DoubtReferred():
             if record.state is not IN_DOUBT:
@@ -650,12 +679,21 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
+            if (record.asked is not None) is not (event.about == "approval"):
+                raise IllegalTransition(f"a decision about {event.step} that is not the one that was asked for")
+            if record.asked is not None and event.to is PASSED:
+                raise IllegalTransition(f"{event.step} was not begun and cannot have passed")
+            if record.state is WAITING or event.outcome is not None:
+                _refuse_answer(state, event)
+                record.outcome, record.waits_for, record.waits_until = event.outcome, "", None
             record.decisions += 1
-            record.settle, record.failures = None, 0
+            if event.outcome is None:  # an answer is what the step was for, and no second chance
+                record.failures = 0
+            record.settle = None
             record.how, record.decided_by = event.choice, event.by.name
             record.ended_at = at
-            record.fell_back = ""
-            if record.asked is not None and event.about == "approval":
+            record.fell_back, record.broken = "", None
+            if record.asked is not None:
                 record.allowed = record.asked.seal if event.to is PENDING else ""
                 record.denied = event.to is SKIPPED
                 record.asked = None
@@ -681,6 +719,20 @@ def _refuse_tampered(state: RunState, step_id: StepId) -> None:
         raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
 
 
+def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
+    """Raise IllegalTransition for what is no answer to a question that the plan asks."""
+    step = state.step(event.step)
+    if state.steps[event.step].state is not WAITING or not isinstance(step.action, Ask):
+        raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
+    after = FAILED if event.aborts else VERIFYING if check_of(step) is not None else PASSED
+    if event.to is not after or event.aborts is not (event.outcome is None):
+        raise IllegalTransition(f"an answer cannot take {event.step} to {event.to}")
+    if event.outcome is not None and event.outcome.error is not None:
+        raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
+    if not event.aborts:
+        _refuse_tampered(state, event.step)
+
+
 def _refuse_blocked(state: RunState, event: StepEvent) -> None:
     if state.is_blocked(event.step):
         raise IllegalTransition(f"{event.step} started before what it needs")
@@ -691,6 +743,8 @@ def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) ->
     # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
     if state.may_keep and not isinstance(state.step(step_id).action, LockAction):
         state.may_keep.difference_update((step_id, *state.dependents_of(step_id)))
+    if record.attempts:
+        record.tries = with_try(record.tries, record.last_try())
     record.attempts += 1
     record.outcome, record.evidence, record.broken = None, None, None
     record.seen_before, record.operand_before = None, None

@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     content.lengths,
     content.numbers,
     content.values,
+    content.questions,
     structure.tier,
     structure.workspace,
     reference.known,
