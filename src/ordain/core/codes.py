@@ -380,6 +380,15 @@ PAGES: dict[str, Page] = {
         "The contract switches pipefail off or has a trap that can change its exit status, so that a failure may not be seen; or it is too long or too odd to be looked into.",
         "Leave `set +o pipefail` and the trap out; put a long check into a script of its own.",
     ),
+    "W_FALLBACK_UNPROVED": Page(
+        "Fallback that can not make its step pass",
+        (
+            "After the fallback steps the contract of the step is tried again, and only that passes it. A step without "
+            "one stays failed, and the plan's failure policy follows: good for undoing something, not for doing it "
+            "another way."
+        ),
+        "Give the step a contract that holds when the work is done, whoever did it.",
+    ),
     "W_CONTRACT_EXISTENCE": Page(
         "Contract only asks whether something is there",
         "A file that exists may be empty, old or wrong.",

@@ -75,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     contract.contract_unread,
     contract.contract_existence,
     contract.contract_sigpipe,
+    contract.fallback_unproved,
     contract.contract_missing_program,
     later.not_yet,
 )
