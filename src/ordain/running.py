@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -348,7 +349,7 @@ class Running:
             expressions=self._here.expressions,
             git_head=self._here.workspace.git_head,
             heard=heard,
-            denied=self._denied,
+            denied=partial(self._denied, self._here.settings()[0]),
             approval=permission.approval if permission is not None else None,
             counts=lambda decision: self._gate.counts(state, decision),
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
@@ -381,10 +382,10 @@ class Running:
         self._tell(report, state.lineage)
         return report
 
-    def _denied(self, step: Step) -> Problem | None:
+    def _denied(self, settings: Settings, step: Step) -> Problem | None:
         """What policy denies of a step, now that its values are known."""
         alone = Plan(plan_version=PLAN_VERSION, title="", steps=(step,))
-        return next(iter(self._here.rule(alone, self._here.settings()[0]).denied), None)
+        return next(iter(self._here.rule(alone, settings).denied), None)
 
     def _end_leftovers(self, state: RunState) -> None:
         """End what dead executors of other runs left running, which could disturb this one. A run is claimed meanwhile,

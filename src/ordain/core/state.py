@@ -15,6 +15,7 @@ import msgspec
 
 from ordain.core.action import Ask, LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
+from ordain.core.bound import REPETITIONS_MAX
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
     AttemptEnded,
@@ -574,6 +575,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if not isinstance(event, DecisionGiven) and event.attempt != expected:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
+    _refuse_fallback(state, event)
     match event:
         case StepKept() | StepNotKept():
             if event.step not in state.may_keep or state.unmet_needs(event.step):
@@ -733,6 +735,15 @@ def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
         _refuse_tampered(state, event.step)
 
 
+def _refuse_fallback(state: RunState, event: StepEvent) -> None:
+    """Raise IllegalTransition for fallback steps that the plan does not have."""
+    if isinstance(event, _MAY_FALL_BACK) and event.fallback:
+        known = {one.id for one in state.plan_around(event.step).fallbacks}
+        if unknown := known.symmetric_difference(event.fallback) - known:
+            names = ", ".join(sorted(unknown))
+            raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
+
+
 def _refuse_blocked(state: RunState, event: StepEvent) -> None:
     if state.is_blocked(event.step):
         raise IllegalTransition(f"{event.step} started before what it needs")
@@ -757,12 +768,12 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     step_id, count = event.step, event.count
     step = state.step(step_id)
     match event.kind:
-        case GroupKind.ITEMS if step.for_each is not None:
+        case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
             original = _as_written(state, step_id)
             made = item_members(step, original, count)
             limit = step.for_each.concurrency
             names = [state.written_name(step_id)] * count
-        case GroupKind.NESTED if step.for_each is None and (nested := nested_plan_of(step)) is not None:
+        case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
             made, limit = nested_members(step_id, nested), nested.concurrency
             names = [one.id for one in nested.steps]
         case _:
@@ -773,6 +784,10 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     state.unfold(step_id, group, made, members)
 
 
+def _nested(step: Step) -> Plan | None:
+    return nested_plan_of(step) if step.for_each is None else None
+
+
 def _as_written(state: RunState, step_id: StepId) -> Step:
     """A step with everything that the plan says of it."""
     plan, name = state.plan_around(step_id), state.written_name(step_id)
@@ -781,10 +796,7 @@ def _as_written(state: RunState, step_id: StepId) -> Step:
 
 def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
     """Let the fallback steps of a step begin."""
-    plan = state.plan_around(step_id)
-    if unknown := set(names).difference(one.id for one in plan.fallbacks):
-        raise IllegalTransition(f"{step_id} falls back on {', '.join(sorted(unknown))}, which the plan does not have")
-    made = fallback_members(step_id, plan, names, lambda name: state.named(step_id, name))
+    made = fallback_members(step_id, state.plan_around(step_id), names, lambda name: state.named(step_id, name))
     prefix = len(step_id) + 1
     members = [
         Member(step_id, GroupKind.FALLBACK, StepId(one.id[prefix:]), index) for index, (one, _) in enumerate(made)
