@@ -736,12 +736,18 @@ def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
 
 
 def _refuse_fallback(state: RunState, event: StepEvent) -> None:
-    """Raise IllegalTransition for fallback steps that the plan does not have."""
-    if isinstance(event, _MAY_FALL_BACK) and event.fallback:
-        known = {one.id for one in state.plan_around(event.step).fallbacks}
-        if unknown := known.symmetric_difference(event.fallback) - known:
-            names = ", ".join(sorted(unknown))
-            raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
+    """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
+    have."""
+    if not isinstance(event, AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken):
+        return
+    if not event.fallback and event.to is not WAITING:
+        return
+    if not event.fallback or event.to is not WAITING:
+        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
+    known = {one.id for one in state.plan_around(event.step).fallbacks}
+    if unknown := set(event.fallback) - known:
+        names = ", ".join(sorted(unknown))
+        raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
 
 
 def _refuse_blocked(state: RunState, event: StepEvent) -> None:
@@ -866,12 +872,6 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             to = event.to
     if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
         raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
-    falls_back = isinstance(event, _MAY_FALL_BACK) and bool(event.fallback)
-    if isinstance(event, _MAY_FALL_BACK) and (to is WAITING) is not falls_back:
-        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
-
-
-_MAY_FALL_BACK = AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
