@@ -8,13 +8,14 @@ policy says.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from ordain.conditions import Conditions
 from ordain.core.approval import Approval
 from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.condition import Precondition
 from ordain.core.event import (
     AttemptStarted,
     ConditionFalse,
@@ -68,8 +69,7 @@ class Beginnings:
 
     def look(self, step_id: StepId, now: Instant) -> Beginning:
         """How a step begins whose turn has come."""
-        state, step, record = self._state, self._state.step(step_id), self._state.steps[step_id]
-        conditions = self._conditions(step_id)
+        step, record = self._state.step(step_id), self._state.steps[step_id]
         if step.when is not None and not record.attempts and record.broken is None:
             try:
                 true = self._expressions().evaluate(step.when, self._results.variables(step_id, step.when))
@@ -77,17 +77,15 @@ class Beginnings:
                 return self._fault(step_id, f"`when` gave no answer: {error}", now)
             if not true:
                 return ConditionFalse(step=step_id, attempt=record.attempts), ()
-        for condition in step.preconditions:
-            why = conditions.fault(condition)
-            if why is not None:
-                return self._fault(step_id, why, now)
+        why = self._broken(step_id, step.preconditions)
+        if why is not None:
+            return self._fault(step_id, why, now)
         if step.for_each is not None:
             return self._items(step_id, now)
         nested = nested_plan_of(step)
-        for condition in nested.preconditions if nested is not None else ():
-            why = self._conditions(step_id, nested).fault(condition)
-            if why is not None:
-                return self._fault(step_id, f"of its plan: {why}", now)
+        why = self._broken(step_id, nested.preconditions, nested) if nested is not None else None
+        if why is not None:
+            return self._fault(step_id, f"of its plan: {why}", now)
         if step.approval is not None or self._results.refers(step_id):
             stopped = self._decided(step_id, now)
             if stopped is not None:
@@ -95,7 +93,14 @@ class Beginnings:
         if nested is not None:
             attempt, count = record.attempts + 1, len(nested.steps)
             return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
-        return AttemptStarted(step=step_id, attempt=state.steps[step_id].attempts + 1, key=self._key(step_id)), ()
+        return AttemptStarted(step=step_id, attempt=record.attempts + 1, key=self._key(step_id)), ()
+
+    def _broken(self, step_id: StepId, conditions: Sequence[Precondition], of: Plan | None = None) -> str | None:
+        """What of these does not hold first, in words."""
+        if not conditions:
+            return None
+        here = self._conditions(step_id, of)
+        return next((why for one in conditions if (why := here.fault(one)) is not None), None)
 
     def _conditions(self, step_id: StepId, of: Plan | None = None) -> Conditions:
         """Those of a step, or of the plan nested in it."""

@@ -97,6 +97,8 @@ class Results:
     def step(self, step_id: StepId) -> Step:
         """A step with the values that its action refers to. Raises Missing, in words that name the reference."""
         step = self._state.step(step_id)
+        if not self.refers(step_id):
+            return step
         return replace(step, action=self._action(step_id, step))
 
     def refers(self, step_id: StepId) -> bool:

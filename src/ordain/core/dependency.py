@@ -126,11 +126,7 @@ def needs_of(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
     for fallback in plan.fallbacks:
         for user in map(StepId, users[fallback.id]):
             for need in fallback.needs if user in steps else ():
-                if (
-                    need in steps
-                    and need != user
-                    and not _comes_before(needs, user, need)
-                ):
+                if need in steps and need != user and not _comes_before(needs, user, need):
                     needs[user] = tuple(dict.fromkeys((*needs[user], need)))
     return needs
 

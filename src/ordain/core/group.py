@@ -130,9 +130,12 @@ def fallback_members(
     def inner(name: StepId) -> StepId:
         return StepId(f"{step_id}+{name}")
 
+    begun: set[StepId] = set()
+
     def make(name: StepId, before: tuple[StepId, ...]) -> None:
-        if name in made:
+        if name in begun:
             return
+        begun.add(name)
         for need in known[name].needs:
             if need in known:
                 make(need, before)

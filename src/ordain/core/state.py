@@ -13,8 +13,9 @@ from typing import assert_never
 
 import msgspec
 
-from ordain.core.action import LockAction, StoreData
+from ordain.core.action import Ask, LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
+from ordain.core.bound import REPETITIONS_MAX
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
     AttemptEnded,
@@ -66,6 +67,7 @@ from ordain.core.group import (
     within,
 )
 from ordain.core.model import Plan, Step, check_of
+from ordain.core.tries import Try, with_try
 from ordain.core.value import Instant, RunId, StepId
 
 __all__ = ["TRANSITIONS", "IllegalTransition", "RunState", "StepRecord", "apply", "replay"]
@@ -90,6 +92,7 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (WAITING, AttemptWaiting): frozenset({WAITING}),
     (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
     (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED}),
     (VERIFYING, ContractHeld): frozenset({PASSED}),
     (VERIFYING, ContractBroken): AFTER_FAILURE,
     (VERIFYING, ContractInconclusive): AFTER_FAILURE,
@@ -128,11 +131,15 @@ class StepRecord(msgspec.Struct):
     failures: int = 0
     """Attempts that went badly since the last person's decision."""
     decisions: int = 0
-    """How often a person decided about it: a question is told from the one before by that."""
+    """How often a person decided about it."""
+    unanswered: int = 0
+    """How often it asked a person something, and the question ended without an answer."""
     not_before: Instant | None = None
     waits_for: str = ""
     """For a step that waits: what for."""
     waits_until: Instant | None = None
+    waits_since: Instant | None = None
+    """For a step that waits or is in doubt: since when."""
     started_at: Instant | None = None
     ended_at: Instant | None = None
     outcome: Outcome | None = None
@@ -170,11 +177,30 @@ class StepRecord(msgspec.Struct):
     """What became of its fallback steps, where they were run."""
     gathers: bool = False
     """Whether it waits for steps of its own."""
+    tries: tuple[Try, ...] = ()
+    """The attempts before the last one; nothing is kept of a step that was tried once."""
 
     @property
     def satisfies(self) -> bool:
         """Whether steps that need it may begin."""
         return self.state in SATISFIES and not self.denied
+
+    @property
+    def asked_before(self) -> int:
+        """How many questions about it have ended: one is told from the one before by that."""
+        return self.decisions + self.unanswered
+
+    def last_try(self) -> Try:
+        """The last attempt, as far as it got."""
+        return Try(
+            attempt=self.attempts,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            outcome=self.outcome,
+            evidence=self.evidence,
+            how=self.how,
+            decided_by=self.decided_by,
+        )
 
 
 class RunState:
@@ -524,9 +550,16 @@ class RunState:
 
 
 def _anew(record: StepRecord, state: StepState = PENDING) -> StepRecord:
-    """The record of a step that belongs to another one and begins anew: only its attempts are still counted, and the
-    questions that were asked about it."""
-    return StepRecord(state=state, attempts=record.attempts, decisions=record.decisions)
+    """The record of a step that belongs to another one and begins anew: its attempts are still counted and told, and
+    the questions that were asked about it."""
+    tries = with_try(record.tries, record.last_try()) if record.started_at is not None else record.tries
+    return StepRecord(
+        state=state,
+        attempts=record.attempts,
+        decisions=record.decisions,
+        unanswered=record.unanswered,
+        tries=tries,
+    )
 
 
 def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
@@ -582,6 +615,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if not isinstance(event, DecisionGiven) and event.attempt != expected:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
+    _refuse_fallback(state, event)
     _refuse_group(state, record, event)
     match event:
         case StepKept() | StepNotKept():
@@ -608,7 +642,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.broken = event
         case StepApprovalAsked():
             _refuse_blocked(state, event)
-            record.asked = event
+            record.asked, record.waits_since = event, at
             state.move(event.step, ESCALATED)
         case StepUnfolded():
             _refuse_blocked(state, event)
@@ -635,8 +669,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case AttemptWaiting():
             if record.tampered:
                 raise IllegalTransition(f"{event.step} was at work while protected files changed; it can only fail")
-            if record.gathers:
-                raise IllegalTransition(f"{event.step} waits for steps of its own, and for nothing else")
+            if record.state is RUNNING:
+                record.waits_since = at
             record.waits_for, record.waits_until = event.reason, event.until
             state.move(event.step, WAITING)
         case AttemptEnded():
@@ -648,6 +682,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
+            if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
+                record.unanswered += 1
             record.outcome, record.ended_at = event.outcome, at
             record.waits_for, record.waits_until = "", None
             _let_go(state, event.step)
@@ -665,7 +701,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             _let_go(state, event.step)
             _after(state, event, failed=False)
         case DoubtFound():
-            record.settle, record.how = event.settle, event.reason
+            record.settle, record.how, record.waits_since = event.settle, event.reason, at
             state.move(event.step, IN_DOUBT)
         case DoubtReferred():
             if record.state is not IN_DOUBT:
@@ -680,12 +716,21 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
+            if (record.asked is not None) is not (event.about == "approval"):
+                raise IllegalTransition(f"a decision about {event.step} that is not the one that was asked for")
+            if record.asked is not None and event.to is PASSED:
+                raise IllegalTransition(f"{event.step} was not begun and cannot have passed")
+            if record.state is WAITING or event.outcome is not None:
+                _refuse_answer(state, event)
+                record.outcome, record.waits_for, record.waits_until = event.outcome, "", None
             record.decisions += 1
-            record.settle, record.failures = None, 0
+            if event.outcome is None:  # an answer is what the step was for, and no second chance
+                record.failures = 0
+            record.settle = None
             record.how, record.decided_by = event.choice, event.by.name
             record.ended_at = at
-            record.fell_back = ""
-            if record.asked is not None and event.about == "approval":
+            record.fell_back, record.broken = "", None
+            if record.asked is not None:
                 record.allowed = record.asked.seal if event.to is PENDING else ""
                 record.denied = event.to is SKIPPED
                 record.asked = None
@@ -719,6 +764,35 @@ def _refuse_tampered(state: RunState, step_id: StepId) -> None:
         raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
 
 
+def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
+    """Raise IllegalTransition for what is no answer to a question that the plan asks."""
+    step = state.step(event.step)
+    if state.steps[event.step].state is not WAITING or not isinstance(step.action, Ask):
+        raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
+    after = FAILED if event.aborts else VERIFYING if check_of(step) is not None else PASSED
+    if event.to is not after or event.aborts is not (event.outcome is None):
+        raise IllegalTransition(f"an answer cannot take {event.step} to {event.to}")
+    if event.outcome is not None and event.outcome.error is not None:
+        raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
+    if not event.aborts:
+        _refuse_tampered(state, event.step)
+
+
+def _refuse_fallback(state: RunState, event: StepEvent) -> None:
+    """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
+    have."""
+    if not isinstance(event, AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken):
+        return
+    if not event.fallback and event.to is not WAITING:
+        return
+    if not event.fallback or event.to is not WAITING:
+        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
+    known = {one.id for one in state.plan_around(event.step).fallbacks}
+    if unknown := set(event.fallback) - known:
+        names = ", ".join(sorted(unknown))
+        raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
+
+
 def _refuse_blocked(state: RunState, event: StepEvent) -> None:
     if state.is_blocked(event.step):
         raise IllegalTransition(f"{event.step} started before what it needs")
@@ -728,6 +802,8 @@ def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) ->
     """Note that one more attempt of a step has begun."""
     if state.may_keep:
         state.run_again(step_id)
+    if record.started_at is not None:
+        record.tries = with_try(record.tries, record.last_try())
     record.attempts += 1
     record.outcome, record.evidence, record.broken = None, None, None
     record.seen_before, record.operand_before = None, None
@@ -740,12 +816,12 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     step_id, count = event.step, event.count
     step = state.step(step_id)
     match event.kind:
-        case GroupKind.ITEMS if step.for_each is not None:
+        case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
             original = _as_written(state, step_id)
             made = item_members(step, original, count)
             limit = step.for_each.concurrency
             names = [state.written_name(step_id)] * count
-        case GroupKind.NESTED if step.for_each is None and (nested := nested_plan_of(step)) is not None:
+        case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
             made, limit = nested_members(step, nested), nested.concurrency
             names = [one.id for one in nested.steps]
         case _:
@@ -754,6 +830,10 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     group = Group(kind=event.kind, members=tuple(one.id for one, _ in made), limit=limit, items_seal=event.items_seal)
     state.gather(step_id)
     state.unfold(step_id, group, made, members)
+
+
+def _nested(step: Step) -> Plan | None:
+    return nested_plan_of(step) if step.for_each is None else None
 
 
 def _as_written(state: RunState, step_id: StepId) -> Step:
@@ -770,8 +850,7 @@ def _within(state: RunState, step_id: StepId, written: Step) -> Step:
 
 def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
     """Let the fallback steps of a step begin."""
-    plan = state.plan_around(step_id)
-    fallbacks = [_within(state, step_id, one) for one in plan.fallbacks]
+    fallbacks = [_within(state, step_id, one) for one in state.plan_around(step_id).fallbacks]
     made = fallback_members(step_id, fallbacks, names, lambda name: state.named(step_id, name))
     prefix = len(step_id) + 1
     members = [
@@ -842,9 +921,6 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             to = event.to
     if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
         raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
-    falls_back = isinstance(event, _MAY_FALL_BACK) and bool(event.fallback)
-    if isinstance(event, _MAY_FALL_BACK) and (to is WAITING) is not falls_back:
-        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
 
 
 def _refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None:
@@ -854,7 +930,7 @@ def _refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None
         group = state.groups[name]
         if name not in state.gatherable:
             raise IllegalTransition(f"{name} waits for steps of its own")
-        if (type(event) is FallbackEnded) is not (group.kind is GroupKind.FALLBACK):
+        if type(event) is not (FallbackEnded if group.kind is GroupKind.FALLBACK else AttemptEnded):
             raise IllegalTransition(f"{type(event).__name__} is not how {name} ends to wait for its {group.kind.value}")
         went_well = type(event) is AttemptEnded and event.outcome.error is None
         if went_well and not all(state.steps[one].satisfies for one in group.members):
@@ -865,12 +941,6 @@ def _refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None
         step = state.step(name)
         if step.for_each is not None or nested_plan_of(step) is not None:
             raise IllegalTransition(f"{name} becomes steps of its own and is not begun itself")
-    fallback: tuple[StepId, ...] = getattr(event, "fallback", ())
-    if fallback and (unknown := set(fallback).difference(one.id for one in state.plan_around(name).fallbacks)):
-        raise IllegalTransition(f"{name} falls back on {', '.join(sorted(unknown))}, which the plan does not have")
-
-
-_MAY_FALL_BACK = AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-from ordain.core.action import CallTool, LockAction, RunCommand, StoreData
+from ordain.core.action import Ask, CallTool, LockAction, RunCommand, StoreData
 from ordain.core.condition import (
     Contract,
     CustomCondition,
@@ -20,7 +20,6 @@ from ordain.core.condition import (
     PatternNotMatched,
     Precondition,
 )
-from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Fallback, Retry, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import NestedPlan, Plan, Step
@@ -62,7 +61,6 @@ def _parts(survey: Survey) -> Iterator[tuple[str | None, str]]:
     for scope in survey.scopes:
         whose = "a nested plan's" if scope.depth else "the plan's"
         yield from ((None, f"{whose} `{name}`") for name in _PLAN_FIELDS if getattr(scope.plan, name))
-        yield from ((None, what) for what in _policy_parts(scope.plan.on_failure))
         yield from ((None, what) for what in _condition_parts(scope.plan.preconditions))
     for step in survey.steps:
         for what in _step_parts(step):
@@ -77,7 +75,7 @@ def _step_parts(step: Step) -> Iterator[str]:
     action = step.action
     if isinstance(action, CallTool) and action.operation is not None:
         yield "`operation`"
-    if not isinstance(action, RunCommand | CallTool | LockAction | StoreData | NestedPlan):
+    if not isinstance(action, RunCommand | CallTool | LockAction | StoreData | NestedPlan | Ask):
         yield f"the action `{action_kind(action)}`"
     if step.preconditions:
         yield from _condition_parts(step.preconditions)
@@ -85,19 +83,9 @@ def _step_parts(step: Step) -> Iterator[str]:
         strategy = step.verification.strategy
         if not isinstance(strategy, Contract | CustomCondition | NoCheck):
             yield f"the verification `{strategy.__struct_config__.tag}`"
-    if step.on_failure is not None:
-        yield from _policy_parts(step.on_failure)
 
 
 def _condition_parts(conditions: tuple[Precondition, ...]) -> Iterator[str]:
     for condition in conditions:
         if isinstance(condition, PaneExists | PaneState | PatternMatched | PatternNotMatched):
             yield f"the precondition `{condition.__struct_config__.tag}`"
-
-
-def _policy_parts(policy: FailurePolicy | None) -> Iterator[str]:
-    last = policy.then if isinstance(policy, Retry) else policy
-    if isinstance(last, Skip) and last.warn is not None:
-        yield "`warn` of the failure policy `skip`"
-    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate | Fallback):
-        yield f"the failure policy `{last.__struct_config__.tag}`"
