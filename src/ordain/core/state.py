@@ -374,6 +374,7 @@ class RunState:
         again = group.kind is not GroupKind.NESTED
         self.groups[parent] = group
         self.gatherable.pop(parent, None)
+        new = [step.id for step, _ in made if step.id not in self.steps]
         for (step, needs), member in zip(made, members, strict=True):
             name = step.id
             if name not in self.steps:
@@ -382,14 +383,15 @@ class RunState:
                 self.members[name] = member
                 self._dependents[name] = []
                 self.needs[name] = needs
-                for need in needs:
-                    self._dependents[need].append(name)
                 self.steps[name] = StepRecord()
             elif again or not self.steps[name].satisfies:
                 self.steps[name] = _anew(self.steps[name])
                 if again and name in self.groups:
                     self._forget(name)
             self.defined[name] = repeated(step) if step.for_each is not None else step
+        for name in new:
+            for need in self.needs[name]:  # which may stand behind it in the plan
+                self._dependents[need].append(name)
         for name in group.members:
             self._unmet[name] = len(self.unmet_needs(name))
             if self.steps[name].state is PENDING and self._unmet[name] == 0:
