@@ -493,7 +493,9 @@ def test_a_question_holds_every_try_with_how_it_ended() -> None:
 
 
 def test_only_so_many_tries_are_remembered_and_none_of_what_passed_at_once() -> None:
-    life = Scenario(step("z"), step("a", on_failure=Retry(max_attempts=50, then=Escalate()))).script(a=1).approve().run()
+    life = (
+        Scenario(step("z"), step("a", on_failure=Retry(max_attempts=50, then=Escalate()))).script(a=1).approve().run()
+    )
     state = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
     (asked,) = life.app.run(str(life.run_id())).questions
     assert [one.attempt for one in asked.tries] == list(range(30, 51))

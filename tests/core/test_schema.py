@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from ordain.core.schema import misfits, schema_faults
 
 values: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, 2.5, -1.5]) | st.text("ab1", max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.sampled_from([0.5, 1.0, 2.5, -1.5])
+    | st.text("ab1", max_size=3),
     lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from("abc"), inside, max_size=3),
     max_leaves=6,
 )
