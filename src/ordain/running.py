@@ -119,9 +119,10 @@ class Running:
         if run_id != newest:
             detail = f"{run_id} is not the newest run of its plan; what passed then may have failed since."
             raise refuse("E_RUN_OLD", detail, command=f"ordain rerun {newest}")
-        if again_from is not None and again_from not in former.steps:
+        names = [one.id for one in former.plan.steps]
+        if again_from is not None and again_from not in names:
             detail = f"The plan of {run_id} has no step `{again_from}`."
-            raise refuse("E_RUN_STEP", detail, *closest(again_from, former.steps), command=f"ordain show {run_id}")
+            raise refuse("E_RUN_STEP", detail, *closest(again_from, names), command=f"ordain show {run_id}")
         # What is kept of it counts as done, so what it was begun on and decided by must count too.
         await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
         step = StepId(again_from) if again_from is not None else None
