@@ -124,14 +124,9 @@ class Engine:
         observers: tuple[Observer, ...] = (),
     ) -> None:
         """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
-<<<<<<< HEAD
         `counts` says whether an answer that somebody sent is the word of a person who may give it; `denied` what policy
         denies of a step whose values are known; `approval` is what the run was started on; `former` is what was seen of
         the steps of the run that this one does again."""
-=======
-        `counts` says whether an answer that was sent is the word of a person who may give it; `former` is what was seen
-        of the steps of the run that this one does again."""
->>>>>>> i7-people
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock

@@ -1138,13 +1138,13 @@ def test_every_rule_is_told_in_a_sentence():
         assert (rule.__doc__ or "").endswith("."), rule
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(("contract", "found"), [(None, ["W_FALLBACK_UNPROVED"]), ("grep -c x y", [])])
 def test_a_fallback_wants_a_contract_that_can_pass_its_step(contract, found):
     undone = step("a", contract=contract, on_failure=Retry(max_attempts=2, then=Fallback(steps=("f",))))
     made = plan(undone, fallbacks=(step("f", needs=()),))
     assert [problem.code for problem in lint(made, looked_at(made, FACTS))] == found
-=======
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -1163,4 +1163,3 @@ def test_a_question_that_nobody_could_answer_is_refused(asked):
 @pytest.mark.parametrize("policy", [Replan(), Recover(), AskApproval(summary="Go on?")])
 def test_what_people_are_asked_is_carried_out(policy):
     assert codes(plan(act("a", Ask(question="Which?", choices=("a", "b"))), step("b", on_failure=policy))) == []
->>>>>>> i7-people

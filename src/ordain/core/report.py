@@ -152,13 +152,10 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """The same of a contract that was run before the effect."""
     tampered: tuple[str, ...] = ()
     """Protected files that changed while its last attempt was at work, and were put back."""
-<<<<<<< HEAD
     part_of: StepId | None = None
     """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
-=======
     decided_by: str | None = None
     """Who decided that it is where it is, where a person did: their word, not evidence."""
->>>>>>> i7-people
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):

@@ -172,13 +172,8 @@ def answer(
     sign: bool,
     name: str | None,
 ) -> int:
-<<<<<<< HEAD
-    """Decide what a run asks a person: a question of the plan, an escalation, a step in doubt. Without ANSWER it shows
-    all that is known about it and asks; an executor at work takes the answer up at once.
-=======
     """Decide what a run asks a person: a question of the plan, an escalation, or a step in doubt. Without ANSWER it
     shows all that is known about it and asks; an executor at work takes the answer up at once.
->>>>>>> i7-people
 
     Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
     """
