@@ -23,6 +23,7 @@ from ordain.adapters.memory import (
     MemoryKeyring,
     MemoryProtection,
     MemorySecrets,
+    MemoryStepLogs,
     MemoryWorkspace,
     MemoryWriterLock,
     ScriptedProbe,
@@ -163,6 +164,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "notifier": ToldNotifier(),
         "secrets": MemorySecrets(),
         "copies": MemoryCopies(workspace),
+        "logs": MemoryStepLogs(),
         "archive": FileArchive(lambda: Path("/nowhere/ledger.db")),
     }
     return Surroundings(open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports))

@@ -26,13 +26,14 @@ from ordain.core.event import (
 from ordain.core.lineage import PlanState
 from ordain.core.model import Plan
 from ordain.core.problem import Problem, Refused, closest, refuse
+from ordain.core.progress import AttemptOutput, read_output
 from ordain.core.report import Life, Review, RunReport, run_report
 from ordain.core.schedule import keepable
 from ordain.core.settings import Settings, limits
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, RunId, StepId
 from ordain.gate import Gate, given, meanwhile
-from ordain.ports import Append, Credential, Holder, Observer, Shell
+from ordain.ports import Append, Credential, Holder, Observer, Shell, StepLogs
 from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, names_run
 from ordain.surroundings import Surroundings
@@ -49,6 +50,8 @@ LOOKING_S = 1.0
 ANSWERING_S = 10.0
 """How long an executor may take to end its run when it is asked to."""
 LISTENING_S = 0.05
+LOOKED_BACK = 64 << 10
+"""How much of a run's log is looked at by somebody who begins to watch it."""
 
 
 class Again(NamedTuple):
@@ -331,9 +334,20 @@ class Running:
         import asyncio  # most commands only look, and start faster without it
 
         from ordain.engine import Engine  # only a run needs the loop and all it imports
+        from ordain.following import LOOK_S, Following
 
         run_id = state.run_id
         former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
+        sink = self._here.sink()
+        following = Following(
+            state,
+            shell=self._shell,
+            sink=sink,
+            clock=self._here.clock,
+            ledger=self._here.ledger,
+            logs=self._here.logs,
+            observers=observers,
+        )
         engine = Engine(
             state,
             head,
@@ -341,13 +355,13 @@ class Running:
             shell=self._shell,
             toolbox=self._here.toolbox,
             clock=self._here.clock,
-            sink=self._here.sink(),
+            sink=sink,
             protection=self._here.protection,
             expressions=self._here.expressions,
             git_head=self._here.workspace.git_head,
             heard=heard,
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
-            observers=tuple(observers),
+            observers=(following.log.observe, *observers),
         )
 
         async def give_signs_of_life() -> None:
@@ -355,9 +369,14 @@ class Running:
                 await asyncio.sleep(BEAT_S)
                 self._here.lock.beat()
 
+        async def follow() -> None:
+            while True:
+                await asyncio.sleep(LOOK_S)
+                following.look()
+
         self._end_leftovers(state)
         self._stop, self._carried_out = engine.stop, run_id
-        beating = asyncio.create_task(give_signs_of_life())
+        beating, looking = asyncio.create_task(give_signs_of_life()), asyncio.create_task(follow())
         try:
             await engine.carry_out(self._pid, self._boot_id)
         except Refused as refused:
@@ -371,6 +390,8 @@ class Running:
             raise Refused([*refused.problems, stopped]) from refused
         finally:
             beating.cancel()
+            looking.cancel()
+            following.close()
             self._stop = self._carried_out = None
         report = self.report(run_id)
         self._tell(report, state.lineage)
@@ -422,6 +443,7 @@ class Running:
 
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("watch")
         stream, seen, ended = f"run/{run_id}", 0, False
+        said = _Said(self._here.logs, run_id)
         while True:
             at_work = self._here.lock.holder(run_id) is not None  # first: what it records last is read after that
             for recorded in self._here.ledger.read(stream, seen):
@@ -430,6 +452,9 @@ class Running:
                     observe(recorded)
             if ended or not at_work:
                 return self.report(run_id)
+            for output in said.since():
+                for observe in observers:
+                    observe(output)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._here.ledger.grown(stream, seen), LOOKING_S)
 
@@ -543,6 +568,23 @@ class Running:
         with suppress(Refused):  # the run ends all the same; what was found changed is recorded
             await Guard(state, self._here.protection, self._here.ledger).take_over(record)
         return head
+
+
+class _Said:
+    """The ends of outputs that whoever carries out a run puts into its log. They are shown, and nothing else."""
+
+    def __init__(self, logs: StepLogs, run_id: RunId) -> None:
+        self._logs, self._run_id = logs, run_id
+        self._place = -LOOKED_BACK
+
+    def since(self) -> tuple[AttemptOutput, ...]:
+        """The newest of each step that was added since this was asked last."""
+        data, end = self._logs.read(self._run_id, self._place)
+        *lines, begun = data.split(b"\n")
+        self._place = end - len(begun)
+        found = [output for line in lines if (output := read_output(line)) is not None]
+        ours = {output.step: output for output in found if output.stream == f"run/{self._run_id}"}
+        return tuple(ours.values())
 
 
 def _refuse_if_ended(state: RunState) -> None:
