@@ -33,7 +33,7 @@ from ordain.core.report import (
 )
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
-from ordain.core.state import StepRecord
+from ordain.core.state import RunState, StepRecord
 from ordain.core.summary import PlanSummary
 from ordain.core.value import PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
@@ -454,6 +454,10 @@ class App:
     async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
         """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""
         return await self._running.watch(ref, *observers)
+
+    def run_state(self, run_id: RunId) -> RunState:
+        """A run folded as it is recorded, for somebody who folds into it what comes."""
+        return self._records.run(run_id)[0]
 
     def asked(self, item: str) -> Asked:
         """What a run asks a person by this name, as it stands."""
