@@ -6,8 +6,9 @@ Nothing here can disturb the run: it decides nothing, and what cannot be told or
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -23,6 +24,8 @@ __all__ = ["LOOK_S", "Following", "StepLog", "attempt_mark"]
 
 LOOK_S = 1.0
 """How often it is looked what attempts have written, and the log is written."""
+OUTPUTS_MAX = 32
+"""Of how many attempts it is told at a time: to redact the end of a long output takes a millisecond or two."""
 LOG_BYTES_MAX = 64 << 20
 OUTPUTS_BYTES_MAX = 16 << 20
 """How long the log may be for the end of an output to be added: its events are worth more."""
@@ -52,15 +55,19 @@ class Following:
         self._state, self._shell, self._sink, self._clock = state, shell, sink, clock
         self.log = StepLog(state.run_id, ledger, logs)
         self._observers = (self.log.observe, *observers)
-        self._seen: dict[StepId, tuple[str, int]] = {}
-        """Of the steps under way: the mark and the size of the output that was looked at last."""
+        self._told: dict[StepId, tuple[str, int, int]] = {}
+        """Of each step under way that was told of: the mark and the size of its output then, and in which look."""
+        self._looks = 0
 
-    def look(self) -> None:
-        """Tell what has been written since, and bring the log up to date."""
-        for output in self._outputs():
-            for observe in self._observers:
-                with contextlib.suppress(Exception):
-                    observe(output)
+    async def look(self) -> None:
+        """Tell what has been written since, and bring the log up to date. The loop goes on in between."""
+        self._looks += 1
+        for step_id in self._to_tell():
+            if (output := self._output(step_id)) is not None:
+                for observe in self._observers:
+                    with contextlib.suppress(Exception):
+                        observe(output)
+            await asyncio.sleep(0)
         self.close()
 
     def close(self) -> None:
@@ -68,20 +75,31 @@ class Following:
         with contextlib.suppress(Exception):
             self.log.write()
 
-    def _outputs(self) -> Iterator[AttemptOutput]:
-        state, seen, self._seen = self._state, self._seen, {}
-        for step_id in tuple(state.active):
-            mark = attempt_mark(state, step_id)
-            data, size = self._shell.written(mark, self._sink.looks_back)
-            self._seen[step_id] = (mark, size)
-            if size and seen.get(step_id) != (mark, size):
-                yield AttemptOutput(
-                    at=self._clock.now(),
-                    stream=f"run/{state.run_id}",
-                    step=step_id,
-                    attempt=state.steps[step_id].attempts,
-                    tail=self._sink.so_far(data, size),
-                )
+    def _to_tell(self) -> list[StepId]:
+        """The steps under way that have written something since; of many, those that were not told of for longest."""
+        active = self._state.active
+        self._told = {step_id: told for step_id, told in self._told.items() if step_id in active}
+        grown = []
+        for step_id in active:
+            mark = attempt_mark(self._state, step_id)
+            size = self._shell.written(mark, 0)[1]
+            if size and self._told.get(step_id, ("", 0, 0))[:2] != (mark, size):
+                grown.append(step_id)
+        return sorted(grown, key=lambda step_id: self._told.get(step_id, ("", 0, 0))[2])[:OUTPUTS_MAX]
+
+    def _output(self, step_id: StepId) -> AttemptOutput | None:
+        mark = attempt_mark(self._state, step_id)
+        data, size = self._shell.written(mark, self._sink.looks_back)
+        if not size:
+            return None  # it has ended just now
+        self._told[step_id] = (mark, size, self._looks)
+        return AttemptOutput(
+            at=self._clock.now(),
+            stream=f"run/{self._state.run_id}",
+            step=step_id,
+            attempt=self._state.steps[step_id].attempts,
+            tail=self._sink.so_far(data, size),
+        )
 
 
 class StepLog:

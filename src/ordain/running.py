@@ -372,7 +372,7 @@ class Running:
         async def follow() -> None:
             while True:
                 await asyncio.sleep(LOOK_S)
-                following.look()
+                await following.look()
 
         self._end_leftovers(state)
         self._stop, self._carried_out = engine.stop, run_id

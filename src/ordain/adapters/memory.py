@@ -121,7 +121,7 @@ class ScriptedShell:
 
     def written(self, mark: str, most: int) -> tuple[bytes, int]:
         written = self.so_far.get(mark, b"")
-        return written[-most:], len(written)
+        return written[max(0, len(written) - most) :], len(written)
 
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         self.swept.append(mark_prefix)

@@ -50,7 +50,7 @@ class Spool:
 
     def last(self, most: int) -> bytes:
         """The last bytes that have come, no more than so many."""
-        return bytes(self._end[-most:])
+        return bytes(self._end[max(0, len(self._end) - most) :])
 
     def whole(self) -> Whole | None:
         """All of it, where that is more than its end."""

@@ -92,8 +92,8 @@ def _progress(state: RunState, now: Instant, columns: int) -> Line:
     waiting = found[StepState.WAITING] + found[StepState.ESCALATED] + found[StepState.IN_DOUBT]
     counts = (
         (passed, "passed", GOOD),
-        (skipped, "skipped", WARN),
         (failed, "failed", BAD),
+        (skipped, "skipped", WARN),
         (found[StepState.RUNNING] + found[StepState.VERIFYING], "running", BUSY),
         (waiting, "waiting", WARN),
         (found[StepState.PENDING], "left", DIM),
@@ -194,18 +194,27 @@ def _elapsed(milliseconds: int) -> str:
 
 def fitted(spans: Iterable[Span], columns: int) -> Line:
     """A line of this width at most; one that is cut ends in `…`."""
+    whole = tuple(spans)
+    # A text that is longer than the line is not looked at to its end.
+    if sum(cells(text[: columns + 1]) for text, _ in whole) <= columns:
+        return whole
     made: list[Span] = []
-    room = columns
-    for text, code in spans:
-        wide = cells(text[: room + 1])
-        if wide <= room and len(text) <= room:
-            made.append(Span(text, code))
-            room -= wide
-            continue
-        kept, room = "", room - 1
-        for character in text:
-            if (room := room - cells(character)) < 0:
-                break
-            kept += character
-        return (*made, Span(kept + "…" * (columns > 0), code))
-    return tuple(made)
+    room = columns - 1
+    for text, code in whole:
+        kept = _cut(text, room)
+        made.append(Span(kept, code))
+        room -= cells(kept)
+        if kept != text:
+            break
+    return (*made, Span("…"))
+
+
+def _cut(text: str, room: int) -> str:
+    """As much of a text as there is room for."""
+    if len(text) <= room and text.isascii():
+        return text
+    for end, character in enumerate(text):
+        room -= cells(character)
+        if room < 0:
+            return text[:end]
+    return text

@@ -31,6 +31,8 @@ __all__ = ["LiveView"]
 
 APART_S = 0.1
 """How much time is between two drawings, at least."""
+FIRST_S = 0.2
+"""When it is drawn first: a run that is over by then needs no region."""
 TICK_S = 1.0
 """How often it is drawn although nothing has happened, for time passes."""
 FEW_STEPS = 50
@@ -127,7 +129,7 @@ class LiveView:
         import asyncio
 
         self._loop = asyncio.get_running_loop()
-        self._drawn_at = self._loop.time()  # a run that is over at once needs no region
+        self._drawn_at = self._loop.time() + FIRST_S - APART_S
         with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
             self._loop.add_signal_handler(signal.SIGWINCH, self._wake)
             self._loop.add_signal_handler(signal.SIGCONT, self._continued)

@@ -36,6 +36,8 @@ class Region:
         anew = bool(above) or columns != self._columns
         if not anew and painted == self._drawn:
             return ""
+        if not painted and not self._drawn:
+            return "".join(f"{line}\n" for line in above)
         parts = [_BEGIN, "\r", self._up(columns)]
         if anew:
             parts.append(_ERASE_BELOW)
