@@ -180,6 +180,7 @@ class Scenario:
         self.ids, self.probe = CountingIds(), ScriptedProbe()
         self.protection = WorldProtection(self.world, self.workspace)
         self.keyring, self.notifier, self.secrets = MemoryKeyring(), ToldNotifier(), MemorySecrets()
+        self.logs = MemoryStepLogs()
         self.app = self._app()
         self.plan_id: PlanId | None = None
         self.report: RunReport | None = None
@@ -197,6 +198,7 @@ class Scenario:
             keyring=self.keyring,
             notifier=self.notifier,
             secrets=self.secrets,
+            logs=self.logs,
         )
         return App(here, shell=self.shell, probe=self.probe, pid=1, boot_id="boot")
 

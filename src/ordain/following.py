@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -55,8 +56,8 @@ class Following:
         self._state, self._shell, self._sink, self._clock = state, shell, sink, clock
         self.log = StepLog(state.run_id, ledger, logs)
         self._observers = (self.log.observe, *observers)
-        self._told: dict[StepId, tuple[str, int, int]] = {}
-        """Of each step under way that was told of: the mark and the size of its output then, and in which look."""
+        self._seen: dict[StepId, _Seen] = {}
+        """Of each step under way: what was seen of its output last."""
         self._looks = 0
 
     async def look(self) -> None:
@@ -78,28 +79,44 @@ class Following:
     def _to_tell(self) -> list[StepId]:
         """The steps under way that have written something since; of many, those that were not told of for longest."""
         active = self._state.active
-        self._told = {step_id: told for step_id, told in self._told.items() if step_id in active}
+        self._seen = {step_id: seen for step_id, seen in self._seen.items() if step_id in active}
         grown = []
         for step_id in active:
             mark = attempt_mark(self._state, step_id)
             size = self._shell.written(mark, 0)[1]
-            if size and self._told.get(step_id, ("", 0, 0))[:2] != (mark, size):
+            seen = self._seen.get(step_id, _NOTHING)
+            if size and (seen.mark, seen.size) != (mark, size):
                 grown.append(step_id)
-        return sorted(grown, key=lambda step_id: self._told.get(step_id, ("", 0, 0))[2])[:OUTPUTS_MAX]
+        return sorted(grown, key=lambda step_id: self._seen.get(step_id, _NOTHING).look)[:OUTPUTS_MAX]
 
     def _output(self, step_id: StepId) -> AttemptOutput | None:
+        """What there is to tell of a step; None where that is nothing new, or it has ended just now."""
         mark = attempt_mark(self._state, step_id)
         data, size = self._shell.written(mark, self._sink.looks_back)
-        if not size:
-            return None  # it has ended just now
-        self._told[step_id] = (mark, size, self._looks)
+        before = self._seen.get(step_id, _NOTHING)
+        seen = _Seen(mark, size, self._sink.so_far(data, size), self._looks)
+        self._seen[step_id] = seen
+        if not seen.tail or (seen.mark, seen.tail) == (before.mark, before.tail):
+            return None
         return AttemptOutput(
             at=self._clock.now(),
             stream=f"run/{self._state.run_id}",
             step=step_id,
             attempt=self._state.steps[step_id].attempts,
-            tail=self._sink.so_far(data, size),
+            tail=seen.tail,
         )
+
+
+class _Seen(NamedTuple):
+    """An output under way, as it was seen in one look: of which attempt, how long, its end."""
+
+    mark: str
+    size: int
+    tail: str
+    look: int
+
+
+_NOTHING = _Seen("", 0, "", 0)
 
 
 class StepLog:

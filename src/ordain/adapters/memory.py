@@ -334,10 +334,12 @@ class MemoryStepLogs:
     def __init__(self) -> None:
         self.logs: dict[str, bytes] = {}
         self.full = False
+        self.refused = 0
 
     def write(self, run_id: str, at: int, lines: bytes) -> bool:
         there = self.logs.get(run_id, b"")
         if self.full or at > len(there):
+            self.refused += 1
             return False
         self.logs[run_id] = there[:at] + lines
         return True

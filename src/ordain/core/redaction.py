@@ -138,28 +138,38 @@ class Redactor:
     def so_far(self, data: bytes, limit: int, *, whole: bool) -> str:
         """The same of an output that is still being written: without what may be the beginning of a secret, or of a
         character, whose rest has not come yet."""
-        return self.tail(_whole_characters(data[: self._settled(data)]), limit, whole=whole)
+        settled, before = self._settled(data), len(data)
+        while settled < before:  # what is left out may have been the end of another secret
+            before, settled = settled, self._settled(data[:settled])
+        return self.tail(_whole_characters(data[:settled]), limit, whole=whole)
 
     def _settled(self, data: bytes) -> int:
-        """Up to where no secret has begun that is not there to its end."""
-        settled = len(data) - self._literal.begun(data)
-        view = data[-_spaced_max(self._spaced.longest) :] if self._spaced else b""
+        """Up to where none has begun of those that are not there to their end."""
+        begun = [self._literal.begun(data), self._spaced_begun(data)]
+        key = data.rfind(b"-----BEGIN ", max(0, len(data) - BLOCK_MAX))
+        if key >= 0 and data.find(b"-----END ", key) < 0 and b"PRIVATE KEY" in data[key : key + 80]:
+            begun.append(len(data) - key)
+        # A token has no space in it; the credentials of a request stand in one line with what they are known by.
+        line = data[-HEAD_MAX:].replace(b"\r", b"\n").rpartition(b"\n")[2]
+        word = line[len(line.rstrip(_NO_SPACE)) :]
+        for begin, shape in _BEGINS:
+            searched = line if shape.within and shape.more else word
+            if (found := searched.find(begin)) >= 0:
+                begun.append(len(searched) - found)
+        return len(data) - max(begun)
+
+    def _spaced_begun(self, data: bytes) -> int:
+        """The same of a secret in base64 or in hexadecimal: how many bytes at the end may be the beginning of one."""
+        if not self._spaced:
+            return 0
+        view = data[-_spaced_max(self._spaced.longest) :]
         for escaped, of_same_length in _ESCAPED_BREAKS:
             view = view.replace(escaped, of_same_length)
         begun, at = self._spaced.begun(view.translate(None, _BREAKS)), len(view)
         while begun > 0:
             at -= 1
             begun -= view[at] not in _BREAKS
-        settled = min(settled, len(data) - (len(view) - at))
-        # A token has no space in it; the credentials of a request stand in one line with what they are known by.
-        line = data[-HEAD_MAX:].replace(b"\r", b"\n").rpartition(b"\n")[2]
-        word = line[len(line.rstrip(_NO_SPACE)) :]
-        for begin, shape in _BEGINS:
-            searched = line if shape.within and shape.more else word
-            found = searched.find(begin)
-            if found >= 0:
-                settled = min(settled, len(data) - len(searched) + found)
-        return settled
+        return len(view) - at
 
     def _end(self, data: bytes, *, whole: bool, longest: int | None = None) -> str:
         """All that can be shown of an output, or of the end of one."""
@@ -320,7 +330,7 @@ class _Needles:
         for at in range(len(end) - BEGUN_MIN + 1):
             if end[at] in self._first_bytes:
                 begun = end[at:]
-                place = bisect.bisect_left(self._in_order, begun)
+                place = bisect.bisect_right(self._in_order, begun)  # after one that is there to its end
                 if place < len(self._in_order) and self._in_order[place].startswith(begun):
                     return len(begun)
         return 0
