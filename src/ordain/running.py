@@ -551,7 +551,15 @@ class Running:
                 moved = self._here.ledger.size(state.lineage) != lineage  # somebody prepared or approved it just now
                 if refused.problems[0].code != "E_LEDGER_CONFLICT" or not moved:
                     raise
+        self._bring_log_up_to_date(run_id)
         self._tell(self.report(run_id), state.lineage)
+
+    def _bring_log_up_to_date(self, run_id: RunId) -> None:
+        """Add what was recorded while nobody carried out a run to its step log."""
+        from ordain.following import StepLog  # only a run needs it
+
+        with suppress(Exception):  # it is only for readers
+            StepLog(run_id, self._here.ledger, self._here.logs).write()
 
     async def _put_back(self, state: RunState, head: str) -> str:
         """Put back what steps that were under way did to protected files, as far as it can be; the run's head then."""

@@ -145,6 +145,15 @@ def test_a_log_that_is_not_ours_is_written_anew(forged: bytes) -> None:
     assert events_in(log_of(life, life.report)) == recorded(life, life.report)
 
 
+def test_a_run_that_is_ended_by_somebody_else_has_its_end_in_the_log() -> None:
+    life = Scenario(step("a", run="do a", needs=()), step("b", run="do b"))
+    life.approve().crash_at(6).run()
+    (run_id,) = life.logs.logs
+    report = asyncio.run(life.app.cancel_run(run_id, KIM))
+    assert report.status == "cancelled"
+    assert events_in(log_of(life, report)) == recorded(life, report)
+
+
 def test_a_full_disk_does_not_disturb_the_run_and_what_was_missed_is_added_later() -> None:
     life = Scenario(step("a", run="do a", needs=()), step("b", run="do b"))
     life.logs.full = True

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+from ordain.adapters.directory import find_workspace
 from ordain.core.event import AttemptEnded, AttemptStarted, Outcome, Recorded, StepState
 from ordain.core.model import Plan
 from ordain.core.progress import AttemptOutput
@@ -30,7 +31,7 @@ TALKS = """\
 
 ### 1. Talks
 
-**run:** echo $$ > pid; echo first words; until test -f go; do sleep 0.02; done
+**run:** echo $$ > pid; echo first words; for i in $(seq 1500); do test -f go && break; sleep 0.02; done; test -f go
 """
 
 
@@ -232,3 +233,13 @@ def test_elsewhere_than_on_a_terminal_there_is_one_line_a_change(workspace: Work
         *(line for line in done.err.splitlines() if line.startswith("  ✓ echo-two")),
     ]
     assert "\x1b" not in done.out + done.err
+
+
+def test_a_step_log_makes_no_workspace_of_a_directory(workspace: Workspace) -> None:
+    inside = workspace.path / "inside"
+    inside.mkdir()
+    workspace.started("small.plan.md")
+    assert (workspace.path / ".ordain/runs").is_dir()
+    assert find_workspace(inside) == inside
+    (workspace.path / ".ordain/plans").mkdir()
+    assert find_workspace(inside) == workspace.path

@@ -213,7 +213,7 @@ UNDER_WAY = f"""\
 
 ### 1. Prints
 
-**run:** printf 'before {SEQUENCES} after\\n'; until test -f go; do sleep 0.02; done
+**run:** printf 'before {SEQUENCES} after\\n'; for i in $(seq 1500); do test -f go && break; sleep 0.02; done; test -f go
 **needs:** none
 
 ### 2. Fails
@@ -256,7 +256,8 @@ def test_how_a_run_stands_is_shown_and_its_output_cannot_touch_the_screen(worksp
 
 def test_a_terminal_of_another_size_is_drawn_anew(workspace: Workspace, screen: Screen):
     under_way(workspace, screen)
-    progress = {(30, 10): r"0/3  \d+ s  1 running  1 waiti…", (12, 4): r"0/3  \d+ s  .?…", (120, 40): r"─+ 0/3 .* 1 left"}
+    narrow, tiny, wide = r"0/3  \d+ s  1 running  1 waiti…", r"0/3  \d+ s  .?…", r"─+ 0/3 .* 1 left"
+    progress = {(30, 10): narrow, (12, 4): tiny, (120, 40): wide}
     for (columns, rows), wanted in progress.items():
         screen.resize(columns, rows)
 

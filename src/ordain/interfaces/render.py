@@ -189,7 +189,8 @@ def _next_lines(report: RunReport, style: Style) -> Iterator[str]:
     if report.status not in ("failed", "cancelled"):
         return
     wrong = [step for step in report.steps if step.state is StepState.FAILED]
-    commands = [f"ordain show {report.run_id} --output {step.id}" for step in wrong if step.output_tail][:1]
+    commands = [f"ordain show {report.run_id} --quiet"] if wrong and len(report.steps) > MANY_STEPS else []
+    commands += [f"ordain show {report.run_id} --output {step.id}" for step in wrong if step.output_tail][:1]
     commands += [f"ordain explain {code}" for code in dict.fromkeys(step.error for step in wrong) if code][:1]
     yield ""
     for command in (*commands, f"ordain rerun {report.run_id}"):
