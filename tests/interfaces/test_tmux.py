@@ -213,7 +213,7 @@ UNDER_WAY = f"""\
 
 ### 1. Prints
 
-**run:** printf 'before {SEQUENCES} after\\n'; for i in $(seq 1500); do test -f go && break; sleep 0.02; done; test -f go
+**run:** printf 'before {SEQUENCES} after\\n'; for i in $(seq 999); do test -f go && break; sleep 0.03; done; test -f go
 **needs:** none
 
 ### 2. Fails

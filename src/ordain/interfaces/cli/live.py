@@ -13,6 +13,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
 from ordain.core.event import Recorded, RunEvent
@@ -69,6 +70,8 @@ class LiveView:
         self._soon = False
         """Whether the next drawing is because something happened, and not for time alone."""
         self._drawn_at = 0.0
+        self._before: Callable[[int, FrameType | None], object] | int | None = None
+        """What was done before about being continued after a stop."""
         self._gone = False
 
     def __enter__(self) -> LiveView:
@@ -78,6 +81,8 @@ class LiveView:
         """Leave the terminal with the lines that stay, and no region."""
         if self._next is not None:
             self._next.cancel()
+        if self._before is not None:
+            signal.signal(signal.SIGCONT, self._before)
         self._loop = None
         self._write((), self._size()[0])
 
@@ -132,12 +137,21 @@ class LiveView:
         self._drawn_at = self._loop.time() + FIRST_S - APART_S
         with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread
             self._loop.add_signal_handler(signal.SIGWINCH, self._wake)
-            self._loop.add_signal_handler(signal.SIGCONT, self._continued)
+            # Not by way of the loop, where a drawing that is due would come first.
+            self._before = signal.signal(signal.SIGCONT, self._continued)
 
-    def _continued(self) -> None:
-        """The process was stopped, and a shell has written to the terminal since."""
+    def _continued(self, *_: object) -> None:
+        """The process was stopped (Ctrl-Z), and a shell has written to the terminal since."""
         self._region.forget()
-        self._wake()
+
+    def _ours(self) -> bool:
+        """Whether the terminal takes something, and nobody has put us into the background there."""
+        if not select.select([], [self._stream], [], 0)[1]:
+            return False
+        try:
+            return os.tcgetpgrp(self._stream.fileno()) == os.getpgrp()
+        except OSError:  # it is not the terminal that we were started from
+            return True
 
     def _wake(self) -> None:
         """Have it drawn as soon as may be."""
@@ -152,7 +166,7 @@ class LiveView:
         if self._loop is None or self._gone:
             return
         self._soon, self._drawn_at = False, self._loop.time()
-        if not select.select([], [self._stream], [], 0)[1]:
+        if not self._ours():
             self._wake()  # later
             return
         self._next = self._loop.call_later(TICK_S, self._draw)
