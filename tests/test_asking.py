@@ -1,5 +1,5 @@
-"""Steps that ask a person, and answers given while the run goes on: the answer is the step's result, counts once and for
-the question that was asked, and no crash loses or doubles it."""
+"""Steps that ask a person, and answers given while the run goes on: the answer is the step's result, counts once and
+for the question that was asked, and no crash loses or doubles it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ordain.core.approval import Channel, Principal
 from ordain.core.ask import Given
 from ordain.core.audit import Kind
 from ordain.core.condition import CustomCondition, Verification
+from ordain.core.decision import decided
 from ordain.core.event import (
     AnswerSent,
     AttemptEnded,
@@ -71,7 +72,7 @@ def sound(life: Scenario) -> None:
     assert life.app.auditing.verify().findings == ()
 
 
-# --- The question ------------------------------------------------------------------------------------------------------
+# --- The question ----------------------------------------------------------------------------------------------------
 
 
 def test_a_question_waits_for_days_and_its_answer_is_the_result() -> None:
@@ -217,7 +218,7 @@ def test_a_rerun_asks_again_what_passed_by_a_persons_word() -> None:
     assert (report.status, [one.step for one in report.questions]) == ("waiting", ["a"])
 
 
-# --- Time --------------------------------------------------------------------------------------------------------------
+# --- Time ------------------------------------------------------------------------------------------------------------
 
 
 def test_only_its_own_timeout_ends_a_question() -> None:
@@ -278,7 +279,7 @@ def test_a_retry_that_is_waited_for_and_a_question_wake_at_whichever_comes_first
     assert not [one for one in seen[0] if isinstance(one, Start)]
 
 
-# --- While somebody is at work -----------------------------------------------------------------------------------------
+# --- While somebody is at work ---------------------------------------------------------------------------------------
 
 
 def while_at_work(life: Scenario, work: Callable[[], Awaitable[Any]], name: str = "c") -> Scenario:
@@ -405,8 +406,6 @@ def test_a_forged_answer_that_was_sent_counts_for_nothing() -> None:
     (asked,) = life.app.run(str(life.run_id())).questions
     state = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
     head = life.ledger.read(run_stream(life))[-1].head
-    from ordain.core.decision import decided
-
     real = decided(state, asked, "pass", KIM, head=head)
     for forged in (real, replace(real, key=made.key, signature=made.signature)):
         forge(life, state.lineage, AnswerSent(run_id=life.run_id(), decision=forged))  # type: ignore[arg-type]
@@ -441,7 +440,7 @@ async def _never(stream: str, size: int) -> None:
     await asyncio.Event().wait()
 
 
-# --- Where a decision may stand ----------------------------------------------------------------------------------------
+# --- Where a decision may stand --------------------------------------------------------------------------------------
 
 
 def moved(life: Scenario, given: DecisionGiven) -> set[str]:
@@ -478,7 +477,7 @@ def test_a_decision_may_stand_later_where_nothing_of_its_step_came_between() -> 
     assert moved(again, replace(later, head=early)) == set()
 
 
-# --- Context -----------------------------------------------------------------------------------------------------------
+# --- Context ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_question_holds_every_try_with_how_it_ended() -> None:
@@ -493,12 +492,11 @@ def test_a_question_holds_every_try_with_how_it_ended() -> None:
 
 
 def test_only_so_many_tries_are_remembered_and_none_of_what_passed_at_once() -> None:
-    life = (
-        Scenario(step("z"), step("a", on_failure=Retry(max_attempts=50, then=Escalate()))).script(a=1).approve().run()
-    )
+    policy = Retry(max_attempts=50, then=Escalate())
+    life = Scenario(step("z"), step("a", on_failure=policy)).script(a=1).approve().run()
     state = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
     (asked,) = life.app.run(str(life.run_id())).questions
-    assert [one.attempt for one in asked.tries] == list(range(30, 51))
+    assert [one.attempt for one in asked.tries] == list(range(31, 51))
     assert state.steps["z"].tries == ()  # type: ignore[index]
 
 
@@ -536,7 +534,7 @@ def test_ask_as_a_policy_asks_with_its_summary() -> None:
     )
 
 
-# --- Being told --------------------------------------------------------------------------------------------------------
+# --- Being told ------------------------------------------------------------------------------------------------------
 
 
 def test_people_are_told_once_when_a_question_arises_and_not_at_the_end() -> None:

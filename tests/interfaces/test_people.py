@@ -1,5 +1,5 @@
-"""Runs and people, with real processes: questions at a terminal, answers while an executor is at work, and runs that go on
-where they were after their process and their machine died."""
+"""Runs and people, with real processes: questions at a terminal, answers while an executor is at work, and runs that go
+on where they were after their process and their machine died."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_the_whole_context_is_shown_and_in_json(workspace: Workspace) -> None:
     refused(workspace.ordain("show", "--json", run, "--brief", "nothing"), "E_STEP_UNKNOWN")
 
 
-# --- While an executor is at work --------------------------------------------------------------------------------------
+# --- While an executor is at work ------------------------------------------------------------------------------------
 
 
 def begun(workspace: Workspace) -> Background:
@@ -224,7 +224,7 @@ def test_an_answer_survives_the_executor_it_was_sent_to(workspace: Workspace) ->
     assert workspace.effects() == ["tried", "after"]
 
 
-# --- After the process and the machine died ----------------------------------------------------------------------------
+# --- After the process and the machine died --------------------------------------------------------------------------
 
 ANOTHER_BOOT = """\
 import sys
