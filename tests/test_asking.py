@@ -89,7 +89,9 @@ def test_a_question_waits_for_days_and_its_answer_is_the_result() -> None:
     assert life.resume().status() == "completed"
     assert result(life) == b"1.4.0" and life.world.effects == ["b"]
     assert len(kinds(life, AttemptStarted)) == 2 and not kinds(life, DoubtFound)
-    assert life.report is not None and life.report.steps[0].evidence == "answered by kim: 1.4.0"
+    assert life.report is not None
+    assert (life.report.steps[0].evidence, life.report.steps[0].decided_by) == ("answered by kim: 1.4.0", "kim")
+    assert life.report.steps[1].decided_by is None
     sound(life)
 
 
@@ -321,6 +323,23 @@ def test_an_executor_at_work_takes_an_answer_up_at_once() -> None:
 
 def _is_sent(one: Recorded) -> bool:
     return isinstance(one.event, AnswerSent)
+
+
+def test_a_signed_answer_that_was_sent_is_good_for_whoever_goes_on() -> None:
+    life = demanding(busy_life(step("a", on_failure=Escalate()), ask("d", needs=()))).script(a=1).prepare()
+    do(life.app.approve(str(life.plan_id), KIM, credential=KIMS))
+
+    async def busy(command: Command) -> Finished:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await life._app().answer(f"{life.run_id()}/a", "skip", KIM, None, KIMS)
+        return Finished(duration_ms=1, exit_code=0)
+
+    assert life.script(c=busy).run().expect(a="skipped").status() == "waiting"
+    do(life.app.answer(item(life, "d"), "1", KIM, None, KIMS))
+    assert life.resume().status() == "completed"
+    assert [(run.answers, run.answers_signed) for run in life.app.auditing.verify().runs] == [(2, 2)]
+    sound(life)
 
 
 @pytest.mark.parametrize("word", ["retry", "skip", "pass", "abort"])

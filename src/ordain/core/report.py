@@ -149,6 +149,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """The same of a contract that was run before the effect."""
     tampered: tuple[str, ...] = ()
     """Protected files that changed while its last attempt was at work, and were put back."""
+    decided_by: str | None = None
+    """Who decided that it is where it is, where a person did: their word, not evidence."""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -315,6 +317,7 @@ def _step_report(state: RunState, index: int, now: Instant) -> StepReport:
         verified=record.evidence,
         seen_before=record.seen_before,
         tampered=record.tampered,
+        decided_by=record.decided_by,
     )
 
 
