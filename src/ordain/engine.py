@@ -269,8 +269,8 @@ class Engine:
                 self._fold(DoubtSettled(step=step_id, attempt=found.attempt, to=StepState.PENDING, reason=found.reason))
         if before:  # answers that nobody lived to take up
             for decision in self._records.lineage(self._state.lineage).answers_sent.values():
-                self._mailbox.put_nowait(self._answered(decision))
-            self._fold_reports()
+                if (event := self._answered(decision)(self._now)) is not None:
+                    self._fold(event)
 
     # --- One turn ------------------------------------------------------------------------------------------------
 
