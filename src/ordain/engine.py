@@ -191,7 +191,8 @@ class Engine:
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
                 elif not self._under_way:
-                    self._heed()  # an answer that was just sent need not wait for the next executor
+                    if not self._state.finished:  # an answer that was just sent need not wait for the next executor
+                        self._heed()
                     if self._mailbox.empty():
                         await self._pause()
                         return self._state
