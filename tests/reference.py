@@ -426,7 +426,8 @@ def _note(run: Standing, event: RunEvent) -> None:
             one.settle = None
             run.leave(name, to.value)
         case DecisionGiven(step=name, to=to):
-            one.settle, one.not_before, one.failures, one.fell_back = None, None, 0, False
+            one.failures = 0 if event.outcome is None else one.failures
+            one.settle, one.not_before, one.fell_back = None, None, False
             one.denied = one.asked and event.choice == "deny"
             one.asked = False
             run.leave(name, to.value)
@@ -488,9 +489,10 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
     if free > len(starts) and delayed:
         assert wakes == [min([*delayed, *times])]
     else:
-        assert set(wakes) <= {*delayed, *times}, "nobody need be woken while no place is free"
+        busy = starts or wanted or run.having("running", "verifying")
+        assert wakes == ([min(times)] if times and busy else []), "nobody stays for a person alone"
     if starts or wakes or wanted or run.having("running", "waiting", "verifying", "in_doubt", "escalated"):
-        assert others == wanted
+        assert others == wanted, others ^ wanted
     else:
         complete = all(run.steps[step.id].satisfies for step in run.plan.steps)
         assert others == {End("completed" if complete else "failed")}, "none ready is never complete"
@@ -515,7 +517,8 @@ def check_history(plan: Plan, history: Sequence[tuple[Instant, RunEvent]], tools
             assert run.aborting or not run.ready, "it ended with a step that could have begun"
         _note(run, event)
         if isinstance(event, AttemptStarted):
-            assert len(run.having("running", "verifying")) + len(run.settling) <= run.concurrency, "too many at once"
+            # What is to be verified waits for a place, and can come to that in the turn in which others begin.
+            assert len(run.having("running")) + len(run.settling) <= run.concurrency, "too many at once"
         for family in run.families.values():
             begun = [name for name in family.members if run.steps[name].state in OPEN - {"pending"}]
             assert family.limit is None or len(begun) <= family.limit, "too many of a family at once"
@@ -561,6 +564,8 @@ def _check_step_event(
                 family = run.families[event.step]
                 assert event.step in run.gatherable and family.kind != "fallback"
                 assert (outcome.error is None) == all(run.steps[name].satisfies for name in family.members)
+            elif one.state == "waiting" and isinstance(step.action, Ask) and to != "cancelled":
+                assert one.until is not None and at >= one.until, f"{step.id} was given up before its time"
             if outcome.error is None:
                 assert not one.tampered
                 assert one.gathers or step.proof is None or one.proved
@@ -599,10 +604,12 @@ def _check_step_event(
                 },
                 "escalated": {"retry": "pending", "skip": "skipped", "pass": "passed", "abort": "failed"},
                 "asked": {"allow": "pending", "deny": "skipped", "abort": "failed"},
-                "waiting": {"yes": "verifying" if run.check(event.step) else "passed", "abort": "failed"},
+                "waiting": dict.fromkeys(("answer", "yes", "no"), "verifying" if run.check(event.step) else "passed"),
             }
+            words["waiting"]["abort"] = "failed"
             assert one.state in ("escalated", "waiting") or one.settle is Settlement.PERSON
             assert one.state != "waiting" or (isinstance(step.action, Ask) and not one.gathers)
+            assert one.state != "waiting" or choice == "abort" or not one.tampered
             assert to == words["asked" if one.asked else one.state][choice]
         case _:
             pass

@@ -158,9 +158,7 @@ class Beginnings:
         else:
             return None
         # Results of steps may be any JSON, which is more than can stand in a plan.
-        body = json.dumps(
-            msgspec.to_builtins(known.action), ensure_ascii=False, sort_keys=True, separators=(",", ":")
-        ).encode()
+        body = json.dumps(msgspec.to_builtins(known.action), ensure_ascii=False, sort_keys=True).encode()
         seal = self._sink.seal(body)
         if record.allowed == seal:
             return None

@@ -74,6 +74,7 @@ from ordain.core.schedule import (
 )
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, StepId
+from ordain.following import attempt_mark
 from ordain.gathering import gathered
 from ordain.guard import Guard
 from ordain.performing import Performing
@@ -219,7 +220,8 @@ class Engine:
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
                 elif not self._under_way:
-                    self._heed()  # an answer that was just sent need not wait for the next executor
+                    if not self._state.finished:  # an answer that was just sent need not wait for the next executor
+                        self._heed()
                     if self._mailbox.empty():
                         await self._pause()
                         return self._state
@@ -297,8 +299,8 @@ class Engine:
                 self._fold(DoubtSettled(step=step_id, attempt=found.attempt, to=StepState.PENDING, reason=found.reason))
         if before:  # answers that nobody lived to take up
             for decision in self._records.lineage(self._state.lineage).answers_sent.values():
-                self._mailbox.put_nowait(self._answered(decision))
-            self._fold_reports()
+                if (event := self._answered(decision)(self._now)) is not None:
+                    self._fold(event)
 
     # --- One turn ------------------------------------------------------------------------------------------------
 
@@ -696,8 +698,7 @@ class Engine:
         return self._keys[step_id]
 
     def _mark(self, step_id: StepId) -> str:
-        state = self._state
-        return f"{state.workspace_identity.id}/{state.run_id}/{step_id}/{state.steps[step_id].attempts}"
+        return attempt_mark(self._state, step_id)
 
     async def _record_now(self, event: RunEvent, keeps: tuple[bytes, ...] = ()) -> None:
         """While nothing is under way: record this event at once."""

@@ -23,7 +23,7 @@ from ordain.core.action import AcquireLock, Ask, ReleaseLock
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.ask import given_up, waiting_for
 from ordain.core.condition import LockHeld
-from ordain.core.decision import Question, decided, questions
+from ordain.core.decision import Question, decided, questions, still_asked
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
@@ -139,8 +139,9 @@ ACTIONS = st.sampled_from(
         *[{"action": AcquireLock(lock_name="l")}] * 2,
         {"action": AcquireLock(lock_name="l"), "idempotent": False},
         {"action": ReleaseLock(lock_name="l")},
-        {"action": Ask(question="Which?", choices=("yes",)), "timeout_ms": 50},
-        {"action": Ask(question="Which?", choices=("yes",))},
+        {"action": Ask(question="Which?")},
+        {"action": Ask(question="Which?"), "timeout_ms": 40},
+        {"action": Ask(question="Which?"), "idempotent": False},
     ]
 )
 """Every effect class, sharpened by claims and not."""
@@ -348,6 +349,7 @@ class Heart(RuleBasedStateMachine):
             case Stop(step=name) if ("start", name) in self.under_way:
                 self.under_way["start", name] = True
             case End(status=status, reason=reason):
+                self.under_way.clear()  # only whether steps could be kept, which is of no interest any more
                 self.fold(RunFinished(status=status, reason=reason))
             case _:
                 pass
@@ -427,12 +429,14 @@ class Heart(RuleBasedStateMachine):
             self.fold(ContractSeen(step=name, attempt=record.attempts, evidence=evidence(verdict), operand=operand))
             outcome = not_begun(evidence(verdict), 1) if proves else None
             return self.attempt_ends(name, outcome) if outcome is not None else None
-        if isinstance(made.action, Ask):
-            del self.under_way["start", name]
-            return self.fold(waiting_for(self.state, name))
         if isinstance(made.action, AcquireLock) and operand is not None and not record.tampered:
             del self.under_way["start", name]
             return self.waits(name, "somebody")
+        if isinstance(made.action, Ask):
+            if record.tampered:
+                return self.attempt_ends(name, Outcome(duration_ms=0))
+            del self.under_way["start", name]
+            return self.fold(waiting_for(self.state, name))
         return self.attempt_ends(name, Outcome(duration_ms=1, exit_code=1 if error else 0, error=error))
 
     def waits(self, name: StepId, whom: str) -> None:
@@ -487,19 +491,24 @@ class Heart(RuleBasedStateMachine):
         self.now = max(self.now, self.wake or self.now)
         self.turn(data)
 
-    @precondition(lambda self: not self.alive and questions(self.state))
+    @precondition(lambda self: questions(self.state))
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
+        """A person answers; an executor at work takes it up, and makes it durable when it looks next."""
         question = data.draw(st.sampled_from(questions(self.state)))
         words = [choice.word for choice in question.choices if self.again or choice.word not in ("retry", "did-not")]
-        word = data.draw(st.sampled_from(words))
+        word = data.draw(st.sampled_from([*["answer"] * 3, *words] if question.takes else words))
         self.again -= word in ("retry", "did-not")
         self.decide(question, word)
 
     def decide(self, question: Question, word: str) -> None:
-        answered = Outcome(duration_ms=1) if question.kind == "ask" and word != "abort" else None
-        self.fold(decided(self.state, question, word, KIM, outcome=answered))
-        self.flush()
+        outcome = Outcome(duration_ms=1) if word == "answer" else None
+        decision = decided(self.state, question, word, KIM, outcome=outcome)
+        assert still_asked(self.state, decision)
+        self.fold(decision)
+        assert not still_asked(self.state, decision), "nobody answers the same question twice"
+        if not self.alive:
+            self.flush()
 
     @precondition(lambda self: not self.alive and not self.state.finished and len(self.ledger) > 12)
     @rule(status=st.sampled_from(["cancelled", "failed"]))
@@ -592,7 +601,7 @@ class Heart(RuleBasedStateMachine):
             if self.state.finished:
                 return
             if not self.alive and (asked := questions(self.state)):
-                words = {"doubt": "abort", "escalation": "skip", "approval": "deny", "ask": "yes"}
+                words = {"doubt": "abort", "escalation": "skip", "step_approval": "deny", "ask": "answer"}
                 self.decide(asked[0], words[asked[0].kind])
             elif not self.alive:
                 self.resume(dies=False, changed=False)

@@ -432,6 +432,9 @@ class SimulatedShell:
         output = world.random.choice([b"[]", b'["a"]', b'["a", "b"]', b"a\nb\nc\n"]) if kind == "do" else b"%d" % code
         return Finished(duration_ms=int(over_ms), exit_code=code, output=output, output_bytes=len(output))
 
+    def written(self, mark: str, most: int) -> tuple[bytes, int]:
+        return b"", 0
+
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         """Kill what an executor left that is gone, or only seems to be."""
         found = [one for one in self.world.processes if one.mark.startswith(mark_prefix)]

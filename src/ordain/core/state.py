@@ -245,6 +245,7 @@ class RunState:
         self.opened_at = Instant(0)
         self.executor_at = Instant(0)
         """When the newest executor took the run."""
+        self.opened_at = Instant(0)
         self.changed_at = Instant(0)
         """When something was recorded last."""
         self.status: str | None = None
@@ -438,25 +439,23 @@ class RunState:
 
     # --- Moving --------------------------------------------------------------------------------------------------
 
-    def move(self, step_id: StepId, to: StepState, not_before: Instant | None = None) -> None:
-        """Put a step into a state, where it does not begin before an instant, and keep the questions' answers (ready,
-        active …) true."""
+    def move(self, step_id: StepId, to: StepState, not_before: Instant | None = None, *, gathers: bool = False) -> None:
+        """Put a step into a state, where it does not begin before an instant, or waits for steps of its own, and keep
+        the questions' answers (ready, active …) true."""
         record = self.steps[step_id]
         origin, free = record.state, self._unmet[step_id] == 0
         if origin is PENDING and free:
             self._withdraw(step_id, record)
         record.not_before = not_before
-        gathers = record.gathers
-        before = self.gathering if gathers and origin is WAITING else self._having.get(origin)
-        record.gathers = gathers and to is WAITING
-        after = self.gathering if record.gathers else self._having.get(to)
-        record.state = to
+        before = self.gathering if record.gathers else self._having.get(origin)
+        after = self.gathering if gathers else self._having.get(to)
+        record.state, record.gathers = to, gathers
         if after is not before:
             if before is not None:
                 del before[step_id]
             if after is not None:
                 after[step_id] = None
-        if gathers and not record.gathers:
+        if before is self.gathering and not gathers:
             self.gatherable.pop(step_id, None)
         if to is PENDING and free:
             self._offer(step_id)
@@ -484,8 +483,7 @@ class RunState:
 
     def gather(self, step_id: StepId) -> None:
         """Have a step wait for the steps of its group."""
-        self.steps[step_id].gathers = True
-        self.move(step_id, WAITING)
+        self.move(step_id, WAITING, gathers=True)
 
     def _meet(self, step_id: StepId) -> None:
         """One need of a step is satisfied."""
@@ -581,7 +579,7 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
         case RunOpened():
             if state.size:
                 raise IllegalTransition("a run is opened once, first")
-            state.run_id, state.lineage = event.run_id, event.lineage
+            state.run_id, state.lineage, state.opened_at = event.run_id, event.lineage, at
             state.workspace, state.limits = event.workspace, event.limits
             state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
             state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
@@ -718,7 +716,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
-            if (record.asked is not None) is not (event.about == "approval"):
+            if (record.asked is not None) is not (event.about == "step_approval"):
                 raise IllegalTransition(f"a decision about {event.step} that is not the one that was asked for")
             if record.asked is not None and event.to is PASSED:
                 raise IllegalTransition(f"{event.step} was not begun and cannot have passed")
