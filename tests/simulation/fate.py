@@ -152,12 +152,13 @@ def _actions(name: str, earlier: list[str]) -> list[dict[str, Any]]:
     """Every effect class, each step with things of its own; commands most often."""
     url = f"http://example.org/{name}"
     refers = f'${{{earlier[0]}.output ?? "nothing"}}' if earlier else "plain"
+    outermost = name.removeprefix("s").isdigit()
     return [
         *[{}] * 5,
         *[{"action": RunCommand(command=f"do {name}", env={"X": refers})}] * 2,
         {"tool": "write_file", "args": {"path": f"{name}.txt", "content": f"<{refers}>"}},
         *[{"action": StoreData(key="k", value={"of": name, "was": refers})}] * 2,
-        {"action": RunCommand(command=f"do {name}", env={"X": '${data.k.of ?? "nobody"}'})},
+        *[{"action": RunCommand(command=f"do {name}", env={"X": '${data.k.of ?? "nobody"}'})}] * outermost,
         {"action": Ask(question="Which?", choices=("yes", "no"))},
         {"action": Ask(question="Which?", choices=("yes", "no")), "timeout_ms": MINUTE},
         {"idempotent": True},
@@ -189,10 +190,9 @@ def draw_plan(random: Random) -> Plan:
     """Any plan that can be carried out: needs forwards and backwards, every kind of step, every policy, plans within
     plans, repeats over what other steps give, fallback steps, conditions."""
     made = _draw_plan(random, "s", random.choice([1, 2, 3, 3, 4, 5, 6, 8]), random.choice([0, 1, 1, 2]))
-    if not any(isinstance(one.action, StoreData) and one.action.key == "k" for one in made.steps):
-        # Whatever refers to it, however deep, refers to something that is stored.
-        store = step(f"s{len(made.steps)}", action=StoreData(key="k", value={"of": "first"}), needs=())
-        made = replace(made, steps=(*made.steps, store))
+    # Data is always stored by somebody who waits for nobody, so that no order is a circle.
+    store = step(f"s{len(made.steps)}", action=StoreData(key="k", value={"of": "first"}), needs=())
+    made = replace(made, steps=(*made.steps, store))
     return replace(made, protect=random.choice([(), (), ("tests/**",)]))
 
 
