@@ -46,6 +46,7 @@ from ordain.core.event import (
     ProtectedChanged,
     Recorded,
     RunEvent,
+    StepUnfolded,
 )
 from ordain.core.model import Plan, Step, check_of
 from ordain.core.report import RunReport
@@ -311,10 +312,12 @@ def check_evidence(state: RunState, events: list[RunEvent]) -> None:
                 protected.discard(name)
                 if state.protects(name):
                     protecting.add(name)
+            case StepUnfolded(step=name):
+                tampered.discard(name)
             case FilesProtected(step=name):
                 protected.add(name)
             case ProtectedChanged(steps=steps):
-                assert protected.issuperset(steps)
+                assert protected.issuperset(protecting.intersection(steps))  # others only had their contract run
                 tampered.update(steps)
             case ContractSeen(step=name, evidence=evidence) if evidence.verdict.value == "broken":
                 proving.discard(name)

@@ -128,6 +128,13 @@ def test_a_step_that_waited_in_vain_falls_back_as_any_other():
     life.run().expect(**{"take+undo": "passed", "take": "passed"})
 
 
+def test_a_fallback_does_not_stand_in_for_the_proof_that_a_contract_can_be_broken():
+    proving = step("a", contract="check undo", proof="red-then-green", on_failure=on("undo"))
+    life = Scenario(replace(proving, preconditions=NEVER), fallbacks=(step("undo", needs=()),)).approve().run()
+    life.expect(**{"a+undo": "passed", "a": "failed"})
+    assert life.report is not None and "never seen broken" in life.report.steps[0].evidence
+
+
 # --- What begins anew --------------------------------------------------------------------------------------------
 
 

@@ -218,12 +218,13 @@ def _draw_step(random: Random, name: str, earlier: list[str], fallbacks: list[st
     if deep > 0 and random.random() < 0.15:
         does = {"action": NestedPlan(plan=_draw_plan(random, f"{name}n", random.choice([1, 2, 3]), deep - 1))}
     plain = not isinstance(does.get("action"), NestedPlan | AcquireLock | ReleaseLock | Ask | StoreData)
+    holds_plan = isinstance(does.get("action"), NestedPlan)  # what it protects is only looked after in that plan
     made = step(
         name,
         needs=tuple(sorted(needs)),
         contract=contract,
         proof="red-then-green" if contract and plain and random.random() < 0.15 else None,
-        protect=(f"own/{name}",) if random.random() < 0.15 else (),
+        protect=(f"own/{name}",) if random.random() < 0.15 and not (contract and holds_plan) else (),
         on_failure=_policy(random, fallbacks),
         **{"timeout_ms": random.choice([None, None, 20 * SECOND]), **does},
     )

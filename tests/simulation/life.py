@@ -20,7 +20,18 @@ from ordain.adapters.memory import CountingIds, MemoryWriterLock, ScriptedProbe
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.app import App
-from ordain.core.event import AttemptWaiting, LockReleased, LockTaken, RunEvent, RunFinished
+from ordain.core.event import (
+    AttemptWaiting,
+    ConditionFalse,
+    FallbackEnded,
+    LockReleased,
+    LockTaken,
+    PreconditionBroken,
+    RunEvent,
+    RunFinished,
+    StepApprovalAsked,
+    StepUnfolded,
+)
 from ordain.core.lock import stream_of
 from ordain.core.model import all_steps
 from ordain.core.problem import Refused
@@ -29,6 +40,7 @@ from ordain.core.state import RunState, replay
 from ordain.core.value import Instant, PlanId, StepId
 from ordain.engine import Engine
 from ordain.ports import Append, Holder, ToolResult
+from ordain.proposals import Proposals
 from ordain.records import Records
 from tests.reference import check_history, standing
 from tests.scenario import KIM, check_evidence, surroundings
@@ -60,6 +72,8 @@ from tests.simulation.world import (
 )
 
 ENDED = ("completed", "failed", "cancelled")
+FLOW = (ConditionFalse, FallbackEnded, PreconditionBroken, StepApprovalAsked)
+"""What can only happen in plans that say more than steps and needs."""
 EXECUTORS_MAX = 60
 """More than this no life needs; whoever needs more never ends."""
 
@@ -126,6 +140,7 @@ class Life:
             patch("ordain.adapters.clock._wall_ms", world.wall_ms),
             patch("ordain.adapters.clock.passed_ms", world.since_boot_ms),
             patch.object(Engine, "carry_out", self._watching()),
+            patch.object(Proposals, "write_copy"),  # for people to read; a third of the time of a life
         ):
             self._prepare()
             for _ in range(EXECUTORS_MAX):
@@ -457,6 +472,8 @@ class Life:
         self._check_files()
         assert Records(self.ledger).lock(LOCK).holder in (None, STRANGER), "it ended and kept its lock"
         self.counted["waited for a lock"] += sum(isinstance(event, AttemptWaiting) for _, event in history)
+        self.counted.update(type(event).__name__ for _, event in history if isinstance(event, FLOW))
+        self.counted.update(f"unfolded: {e.kind.value}" for _, e in history if isinstance(e, StepUnfolded))
         # Of the stranger nothing is known but what it did with the lock.
         findings = [one for one in self._app().auditing.verify().findings if STRANGER not in one.sentence]
         assert not findings, findings

@@ -54,6 +54,8 @@ def test_lives_are_not_idle():
     assert counted["answered happened"] and counted["answered did-not"] and counted["answered skip"]
     assert any(what.startswith("thawed") for what in counted)
     assert counted["waited for a lock"] >= 5
+    assert counted["unfolded: items"] >= 20 and counted["unfolded: nested"] >= 20 and counted["FallbackEnded"] >= 10
+    assert counted["ConditionFalse"] and counted["PreconditionBroken"] and counted["StepApprovalAsked"]
 
 
 def test_a_broken_promise_is_told_with_its_seed(monkeypatch):

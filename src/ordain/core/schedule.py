@@ -374,15 +374,17 @@ def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, s
 
 
 def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEnded:
-    """The event for a step whose fallback steps have come to their end: its contract is tried again, whatever became of
-    them; without one, the policy of the plan goes on."""
+    """The event for a step whose fallback steps have come to their end: its contract is tried again. Where that could
+    show nothing, or one of them failed, the policy of the plan goes on."""
     failed = [name for name in state.groups[step_id].members if not state.steps[name].satisfies]
-    done = len(state.groups[step_id].members) - len(failed)
+    unproved = wants_proof(state, step_id)
     reason = f"its fallback steps were run, and {', '.join(failed)} did not pass" if failed else "its fallback was run"
+    if unproved and not failed:
+        reason += ", and its contract was never seen broken"
     after = Consequence(to=StepState.VERIFYING)
     if state.aborting(step_id) is not None:
         after = Consequence(to=StepState.CANCELLED)
-    elif failed or done == 0 or check_of(state.step(step_id)) is None:
+    elif failed or unproved or check_of(state.step(step_id)) is None:
         after = _after_fallback(state, step_id)
     return FallbackEnded(
         step=step_id,
