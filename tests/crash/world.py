@@ -16,8 +16,8 @@ from ordain.core.event import StepState
 
 __all__ = ["OPAQUE", "compare", "document", "furnish", "happened", "leftovers", "times"]
 
-OPAQUE = ("first", "messy", "send", "last")
-"""Steps whose effect is a line of their own in the file of effects."""
+OPAQUE = ("first", "messy", "send", "last", "each[0]", "each[1]", "inner/in", "broken", "broken+mend")
+"""Steps whose effect is a line of their own in the file of effects; some come to be only while the plan is run."""
 
 
 def document(pause: str = ":") -> bytes:
@@ -115,11 +115,51 @@ path: old.txt
 **run:** echo send >> effects.log; {pause}
 **contract:** [[ $(<effects.log) == *send* ]]
 
-### 11. Last
+### 11. List
 
-**needs:** read, edit, move, delete, messy, again, send
+**needs:** none
+**run:** echo '["a", "b"]'
+**idempotent:** true
+
+### 12. Each
+
+**needs:** none
+**for_each:** {{in: "${{list.output}}", max: 5}}
+**env:** AT=${{index}}
+**run:** echo "each[$AT]" >> effects.log; {pause}
+
+### 13. Inner
+
+**needs:** list
+**action:**
+```yaml
+type: nested_plan
+plan:
+  title: Within
+  steps:
+    - id: in
+      description: In
+      action: {{type: run, command: "echo inner/in >> effects.log; {pause}"}}
+```
+
+### 14. Broken
+
+**needs:** first
+**run:** echo broken >> effects.log; exit 1
+**contract:** [[ $(<effects.log) == *mend* ]]
+**on_fail:** fallback(mend)
+
+### 15. Last
+
+**needs:** read, edit, move, delete, messy, again, send, each, inner, broken
 **run:** echo last >> effects.log
 **contract:** [[ $(<effects.log) == *last* ]]
+
+## Fallbacks
+
+### mend. Mend it
+
+**run:** echo broken+mend >> effects.log; {pause}
 """.encode()
 
 
