@@ -1,0 +1,281 @@
+"""Every example lints without a problem, is carried out with a real shell, and does what it promises.
+
+Each is tried in a copy of its directory, by a person who answers what is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import ordain
+from ordain.core.ask import Given
+from ordain.core.event import to_wire
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+KIM = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)
+
+Answer = str | Given | Callable[[Path], str]
+"""What a person answers; a function does something in the workspace first."""
+
+
+class Tried:
+    """An example that was carried out as far as it goes."""
+
+    def __init__(self, name: str, place: Path, answers: Mapping[str, Answer], params: Any = ()) -> None:
+        source = EXAMPLES / name
+        self.path = place / "workspace"
+        shutil.copytree(source.parent, self.path)
+        self.asked: dict[str, str] = {}
+        self.events: list[dict[str, Any]] = []
+        asyncio.run(self._life(source, answers, params))
+
+    async def _life(self, source: Path, answers: Mapping[str, Answer], params: Any) -> None:
+        app = ordain.open_workspace(self.path, exact=True)
+        data = source.read_bytes()
+        assert app.lint(data, source.name, params).problems == ()
+        prepared = await app.prepare(data, source.name, KIM, params)
+        if prepared.review.requires_approval:
+            await app.approve(prepared.review.plan_id, KIM)
+        self.report = await app.commit(prepared.review.plan_id, KIM, self._watch)
+        while self.report.status == "waiting":
+            for question in self.report.questions:
+                assert question.step in answers, question
+                self.asked[question.step] = question.text
+                given = answers[question.step]
+                await app.answer(question.item, given(self.path) if callable(given) else given, KIM)
+            self.report = await app.resume(self.report.run_id, self._watch)
+        await app.close()
+
+    def _watch(self, recorded: Any) -> None:
+        self.events.append(to_wire(recorded))
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {step.id: step.state.value for step in self.report.steps}
+
+    def text(self, name: str) -> str:
+        return (self.path / name).read_text()
+
+    def ended(self, status: str = "completed", **states: str) -> None:
+        """How the run ended, and the steps that did not pass."""
+        assert self.report.status == status, self.report
+        others = {name: state for name, state in self.states.items() if state != "passed"}
+        assert others == {name.replace("_", "-"): state for name, state in states.items()}
+
+
+@pytest.fixture
+def tried(tmp_path: Path) -> Callable[..., Tried]:
+    """Carry out an example: its name, answers by step, and `params` as pairs of name and value."""
+
+    def carry_out(name: str, *, params: Any = (), **answers: Answer) -> Tried:
+        return Tried(name, tmp_path, {step.replace("_", "-"): given for step, given in answers.items()}, params)
+
+    return carry_out
+
+
+Try = Callable[..., Tried]
+
+# --- The smallest ----------------------------------------------------------------------------------------------------
+
+
+def test_look(tried: Try) -> None:
+    done = tried("look.plan.md")
+    done.ended()
+    assert "approval_given" not in {event["type"] for event in done.events}
+
+
+def test_tidy(tried: Try) -> None:
+    done = tried("tidy.plan.md")
+    done.ended()
+    assert done.text("list.txt") == "a\nb\n"
+
+
+def test_stamp(tried: Try) -> None:
+    done = tried("stamp/stamp.plan.yaml", params=[("word", "checked")])
+    done.ended()
+    files = sorted((done.path / "in").glob("*.txt"))
+    assert files and all(file.read_text().endswith("checked\n") for file in files)
+
+
+def test_greet(tried: Try) -> None:
+    done = tried("greet/release.plan.md")
+    done.ended()
+    assert (done.path / "greet.tar.gz").exists() and done.text("outbox.txt") == "greet 1.1.0 is out\n"
+
+
+# --- Results and conditions ------------------------------------------------------------------------------------------
+
+
+def test_results(tried: Try) -> None:
+    done = tried("results.plan.md")
+    done.ended()
+    lines = len((EXAMPLES / "results.plan.md").read_text().splitlines())
+    assert done.text("used.txt") == (
+        f"greet listens on 8080 and [8080, 8081]; {lines} lines, exit status 0, no nickname\n"
+    )
+    assert done.text("greet.txt") == f"{lines} lines; in a shell that would be ${{LINES}}\n"
+
+
+def test_conditions(tried: Try) -> None:
+    done = tried("conditions.plan.md")
+    done.ended(thorough="skipped")
+    assert done.text("said.txt") == "looked through quickly / no thorough look\nsmall\n"
+
+
+def test_data(tried: Try) -> None:
+    done = tried("data.plan.md")
+    done.ended()
+    assert msgspec.json.decode(done.text("data.json")) == {"measured": "42", "limit": 50, "units": ["mm", "cm"]}
+
+
+def test_preconditions(tried: Try) -> None:
+    done = tried("preconditions.plan.md")
+    done.ended(large="skipped")
+    assert done.text("shelf.txt") == "written\n"
+
+
+# --- Repeats ---------------------------------------------------------------------------------------------------------
+
+
+def test_repeat(tried: Try) -> None:
+    done = tried("repeat.plan.md")
+    done.ended(**{"long[0]": "skipped"})
+    assert [done.text(f"greeting-{number}.txt") for number in range(3)] == [
+        "hello ada\n",
+        "hello grace\n",
+        "hello edsger\n",
+    ]
+    assert sorted(done.text("long.txt").split()) == ["edsger", "grace"]
+    assert done.text("greetings.txt") == '["hello ada", "hello grace", "hello edsger"]\n'
+
+
+def test_batches(tried: Try) -> None:
+    done = tried("batches.plan.md")
+    done.ended()
+    assert done.states.keys() >= {"add[0]", "add[1]", "add[2]"} and done.text("sum.txt") == "28\n"
+
+
+def test_matrix(tried: Try) -> None:
+    tried("matrix.plan.md").ended()
+
+
+def test_matrix_over_other_values(tried: Try) -> None:
+    done = tried("matrix.plan.md", params=[("options", "posix")])
+    done.ended()
+    assert [file.name for file in done.path.glob("tried-*")] == ["tried-posix.txt"]
+
+
+def test_nested(tried: Try) -> None:
+    done = tried("nested.plan.yaml")
+    done.ended(**{"second": "skipped", "second/look": "failed", "second/copy": "cancelled"})
+    assert done.text("first.txt") == "stop\ntry\ntry\n", "what passed is not run again"
+    assert done.text("deployed.txt") == "first copied, second left out\n"
+
+
+# --- After a failure -------------------------------------------------------------------------------------------------
+
+
+def test_retry(tried: Try) -> None:
+    done = tried("retry.plan.md")
+    done.ended(in_vain="skipped")
+    delays: dict[str, list[int]] = {}
+    for event in done.events:
+        if event.get("not_before") is not None:
+            delays.setdefault(event["step"], []).append(event["not_before"] - event["at"])
+    assert delays.pop("in-vain") == [0]
+    assert delays == {"constant": [100, 100], "linear": [50, 150], "exponential": [50, 100, 150]}
+    assert done.text("in-vain.txt") == "x\nx\n"
+
+
+def test_skip(tried: Try) -> None:
+    done = tried("skip.plan.md")
+    done.ended("failed", nice="skipped", part="failed", behind="cancelled")
+    assert (done.text("next.txt"), done.text("beside.txt")) == ("next\n", "beside\n")
+    assert not (done.path / "behind.txt").exists()
+
+
+def test_abort(tried: Try) -> None:
+    done = tried("abort.plan.md")
+    done.ended("failed", slow="cancelled", look="failed", use_it="cancelled")
+    assert done.report.reason == "settings.txt names no port; write one and run this again"
+
+
+def test_fallback(tried: Try) -> None:
+    done = tried("fallback.plan.md")
+    done.ended()
+    assert list(done.states) == ["fetch", "fetch+clear", "fetch+other", "use-it"]
+    assert done.text("sorted.txt") == "bonjour\ngreet\n"
+
+
+def test_escalate(tried: Try) -> None:
+    def write_key(workspace: Path) -> str:
+        (workspace / "key.txt").write_text("secret\n")
+        return "retry"
+
+    done = tried("escalate.plan.md", key=write_key, printer="skip")
+    done.ended(printer="skipped")
+    assert done.asked["printer"] == "The printer does not answer. Go on without paper?"
+    assert done.text("finished.txt") == "finished\n"
+
+
+def test_replan(tried: Try) -> None:
+    done = tried("replan.plan.md", build="skip", mend="pass")
+    done.ended(build="skipped")
+    assert "a planner is to propose another plan" in done.asked["build"]
+    assert "a planner is to propose how to recover it" in done.asked["mend"]
+    assert "unverified" in {step.id: step.evidence for step in done.report.steps}["mend"]
+
+
+# --- People and other runs -------------------------------------------------------------------------------------------
+
+
+def test_ask(tried: Try) -> None:
+    copies = Given(value={"count": 3, "paper": "A4"})
+    done = tried("ask.plan.md", version="minor", words="it's; rm -rf $HOME", copies=copies)
+    done.ended(warn="skipped")
+    assert done.text("announcement.txt") == "minor: it's; rm -rf $HOME (3 times on A4)\n"
+
+
+def test_ask_another_way(tried: Try) -> None:
+    done = tried("ask.plan.md", version="major", words="new", copies='{"count": 1, "paper": "A5"}')
+    done.ended()
+    assert done.text("announcement.txt") == "major: new (1 times on A5)\nthis one breaks things\n"
+
+
+def test_approval(tried: Try) -> None:
+    done = tried("approval.plan.md", delete="allow", tell="allow")
+    done.ended()
+    assert [file.name for file in (done.path / "backups").iterdir()] == ["2025.txt"]
+    assert done.text("told.txt") == "2024.txt is gone\n"
+
+
+def test_approval_denied(tried: Try) -> None:
+    done = tried("approval.plan.md", delete="deny")
+    done.ended("failed", delete="skipped", tell="cancelled")
+    assert len(list((done.path / "backups").iterdir())) == 2 and not (done.path / "told.txt").exists()
+
+
+def test_locks(tried: Try) -> None:
+    done = tried("locks.plan.md")
+    done.ended()
+    assert done.text("staging.txt") == "used\n"
+
+
+# --- The list --------------------------------------------------------------------------------------------------------
+
+
+def test_every_example_is_in_the_list_and_tried_here() -> None:
+    page, tests = (EXAMPLES / "README.md").read_text(), Path(__file__).read_text()
+    names = [str(path.relative_to(EXAMPLES)) for path in sorted(EXAMPLES.rglob("*.plan.*"))]
+    assert len(names) > 20
+    assert [name for name in names if f"({name})" not in page] == []
+    assert [name for name in names if f'"{name}"' not in tests] == []
+    assert [name for name in re.findall(r"\]\(([^)]+)\)", page) if not (EXAMPLES / name).exists()] == []
