@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,19 +31,19 @@ Answer = str | Given | Callable[[Path], str]
 class Tried:
     """An example that was carried out as far as it goes."""
 
-    def __init__(self, name: str, place: Path, answers: Mapping[str, Answer], params: Any = ()) -> None:
+    def __init__(self, name: str, place: Path, answers: Mapping[str, Answer], params: Any, first: Any) -> None:
         source = EXAMPLES / name
         self.path = place / "workspace"
         shutil.copytree(source.parent, self.path)
+        first(self.path)
         self.asked: dict[str, str] = {}
         self.events: list[dict[str, Any]] = []
-        asyncio.run(self._life(source, answers, params))
+        asyncio.run(self._life(source.read_bytes(), source.name, answers, params))
 
-    async def _life(self, source: Path, answers: Mapping[str, Answer], params: Any) -> None:
+    async def _life(self, data: bytes, name: str, answers: Mapping[str, Answer], params: Any) -> None:
         app = ordain.open_workspace(self.path, exact=True)
-        data = source.read_bytes()
-        assert app.lint(data, source.name, params).problems == ()
-        prepared = await app.prepare(data, source.name, KIM, params)
+        assert app.lint(data, name, params).problems == ()
+        prepared = await app.prepare(data, name, KIM, params)
         if prepared.review.requires_approval:
             await app.approve(prepared.review.plan_id, KIM)
         self.report = await app.commit(prepared.review.plan_id, KIM, self._watch)
@@ -73,10 +75,13 @@ class Tried:
 
 @pytest.fixture
 def tried(tmp_path: Path) -> Callable[..., Tried]:
-    """Carry out an example: its name, answers by step, and `params` as pairs of name and value."""
+    """Carry out an example: its name, answers by step, `params` as pairs of name and value, and what is done in the
+    workspace first."""
 
-    def carry_out(name: str, *, params: Any = (), **answers: Answer) -> Tried:
-        return Tried(name, tmp_path, {step.replace("_", "-"): given for step, given in answers.items()}, params)
+    def carry_out(
+        name: str, *, params: Any = (), first: Callable[[Path], object] = lambda path: None, **answers: Answer
+    ) -> Tried:
+        return Tried(name, tmp_path, {step.replace("_", "-"): given for step, given in answers.items()}, params, first)
 
     return carry_out
 
@@ -267,6 +272,47 @@ def test_locks(tried: Try) -> None:
     done = tried("locks.plan.md")
     done.ended()
     assert done.text("staging.txt") == "used\n"
+
+
+# --- A whole release -------------------------------------------------------------------------------------------------
+
+
+def test_release(tried: Try) -> None:
+    done = tried("release/release.plan.md", part="minor", go="publish", publish="allow")
+    done.ended()
+    assert done.text("VERSION") == "1.1.0\n" and "## 1.1.0\n\n- Names are greeted" in done.text("CHANGELOG.md")
+    package = done.path / "registry/greet-1.1.0.pyz"
+    said = subprocess.run([sys.executable, package, "Kim"], capture_output=True, text=True, check=True).stdout
+    assert said == "Hello, Kim!\n" and done.text("registry/index.txt").split()[-1] == package.name
+    assert [name for name in done.states if name.startswith("test[")] == [f"test[{number}]" for number in range(6)]
+    assert not list((done.path / "changes").iterdir())
+
+
+def test_release_that_goes_wrong_half_way_is_taken_back(tried: Try) -> None:
+    def full(workspace: Path) -> None:
+        (workspace / "registry/full").touch()
+
+    done = tried("release/release.plan.md", part="major", go="publish", publish="allow", first=full)
+    done.ended("failed", publish="failed", tidy="cancelled")
+    assert (done.states["publish+unpublish"], done.states["publish+put-back"]) == ("passed", "passed")
+    for name in ("VERSION", "CHANGELOG.md", "registry/index.txt"):
+        assert done.text(name) == (EXAMPLES / "release" / name).read_text()
+    assert not list((done.path / "registry").glob("*.pyz")) and len(list((done.path / "changes").iterdir())) == 2
+
+
+def test_release_that_waits(tried: Try) -> None:
+    done = tried("release/release.plan.md", part="patch", go="wait")
+    done.ended(**{"raise": "skipped"}, publish="skipped", tidy="skipped")
+    assert done.text("VERSION") == "1.0.0\n" and (done.path / "dist/greet-1.0.1.pyz").exists()
+
+
+def test_release_with_a_test_that_fails_asks_nobody_to_publish(tried: Try) -> None:
+    def wrong(workspace: Path) -> None:
+        (workspace / "greet/__init__.py").write_text((workspace / "greet/__init__.py").read_text().replace("!", "?"))
+
+    done = tried("release/release.plan.md", part="patch", first=wrong)
+    assert done.report.status == "failed" and set(done.asked) == {"part"}
+    assert {done.states[f"test[{number}]"] for number in range(6)} > {"failed"}
 
 
 # --- The list --------------------------------------------------------------------------------------------------------
