@@ -401,9 +401,12 @@ def _evidence(record: StepRecord, contract: bool, *, asked: bool) -> str:
             after = f"; {record.fell_back}" if record.fell_back else ""
             if record.broken is not None:
                 return f"not begun: {record.broken.detail}{after}"
+            seen = outcome.detail if outcome is not None else ""
             if evidence is not None:
-                return f"{what} {evidence.verdict.value}: {evidence.detail}{after}"
-            return f"{outcome.detail}{after}" if outcome is not None else ""
+                # After a fallback, what went wrong first is what a reader wants to know.
+                first = f"{seen}{after}; " if after and outcome is not None and outcome.error is not None else ""
+                return f"{first}{what} {evidence.verdict.value}: {evidence.detail}{'' if first else after}"
+            return f"{seen}{after}" if outcome is not None else ""
         case StepState.IN_DOUBT:
             return record.how
         case StepState.CANCELLED if record.how:

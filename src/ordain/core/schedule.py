@@ -219,6 +219,8 @@ def _why_aborted(state: RunState) -> str:
     """The message of the failure policy that ended the run, where it has one."""
     assert state.aborted_by is not None
     last = last_policy(state, state.aborted_by)
+    if isinstance(last, Fallback):
+        last = _general(state, state.aborted_by)
     return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"
 
 
