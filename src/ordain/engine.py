@@ -45,6 +45,7 @@ from ordain.core.expr import Expressions
 from ordain.core.lineage import overtaken
 from ordain.core.lock import AtLock, LockState, at_lock, stream_of
 from ordain.core.model import Step, check_of, contract_of
+from ordain.core.payload import payload
 from ordain.core.problem import Problem, Refused
 from ordain.core.refs import literal
 from ordain.core.result import Missing
@@ -163,7 +164,7 @@ class Engine:
             clock=clock,
             sink=sink,
             ledger=ledger,
-            key=self._key,
+            key=self._keys.__getitem__,
             mark=self._mark,
             unwritten=self._artifacts,
         )
@@ -177,7 +178,7 @@ class Engine:
             approval=approval,
             denied=denied,
             panes=panes,
-            key=self._key,
+            key=self._new_key,
         )
         self._now = clock.now()
         """The instant of this turn: everything folded and appended in it bears this time."""
@@ -329,6 +330,8 @@ class Engine:
         """Put the intents of these effects into the batch that is about to become durable."""
         for effect in effects:
             match effect:
+                case Start(step=step_id) if self._state.aborting(step_id) is not None:
+                    pass  # what was looked at before it in this very turn has ended the run, or what it is part of
                 case Start(step=step_id):
                     event, keeps = self._beginnings.look(step_id, self._now)
                     self._keeps += keeps
@@ -681,13 +684,15 @@ class Engine:
         assert isinstance(action, CallTool)
         return await self._toolbox.operand(action.tool, literal(action.args))
 
-    def _key(self, step_id: StepId) -> str:
-        """The step's idempotency key: written with the intent, handed to what performs it."""
-        if step_id not in self._keys:
-            state = self._state
-            self._keys[step_id] = step_key(
-                state.workspace_identity.id, state.first_run, step_id, state.step(step_id).action
-            )
+    def _new_key(self, step_id: StepId) -> str:
+        """The idempotency key of what an attempt is about to do: written with the intent, and handed to what performs
+        it. Where the values come from other steps, another value is another thing to do."""
+        state, values = self._state, None
+        if self._results.refers(step_id):
+            with contextlib.suppress(Missing):  # the attempt says so
+                values = payload(self._results.step(step_id).action)
+        action = state.step(step_id).action
+        self._keys[step_id] = step_key(state.workspace_identity.id, state.first_run, step_id, action, values)
         return self._keys[step_id]
 
     def _mark(self, step_id: StepId) -> str:

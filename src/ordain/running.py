@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -118,9 +119,10 @@ class Running:
         if run_id != newest:
             detail = f"{run_id} is not the newest run of its plan; what passed then may have failed since."
             raise refuse("E_RUN_OLD", detail, command=f"ordain rerun {newest}")
-        if again_from is not None and again_from not in former.steps:
+        names = [one.id for one in former.plan.steps]
+        if again_from is not None and again_from not in names:
             detail = f"The plan of {run_id} has no step `{again_from}`."
-            raise refuse("E_RUN_STEP", detail, *closest(again_from, former.steps), command=f"ordain show {run_id}")
+            raise refuse("E_RUN_STEP", detail, *closest(again_from, names), command=f"ordain show {run_id}")
         # What is kept of it counts as done, so what it was begun on and decided by must count too.
         await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
         step = StepId(again_from) if again_from is not None else None
@@ -348,7 +350,7 @@ class Running:
             expressions=self._here.expressions,
             git_head=self._here.workspace.git_head,
             heard=heard,
-            denied=self._denied,
+            denied=partial(self._denied, self._here.settings()[0]),
             approval=permission.approval if permission is not None else None,
             counts=lambda decision: self._gate.counts(state, decision),
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
@@ -381,10 +383,10 @@ class Running:
         self._tell(report, state.lineage)
         return report
 
-    def _denied(self, step: Step) -> Problem | None:
+    def _denied(self, settings: Settings, step: Step) -> Problem | None:
         """What policy denies of a step, now that its values are known."""
         alone = Plan(plan_version=PLAN_VERSION, title="", steps=(step,))
-        return next(iter(self._here.rule(alone, self._here.settings()[0]).denied), None)
+        return next(iter(self._here.rule(alone, settings).denied), None)
 
     def _end_leftovers(self, state: RunState) -> None:
         """End what dead executors of other runs left running, which could disturb this one. A run is claimed meanwhile,

@@ -154,6 +154,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Protected files that changed while its last attempt was at work, and were put back."""
     part_of: StepId | None = None
     """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
+    decided_by: str | None = None
+    """Who decided that it is where it is, where a person did: their word, not evidence."""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -330,6 +332,7 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         verified=record.evidence,
         seen_before=record.seen_before,
         tampered=record.tampered,
+        decided_by=record.decided_by,
     )
 
 

@@ -48,7 +48,7 @@ from ordain.core.failure import (
     Retry,
     Skip,
 )
-from ordain.core.model import Step, check_of, contract_of
+from ordain.core.model import NestedPlan, Step, check_of, contract_of
 from ordain.core.state import SETTLED, RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
@@ -436,8 +436,8 @@ def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tu
         record = former.steps[step.id]
         if record.state is not StepState.PASSED or step.id in again or former.protects(step.id):
             continue
-        if isinstance(step.action, LockAction) or step.id in former.groups:
-            continue  # the run before gave its locks back; and what became steps of its own is looked at one by one
+        if isinstance(step.action, LockAction | NestedPlan) or step.for_each is not None:
+            continue  # the run before gave its locks back; and what became steps of its own is done again as a whole
         # An expression asks about the attempt itself, which there is none of; a person's word is not evidence.
         observed = check_of(step) is None and record.decided_by is None
         if contract_of(step) is not None or (observed and again_from is not None and person):

@@ -15,6 +15,7 @@ import msgspec
 
 from ordain.core.action import Ask, LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
+from ordain.core.bound import REPETITIONS_MAX
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
     AttemptEnded,
@@ -63,6 +64,7 @@ from ordain.core.group import (
     nested_members,
     nested_plan_of,
     repeated,
+    within,
 )
 from ordain.core.model import Plan, Step, check_of
 from ordain.core.tries import Try, with_try
@@ -237,6 +239,8 @@ class RunState:
         """The first of the chain of reruns that this run belongs to."""
         self.may_keep: set[StepId] = set()
         """Steps that passed in the run before and may still be kept; they are looked at when their turn comes."""
+        self._run_again: set[StepId] = set()
+        """Where some steps may be kept: those that are run again, and all that comes after them."""
         self.paused_by: Principal | None = None
         self.opened_at = Instant(0)
         self.executor_at = Instant(0)
@@ -313,14 +317,17 @@ class RunState:
 
     def plan_around(self, step_id: StepId) -> Plan:
         """The plan that a step is of: the outermost, or the nested one."""
+        around = self.holder(step_id)
+        nested = nested_plan_of(self.defined[around]) if around is not None else self.plan
+        assert nested is not None
+        return nested
+
+    def holder(self, step_id: StepId) -> StepId | None:
+        """The step that holds the plan which a step is of; None where that is the outermost."""
         member = self.members.get(step_id)
-        if member is None:
-            return self.plan
-        if member.kind is GroupKind.NESTED:
-            nested = nested_plan_of(self.defined[member.parent])
-            assert nested is not None
-            return nested
-        return self.plan_around(member.parent)
+        while member is not None and member.kind is not GroupKind.NESTED:
+            member = self.members.get(member.parent)
+        return member.parent if member is not None else None
 
     def named(self, step_id: StepId, name: str) -> StepId:
         """The step that this name means where it stands in a step: of the same plan, or of the same fallback."""
@@ -366,6 +373,7 @@ class RunState:
         """Let steps come to be, or begin anew, that a step waits for. What has passed of a nested plan stays so."""
         again = group.kind is not GroupKind.NESTED
         self.groups[parent] = group
+        self.gatherable.pop(parent, None)
         for (step, needs), member in zip(made, members, strict=True):
             name = step.id
             if name not in self.steps:
@@ -378,7 +386,9 @@ class RunState:
                     self._dependents[need].append(name)
                 self.steps[name] = StepRecord()
             elif again or not self.steps[name].satisfies:
-                self.steps[name] = StepRecord(attempts=self.steps[name].attempts, decisions=self.steps[name].decisions)
+                self.steps[name] = _anew(self.steps[name])
+                if again and name in self.groups:
+                    self._forget(name)
             self.defined[name] = repeated(step) if step.for_each is not None else step
         for name in group.members:
             self._unmet[name] = len(self.unmet_needs(name))
@@ -387,6 +397,13 @@ class RunState:
                 self._offer(name)
         if group.live == 0:
             self.gatherable[parent] = None
+
+    def _forget(self, parent: StepId) -> None:
+        """Let nothing stay done that belongs to a step which begins anew."""
+        for name, member in self.members.items():
+            if member.parent == parent:
+                self.steps[name] = _anew(self.steps[name], CANCELLED)
+                self._forget(name)
 
     def end_early(self, parent: StepId, by: StepId) -> None:
         """End a nested plan or a fallback: what has not begun does not begin any more."""
@@ -451,6 +468,17 @@ class RunState:
                 self.data[action.key] = step_id
             for other in self._dependents[step_id]:
                 self._meet(StepId(other))
+
+    def run_again(self, step_id: StepId) -> None:
+        """Keep nothing of the run before that comes after a step which is run again, however far, for it may come out
+        otherwise; but a lock is the same lock again."""
+        front = [step_id]
+        while front:
+            name = front.pop()
+            if name not in self._run_again and not isinstance(self.defined[name].action, LockAction):
+                self._run_again.add(name)
+                self.may_keep.discard(name)
+                front += map(StepId, self._dependents[name])
 
     def gather(self, step_id: StepId) -> None:
         """Have a step wait for the steps of its group."""
@@ -521,6 +549,19 @@ class RunState:
             self.gatherable.pop(parent, None)
 
 
+def _anew(record: StepRecord, state: StepState = PENDING) -> StepRecord:
+    """The record of a step that belongs to another one and begins anew: its attempts are still counted and told, and
+    the questions that were asked about it."""
+    tries = with_try(record.tries, record.last_try()) if record.started_at is not None else record.tries
+    return StepRecord(
+        state=state,
+        attempts=record.attempts,
+        decisions=record.decisions,
+        unanswered=record.unanswered,
+        tries=tries,
+    )
+
+
 def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
     """The state that a run's whole history adds up to."""
     state = RunState(plan)
@@ -574,6 +615,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if not isinstance(event, DecisionGiven) and event.attempt != expected:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
+    _refuse_fallback(state, event)
+    _refuse_group(state, record, event)
     match event:
         case StepKept() | StepNotKept():
             if event.step not in state.may_keep or state.unmet_needs(event.step):
@@ -639,8 +682,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
-            if record.gathers and event.step not in state.gatherable:
-                raise IllegalTransition(f"{event.step} waits for steps of its own")
             if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
                 record.unanswered += 1
             record.outcome, record.ended_at = event.outcome, at
@@ -655,10 +696,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.evidence, record.ended_at = event.evidence, at
             _after(state, event, failed=True)
         case FallbackEnded():
-            if not record.gathers or state.groups[event.step].kind is not GroupKind.FALLBACK:
-                raise IllegalTransition(f"{event.step} has no fallback under way")
-            if event.step not in state.gatherable:
-                raise IllegalTransition(f"{event.step} waits for steps of its own")
             record.fell_back, record.ended_at = event.reason, at
             record.waits_for, record.waits_until = "", None
             _let_go(state, event.step)
@@ -675,7 +712,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 _refuse_tampered(state, event.step)
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
-            state.move(event.step, event.to)
+            _again(state, event.step, event.to)
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
@@ -697,11 +734,19 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 record.allowed = record.asked.seal if event.to is PENDING else ""
                 record.denied = event.to is SKIPPED
                 record.asked = None
-            state.move(event.step, event.to)
+            _again(state, event.step, event.to)
             if event.aborts:
                 _abort(state, event.step)
         case _:
             assert_never(event)
+
+
+def _again(state: RunState, step_id: StepId, to: StepState) -> None:
+    """Take a step where a doubt or a question about it was settled to; nothing begins again that is part of something
+    which was ended meanwhile."""
+    state.move(step_id, to)
+    if to is PENDING and step_id in state.members and state.aborting(step_id) is not None:
+        state.move(step_id, CANCELLED)
 
 
 def _tampered(state: RunState, event: ProtectedChanged) -> None:
@@ -733,6 +778,21 @@ def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
         _refuse_tampered(state, event.step)
 
 
+def _refuse_fallback(state: RunState, event: StepEvent) -> None:
+    """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
+    have."""
+    if not isinstance(event, AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken):
+        return
+    if not event.fallback and event.to is not WAITING:
+        return
+    if not event.fallback or event.to is not WAITING:
+        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
+    known = {one.id for one in state.plan_around(event.step).fallbacks}
+    if unknown := set(event.fallback) - known:
+        names = ", ".join(sorted(unknown))
+        raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
+
+
 def _refuse_blocked(state: RunState, event: StepEvent) -> None:
     if state.is_blocked(event.step):
         raise IllegalTransition(f"{event.step} started before what it needs")
@@ -740,10 +800,9 @@ def _refuse_blocked(state: RunState, event: StepEvent) -> None:
 
 def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) -> None:
     """Note that one more attempt of a step has begun."""
-    # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
-    if state.may_keep and not isinstance(state.step(step_id).action, LockAction):
-        state.may_keep.difference_update((step_id, *state.dependents_of(step_id)))
-    if record.attempts:
+    if state.may_keep:
+        state.run_again(step_id)
+    if record.started_at is not None:
         record.tries = with_try(record.tries, record.last_try())
     record.attempts += 1
     record.outcome, record.evidence, record.broken = None, None, None
@@ -757,13 +816,13 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     step_id, count = event.step, event.count
     step = state.step(step_id)
     match event.kind:
-        case GroupKind.ITEMS if step.for_each is not None:
+        case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
             original = _as_written(state, step_id)
             made = item_members(step, original, count)
             limit = step.for_each.concurrency
             names = [state.written_name(step_id)] * count
-        case GroupKind.NESTED if step.for_each is None and (nested := nested_plan_of(step)) is not None:
-            made, limit = nested_members(step_id, nested), nested.concurrency
+        case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
+            made, limit = nested_members(step, nested), nested.concurrency
             names = [one.id for one in nested.steps]
         case _:
             raise IllegalTransition(f"{step_id} does not become {event.kind.value}")
@@ -773,18 +832,26 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     state.unfold(step_id, group, made, members)
 
 
+def _nested(step: Step) -> Plan | None:
+    return nested_plan_of(step) if step.for_each is None else None
+
+
 def _as_written(state: RunState, step_id: StepId) -> Step:
     """A step with everything that the plan says of it."""
     plan, name = state.plan_around(step_id), state.written_name(step_id)
-    return next(one for one in (*plan.steps, *plan.fallbacks) if one.id == name)
+    return _within(state, step_id, next(one for one in (*plan.steps, *plan.fallbacks) if one.id == name))
+
+
+def _within(state: RunState, step_id: StepId, written: Step) -> Step:
+    """A step of the plan that this one is of, with what is said of all steps in that plan, if it is a nested one."""
+    around = state.holder(step_id)
+    return written if around is None else within(written, state.plan_around(step_id), state.step(around))
 
 
 def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
     """Let the fallback steps of a step begin."""
-    plan = state.plan_around(step_id)
-    if unknown := set(names).difference(one.id for one in plan.fallbacks):
-        raise IllegalTransition(f"{step_id} falls back on {', '.join(sorted(unknown))}, which the plan does not have")
-    made = fallback_members(step_id, plan, names, lambda name: state.named(step_id, name))
+    fallbacks = [_within(state, step_id, one) for one in state.plan_around(step_id).fallbacks]
+    made = fallback_members(step_id, fallbacks, names, lambda name: state.named(step_id, name))
     prefix = len(step_id) + 1
     members = [
         Member(step_id, GroupKind.FALLBACK, StepId(one.id[prefix:]), index) for index, (one, _) in enumerate(made)
@@ -854,12 +921,26 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             to = event.to
     if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
         raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
-    falls_back = isinstance(event, _MAY_FALL_BACK) and bool(event.fallback)
-    if isinstance(event, _MAY_FALL_BACK) and (to is WAITING) is not falls_back:
-        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
 
 
-_MAY_FALL_BACK = AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken
+def _refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None:
+    """Refuse what does not fit the steps that a step waits for, or would wait for."""
+    name = event.step
+    if record.gathers:
+        group = state.groups[name]
+        if name not in state.gatherable:
+            raise IllegalTransition(f"{name} waits for steps of its own")
+        if type(event) is not (FallbackEnded if group.kind is GroupKind.FALLBACK else AttemptEnded):
+            raise IllegalTransition(f"{type(event).__name__} is not how {name} ends to wait for its {group.kind.value}")
+        went_well = type(event) is AttemptEnded and event.outcome.error is None
+        if went_well and not all(state.steps[one].satisfies for one in group.members):
+            raise IllegalTransition(f"{name} went well, and not all steps of its own did")
+    elif type(event) is FallbackEnded:
+        raise IllegalTransition(f"{name} has no fallback under way")
+    elif type(event) is AttemptStarted:
+        step = state.step(name)
+        if step.for_each is not None or nested_plan_of(step) is not None:
+            raise IllegalTransition(f"{name} becomes steps of its own and is not begun itself")
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
