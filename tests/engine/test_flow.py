@@ -348,6 +348,18 @@ def test_without_a_contract_nothing_says_that_it_is_done() -> None:
     assert life.status() == "failed"
 
 
+def test_what_went_wrong_first_is_told_after_a_fallback_too() -> None:
+    life = carried_out(
+        falling_back("undo", contract="check never"),
+        script={"a": gives("no room", 3)},
+        fallbacks=(step("undo", needs=()),),
+        on_failure=Abort(message="the shelf is full"),
+    )
+    life.expect(a="failed", **{"a+undo": "passed"})
+    assert life.report is not None and life.report.reason == "the shelf is full"
+    assert life.report.steps[0].evidence.startswith("exit status 3; its fallback was run; contract broken")
+
+
 def test_a_fallback_that_fails_leaves_the_plans_policy() -> None:
     life = carried_out(
         falling_back("undo", contract="check a"),
