@@ -153,6 +153,8 @@ def test_preconditions(tried: Try) -> None:
 def test_repeat(tried: Try) -> None:
     done = tried("repeat.plan.md")
     done.ended(**{"long[0]": "skipped"})
+    evidence = {step.id: step.evidence for step in done.report.steps}
+    assert (evidence["greet"], evidence["long"]) == ("3 items passed", "2 items passed, 1 skipped")
     assert [done.text(f"greeting-{number}.txt") for number in range(3)] == [
         "hello ada\n",
         "hello grace\n",
