@@ -31,7 +31,7 @@ Answer = str | Given | Callable[[Path], str]
 class Tried:
     """An example that was carried out as far as it goes."""
 
-    def __init__(self, name: str, place: Path, answers: Mapping[str, Answer], params: Any, first: Any) -> None:
+    def __init__(self, name: str | Path, place: Path, answers: Mapping[str, Answer], params: Any, first: Any) -> None:
         source = EXAMPLES / name
         self.path = place / "workspace"
         shutil.copytree(source.parent, self.path)
@@ -62,6 +62,10 @@ class Tried:
     @property
     def states(self) -> dict[str, str]:
         return {step.id: step.state.value for step in self.report.steps}
+
+    @property
+    def evidence(self) -> dict[str, str]:
+        return {str(step.id): step.evidence for step in self.report.steps}
 
     def text(self, name: str) -> str:
         return (self.path / name).read_text()
@@ -153,8 +157,7 @@ def test_preconditions(tried: Try) -> None:
 def test_repeat(tried: Try) -> None:
     done = tried("repeat.plan.md")
     done.ended(**{"long[0]": "skipped"})
-    evidence = {step.id: step.evidence for step in done.report.steps}
-    assert (evidence["greet"], evidence["long"]) == ("3 items passed", "2 items passed, 1 skipped")
+    assert (done.evidence["greet"], done.evidence["long"]) == ("3 items passed", "2 items passed, 1 skipped")
     assert [done.text(f"greeting-{number}.txt") for number in range(3)] == [
         "hello ada\n",
         "hello grace\n",
@@ -171,7 +174,9 @@ def test_batches(tried: Try) -> None:
 
 
 def test_matrix(tried: Try) -> None:
-    tried("matrix.plan.md").ended()
+    done = tried("matrix.plan.md")
+    done.ended()
+    assert list(done.states) == ["try-1", "try-2", "try-3", "again", "again[0]", "again[1]", "again[2]", "count"]
 
 
 def test_matrix_over_other_values(tried: Try) -> None:
@@ -238,7 +243,7 @@ def test_replan(tried: Try) -> None:
     done.ended(build="skipped")
     assert "a planner is to propose another plan" in done.asked["build"]
     assert "a planner is to propose how to recover it" in done.asked["mend"]
-    assert "unverified" in {step.id: step.evidence for step in done.report.steps}["mend"]
+    assert "unverified" in done.evidence["mend"]
 
 
 # --- People and other runs -------------------------------------------------------------------------------------------
@@ -315,6 +320,25 @@ def test_release_with_a_test_that_fails_asks_nobody_to_publish(tried: Try) -> No
     done = tried("release/release.plan.md", part="patch", first=wrong)
     assert done.report.status == "failed" and set(done.asked) == {"part"}
     assert {done.states[f"test[{number}]"] for number in range(6)} > {"failed"}
+
+
+# --- The page about flow ---------------------------------------------------------------------------------------------
+
+PAGE = (EXAMPLES.parent / "docs/flow.md").read_text()
+PLANS = [text for _, text in re.findall(r"^(`{3,})(?:markdown|yaml)\n(.*?)^\1$", PAGE, re.DOTALL | re.MULTILINE)]
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=text.partition("\n")[0]) for text in PLANS])
+def test_the_plans_of_the_page_are_carried_out(text: str, tmp_path: Path) -> None:
+    shown = tmp_path / "page" / "shown.plan"
+    shown.parent.mkdir()
+    shown.write_text(text)
+    done = Tried(shown, tmp_path, {"words": "It is out.", "announce": "allow"}, (), lambda _: None)
+    assert done.report.status == "completed", done.report
+
+
+def test_the_page_has_a_plan_for_each_part_that_can_be_shown() -> None:
+    assert len(PLANS) >= 6
 
 
 # --- The list --------------------------------------------------------------------------------------------------------

@@ -365,6 +365,8 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
     for step in all_steps(review.plan):
         if step.network:
             yield f"    {style.warn('may use the network')}: {visible(step.id)}"
+        if step.for_each is not None:
+            yield f"    {style.warn(visible(f'repeats {step.id} up to {step.for_each.max:,} times'))}"
         for name, sources in decided_later(step).items():
             decided = f"`{name}` of {step.id} is decided at run time, by {', '.join(sources)}"
             yield f"    {style.warn(visible(decided))}"

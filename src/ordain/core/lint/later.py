@@ -77,12 +77,21 @@ def _step_parts(step: Step) -> Iterator[str]:
         yield "`operation`"
     if not isinstance(action, RunCommand | CallTool | LockAction | StoreData | NestedPlan | Ask):
         yield f"the action `{action_kind(action)}`"
+    if isinstance(action, NestedPlan):
+        yield from (f"`{name}` of a step that holds a plan" for name, given in _around(step) if given is not None)
     if step.preconditions:
         yield from _condition_parts(step.preconditions)
     if step.verification is not None:
         strategy = step.verification.strategy
         if not isinstance(strategy, Contract | CustomCondition | NoCheck):
             yield f"the verification `{strategy.__struct_config__.tag}`"
+
+
+def _around(step: Step) -> Iterator[tuple[str, object]]:
+    """What is about one attempt, and a plan is none: its steps have attempts, each with a timeout and proof of its
+    own."""
+    yield "timeout", step.timeout_ms
+    yield "proof", step.proof
 
 
 def _condition_parts(conditions: tuple[Precondition, ...]) -> Iterator[str]:
