@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,8 @@ import pytest
 import ordain
 from ordain.core.ask import Given
 from ordain.core.event import to_wire
+from tests.interfaces.terminal import Terminal
+from tests.interfaces.workspace import run_id
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 KIM = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)
@@ -301,6 +304,8 @@ def test_release_that_goes_wrong_half_way_is_taken_back(tried: Try) -> None:
 
     done = tried("release/release.plan.md", part="major", go="publish", publish="allow", first=full)
     done.ended("failed", publish="failed", tidy="cancelled")
+    assert done.report.reason == "Nothing was published."
+    assert "no room in the index" in next(step.output_tail for step in done.report.steps if step.id == "publish")
     assert (done.states["publish+unpublish"], done.states["publish+put-back"]) == ("passed", "passed")
     for name in ("VERSION", "CHANGELOG.md", "registry/index.txt"):
         assert done.text(name) == (EXAMPLES / "release" / name).read_text()
@@ -320,6 +325,44 @@ def test_release_with_a_test_that_fails_asks_nobody_to_publish(tried: Try) -> No
     done = tried("release/release.plan.md", part="patch", first=wrong)
     assert done.report.status == "failed" and set(done.asked) == {"part"}
     assert {done.states[f"test[{number}]"] for number in range(6)} > {"failed"}
+
+
+RELEASE = (EXAMPLES.parent / "README.md").read_text().partition("\n## A release")[2].partition("\n## ")[0]
+TYPED = [re.split(r"^\$ ", block, flags=re.MULTILINE)[1:] for block in RELEASE.split("```")[1::2]]
+"""What is typed in each block of the README about the release, each with what is shown."""
+
+
+def test_the_release_works_as_the_readme_shows(tmp_path: Path) -> None:
+    here, run = tmp_path, ""
+    assert len(TYPED) == 2 and TYPED[0][0].startswith("cp -r examples/release /tmp/greet")
+    for typed in (one for block in TYPED for one in block):
+        line, *shown = typed.rstrip("\n").split("\n")
+        if not line.startswith("ordain "):
+            command = line.replace("/tmp/greet", str(tmp_path / "greet")).replace("examples/", f"{EXAMPLES}/")
+            subprocess.run(["bash", "-c", command], cwd=here, check=True)
+            here = tmp_path / "greet"
+            continue
+        words = shlex.split(re.sub(r"RUN-[A-Z2-7]+", run, line))[1:]
+        with Terminal(*words, cwd=here, env={"NO_COLOR": "1"}, columns=300) as terminal:
+            if words[0] == "run":
+                terminal.expect("short id (")
+                short = terminal.shown_until("): ")
+                terminal.type(short)
+            seen = terminal.end().out
+        run = run_id(seen)
+        at = 0
+        for expected in (one for one in shown if one.strip() != "…"):
+            found = re.compile(_as_shown(expected), re.MULTILINE).search(seen, at)
+            assert found is not None, f"{expected!r} is not shown after `{line}`:\n{seen}"
+            at = found.end()
+    assert (here / "VERSION").read_text() == "1.1.0\n"
+
+
+def _as_shown(line: str) -> str:
+    """A pattern for a line of the README: ids and times differ each time."""
+    varies = r"RUN-[A-Z2-7]+|\b[0-9a-f]{12}\b|[0-9.]+(?= s\b)| +"
+    parts = zip(re.split(varies, line), [*re.findall(varies, line), ""], strict=True)
+    return "".join(re.escape(text) + (" +" if one.isspace() else r"\S+" if one else "") for text, one in parts) + "$"
 
 
 # --- The page about flow ---------------------------------------------------------------------------------------------

@@ -315,6 +315,8 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
     step, record, member = state.step(step_id), state.steps[step_id], state.members.get(step_id)
     outcome = record.outcome
     shown = record.evidence or outcome
+    if outcome is not None and outcome.error is not None and record.fell_back:
+        shown = outcome  # why it came to its fallback
     return StepReport(
         number=number,
         part_of=member.parent if member is not None else None,
