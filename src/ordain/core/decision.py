@@ -169,7 +169,7 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
         output_tail=last.output_tail if last is not None else "",
         policy=policy_of(state, step_id),
         tries=(*record.tries, record.last_try()) if record.attempts else (),
-        since=record.ended_at if record.state is StepState.ESCALATED else record.waits_since,
+        since=record.ended_at if asked.kind == "escalation" else record.waits_since,
         behind=_behind(state, step_id),
     )
 
