@@ -23,6 +23,7 @@ from ordain.adapters.memory import (
     MemoryKeyring,
     MemoryProtection,
     MemorySecrets,
+    MemoryStepLogs,
     MemoryWorkspace,
     MemoryWriterLock,
     ScriptedProbe,
@@ -163,6 +164,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "notifier": ToldNotifier(),
         "secrets": MemorySecrets(),
         "copies": MemoryCopies(workspace),
+        "logs": MemoryStepLogs(),
         "archive": FileArchive(lambda: Path("/nowhere/ledger.db")),
     }
     return Surroundings(open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports))
@@ -178,6 +180,7 @@ class Scenario:
         self.ids, self.probe = CountingIds(), ScriptedProbe()
         self.protection = WorldProtection(self.world, self.workspace)
         self.keyring, self.notifier, self.secrets = MemoryKeyring(), ToldNotifier(), MemorySecrets()
+        self.logs = MemoryStepLogs()
         self.app = self._app()
         self.plan_id: PlanId | None = None
         self.report: RunReport | None = None
@@ -195,6 +198,7 @@ class Scenario:
             keyring=self.keyring,
             notifier=self.notifier,
             secrets=self.secrets,
+            logs=self.logs,
         )
         return App(here, shell=self.shell, probe=self.probe, pid=1, boot_id="boot")
 

@@ -343,7 +343,7 @@ def test_the_release_works_as_the_readme_shows(tmp_path: Path) -> None:
             here = tmp_path / "greet"
             continue
         words = shlex.split(re.sub(r"RUN-[A-Z2-7]+", run, line))[1:]
-        with Terminal(*words, cwd=here, env={"NO_COLOR": "1"}, columns=300) as terminal:
+        with Terminal(*words, cwd=here, env={"TERM": "dumb", "NO_COLOR": "1"}, columns=300) as terminal:
             if words[0] == "run":
                 terminal.expect("short id (")
                 short = terminal.shown_until("): ")

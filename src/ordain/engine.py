@@ -74,6 +74,7 @@ from ordain.core.schedule import (
 )
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, StepId
+from ordain.following import attempt_mark
 from ordain.gathering import gathered
 from ordain.guard import Guard
 from ordain.performing import Performing
@@ -696,8 +697,7 @@ class Engine:
         return self._keys[step_id]
 
     def _mark(self, step_id: StepId) -> str:
-        state = self._state
-        return f"{state.workspace_identity.id}/{state.run_id}/{step_id}/{state.steps[step_id].attempts}"
+        return attempt_mark(self._state, step_id)
 
     async def _record_now(self, event: RunEvent, keeps: tuple[bytes, ...] = ()) -> None:
         """While nothing is under way: record this event at once."""

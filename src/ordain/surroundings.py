@@ -41,6 +41,7 @@ from ordain.ports import (
     Notifier,
     Protection,
     Secrets,
+    StepLogs,
     Toolbox,
     Workspace,
     WriterLock,
@@ -78,6 +79,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     keyring: Keyring
     notifier: Notifier
     copies: Copies
+    logs: StepLogs
     secrets: Secrets
     archive: Archive
     former_ledger: Callable[[], Former | None] = lambda: None

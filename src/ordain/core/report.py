@@ -190,6 +190,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     rerun_of: RunId | None = None
     changed_at: Instant = Instant(0)
     """When something was recorded of it last."""
+    took_ms: int = 0
+    """From its beginning to what was recorded last."""
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,6 +275,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
         executors=state.epoch,
         rerun_of=state.rerun_of,
         changed_at=state.changed_at,
+        took_ms=state.changed_at - state.opened_at,
     )
 
 

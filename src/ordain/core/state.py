@@ -245,6 +245,7 @@ class RunState:
         self.opened_at = Instant(0)
         self.executor_at = Instant(0)
         """When the newest executor took the run."""
+        self.opened_at = Instant(0)
         self.changed_at = Instant(0)
         """When something was recorded last."""
         self.status: str | None = None
@@ -579,7 +580,7 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
         case RunOpened():
             if state.size:
                 raise IllegalTransition("a run is opened once, first")
-            state.run_id, state.lineage = event.run_id, event.lineage
+            state.run_id, state.lineage, state.opened_at = event.run_id, event.lineage, at
             state.workspace, state.limits = event.workspace, event.limits
             state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
             state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
