@@ -128,6 +128,4 @@ def _then(recorded: Recorded, event: AttemptEnded | ContractBroken | ContractInc
     if event.to.value == "pending" and event.not_before is not None:
         wait = event.not_before - recorded.at
         return f"; again in {render.duration(wait)}" if wait else "; again"
-    if event.fallback:
-        return f" → its fallback: {visible(', '.join(event.fallback))}"
     return f" → {event.to.value}"
