@@ -220,7 +220,8 @@ class Engine:
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
                 elif not self._under_way:
-                    self._heed()  # an answer that was just sent need not wait for the next executor
+                    if not self._state.finished:  # an answer that was just sent need not wait for the next executor
+                        self._heed()
                     if self._mailbox.empty():
                         await self._pause()
                         return self._state
@@ -298,8 +299,8 @@ class Engine:
                 self._fold(DoubtSettled(step=step_id, attempt=found.attempt, to=StepState.PENDING, reason=found.reason))
         if before:  # answers that nobody lived to take up
             for decision in self._records.lineage(self._state.lineage).answers_sent.values():
-                self._mailbox.put_nowait(self._answered(decision))
-            self._fold_reports()
+                if (event := self._answered(decision)(self._now)) is not None:
+                    self._fold(event)
 
     # --- One turn ------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     step: StepId
     attempt: int
     kind: str
-    """`doubt`, `escalation`, `ask`, or `approval` of one step."""
+    """`doubt`, `escalation`, `ask`, or `step_approval` before a step."""
     text: str
     choices: tuple[Choice, ...]
     detail: str = ""
@@ -214,7 +214,7 @@ def _permission(step: Step, asked: StepApprovalAsked) -> Question:
         item="",
         step=step.id,
         attempt=0,
-        kind="approval",
+        kind="step_approval",
         text=f"May `{step.description}` be done? {asked.reason[:1].upper()}{asked.reason[1:]}.",
         choices=(_ALLOW, _DENY, _ABORT),
         detail=asked.shown,

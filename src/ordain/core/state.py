@@ -717,7 +717,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
-            if (record.asked is not None) is not (event.about == "approval"):
+            if (record.asked is not None) is not (event.about == "step_approval"):
                 raise IllegalTransition(f"a decision about {event.step} that is not the one that was asked for")
             if record.asked is not None and event.to is PASSED:
                 raise IllegalTransition(f"{event.step} was not begun and cannot have passed")

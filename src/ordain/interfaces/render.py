@@ -162,7 +162,9 @@ def _step_line(step: StepReport, style: Style, digits: int, width: int) -> str:
     if step.error is not None and step.waiting is None:
         why = f"{step.error} {why}"
     state = painted(f"{step.state.value:<10}", step.state, style)
-    return f"  {step.number:>{max(3, digits)}}. {state} {step.id:<{width}} {took}  {visible(why)}{tries}".rstrip()
+    # What belongs to a step stands below it.
+    number = f"{step.number}." if step.part_of is None else ""
+    return f"  {number:>{max(3, digits) + 1}} {state} {step.id:<{width}} {took}  {visible(why)}{tries}".rstrip()
 
 
 def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iterator[str]:
