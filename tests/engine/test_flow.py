@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -267,6 +268,17 @@ def test_an_item_that_fails_has_the_policy_for_itself() -> None:
     life.expect(after="cancelled", beside="passed")
     assert life.report is not None
     assert "1 of its 3 items did not pass: each[1] (failed)" in life.report.steps[1].evidence
+
+
+def test_the_command_that_answers_about_an_item_can_be_pasted_into_a_shell() -> None:
+    life = carried_out(
+        step("list"), repeats("each", on_failure=Escalate()), script={"list": gives("[1]"), "each": gives("", 1)}
+    )
+    assert life.report is not None
+    (question,) = life.report.questions
+    assert shlex.split(question.asking) == ["ordain", "answer", f"{life.report.run_id}/each[0]"]
+    assert "'" in question.asking
+    life.answer("each[0]", "skip").resume().expect(each="passed")
 
 
 def test_a_condition_about_the_item_is_asked_of_each() -> None:
