@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ordain.answering import Answering
 from ordain.core.approval import Principal
@@ -29,6 +29,8 @@ from ordain.core.report import (
     Review,
     RunReport,
     Side,
+    SignalAwaited,
+    SignalReport,
     StepOutput,
 )
 from ordain.core.settings import Settings, limits
@@ -43,6 +45,7 @@ from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, lineage_id, names_run
 from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.running import Running, Waiting
+from ordain.signalling import Signalling
 from ordain.surroundings import TIER, Surroundings
 
 if TYPE_CHECKING:
@@ -63,6 +66,7 @@ class App:
         self._gate = Gate(here)
         self._running = Running(here, self._gate, self._proposals, shell=shell, pid=pid, boot_id=boot_id)
         self._answering = Answering(here, self._gate)
+        self._signalling = Signalling(here)
         self._shell, self._probe = shell, probe
 
     @property
@@ -450,6 +454,14 @@ class App:
     async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
         """Have a run stop when what is under way has ended."""
         return await self._running.pause(ref, by, reason)
+
+    async def signal(self, key: str, by: Principal, value: Any = None) -> SignalReport:
+        """Say that something has happened that runs wait for. Anybody may: it permits nothing."""
+        return await self._signalling.give(key, by, value)
+
+    def signals_awaited(self) -> tuple[SignalAwaited, ...]:
+        """The steps of open runs that wait for a signal."""
+        return self._signalling.awaited()
 
     async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
         """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""

@@ -10,7 +10,9 @@ import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from ordain.core.action import CallTool, StoreData
+from ordain.conditions import covers
+from ordain.core.action import CallTool, StoreData, ValidateApproval
+from ordain.core.approval import Approval
 from ordain.core.bound import ENV_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.command import command_of, program_of, typed
 from ordain.core.event import Outcome
@@ -48,8 +50,11 @@ class Performing:
         key: Callable[[StepId], str],
         mark: Callable[[StepId], str],
         unwritten: Sequence[Artifact],
+        approval: Approval | None,
     ) -> None:
-        """`unwritten` are the artifacts that are to be recorded and still need room."""
+        """`unwritten` are the artifacts that are to be recorded and still need room; `approval` is what the run was
+        started on."""
+        self._approval = approval
         self._state, self._results = state, results
         self._shell, self._toolbox, self._clock, self._sink, self._ledger = shell, toolbox, clock, sink, ledger
         self._key, self._mark, self._unwritten = key, mark, unwritten
@@ -78,6 +83,9 @@ class Performing:
                 return await self._call(step, step.action, timeout_ms)
             case StoreData(value=value):
                 return self.value(step_id, literal(value))
+            case ValidateApproval(scope=scope):
+                why = covers(self._approval, scope)
+                return self._not_begun(f"the approval {why}") if why is not None else Outcome(duration_ms=0)
             case action:
                 # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
                 return self._not_begun(f"{action_kind(action)} is not carried out by this version")

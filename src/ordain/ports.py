@@ -40,6 +40,7 @@ __all__ = [
     "Ledger",
     "Notifier",
     "Observer",
+    "Panes",
     "Probe",
     "Protection",
     "Saved",

@@ -71,7 +71,8 @@ class Reviewing:
         workspace_id = here.records.workspace_id() if named else None
         asked = here.has_ledger() and (storing or _asks_settings(plan, tools))
         settings = here.settings()[0] if asked else Settings()
-        return lint(plan, here.workspace.facts(plan, tools, settings, workspace_id), partial=partial)
+        facts = here.workspace.facts(plan, tools, settings, workspace_id)
+        return lint(plan, msgspec.structs.replace(facts, panes=here.panes is not None), partial=partial)
 
     def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
         """The plan a template becomes with these values, or what is wrong with them."""

@@ -29,6 +29,7 @@ from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.report import Life, Review, RunReport, run_report
 from ordain.core.schedule import keepable
 from ordain.core.settings import Settings, limits
+from ordain.core.signal import signals_of, stream_of_signal
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, RunId, StepId
 from ordain.gate import Gate, given, meanwhile
@@ -217,6 +218,7 @@ class Running:
         else:
             approval = await self._gate.usable(state, stream, plan, required=ruling.requires_approval)
         await self._refuse_unprotectable(plan)
+        self._refuse_broken(plan, approval)
         started = RunStarted(
             run_id=run_id,
             plan_id=state.plan_id,
@@ -232,6 +234,7 @@ class Running:
             rerun_of=again.run_id if again is not None else None,
             first_run=again.first_run if again is not None else None,
             may_keep=again.may_keep if again is not None else (),
+            signals={key: size for key in signals_of(plan) if (size := here.ledger.size(stream_of_signal(key)))},
         )
         await here.ledger.append(
             now,
@@ -239,6 +242,36 @@ class Running:
             Append(stream=stream, expected=state.size, events=(*events, started)),
             Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
         )
+
+    def _refuse_broken(self, plan: Plan, approval: Approval | None) -> None:
+        """Raise Refused with every precondition of the plan that does not hold, before anything is spent on it."""
+        if not plan.preconditions:
+            return
+        from ordain.conditions import Conditions  # few plans have any
+
+        conditions = Conditions(
+            run_id=None,
+            lock_holder=lambda name: self._records.lock(name).holder,
+            approval=approval,
+            passed=lambda name: f"`{name}` has not passed: its run has not begun",
+            variables=lambda expression: {
+                "params": {name: parameter.default for name, parameter in plan.params.items()},
+                "steps": {},
+                "data": {},
+            },
+            expressions=self._here.expressions,
+            panes=self._here.panes,
+        )
+        redactor = self._here.redactor()
+        broken = [why for condition in plan.preconditions if (why := conditions.fault(condition)) is not None]
+        if broken:
+            raise Refused(
+                Problem(
+                    code="E_PLAN_PRECONDITION_FAILED",
+                    detail=f"Before this plan begins something must hold that does not: {redactor.text(why)}.",
+                )
+                for why in broken
+            )
 
     async def _refuse_unprotectable(self, plan: Plan) -> None:
         """Raise Refused where what the plan protects cannot be kept, before anything is spent on it. Files that only
@@ -349,6 +382,7 @@ class Running:
             heard=heard,
             denied=self._denied,
             approval=permission.approval if permission is not None else None,
+            panes=self._here.panes,
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
             observers=tuple(observers),
         )

@@ -39,6 +39,7 @@ from ordain.ports import (
     Keyring,
     Ledger,
     Notifier,
+    Panes,
     Protection,
     Secrets,
     Toolbox,
@@ -80,6 +81,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     copies: Copies
     secrets: Secrets
     archive: Archive
+    panes: Panes | None = None
+    """The panes there are, where something can look at them."""
     former_ledger: Callable[[], Former | None] = lambda: None
     """The ledger of a directory that was this one, by what the file system says, under a path that is gone."""
     opened: Ledger | None = None

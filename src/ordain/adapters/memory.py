@@ -17,6 +17,7 @@ from ordain.adapters import keys
 from ordain.adapters.directory import operand_path, operand_pattern
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.approval import Moment
+from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
 from ordain.core.event import ProtectedFile
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.paths import folded, path_fault, pattern_fault
@@ -35,6 +36,7 @@ __all__ = [
     "ManualClock",
     "MemoryCopies",
     "MemoryKeyring",
+    "MemoryPanes",
     "MemoryProtection",
     "MemorySecrets",
     "MemoryWorkspace",
@@ -271,6 +273,32 @@ class MemoryProtection:
 
     async def restore(self, files: Mapping[str, Saved]) -> None:
         self._workspace.documents.update({path: saved.content for path, saved in files.items()})
+
+
+class MemoryPanes:
+    """ports.Panes that are whatever it is told they are."""
+
+    def __init__(self) -> None:
+        self.agents: dict[int, str] = {}
+        """The panes there are, by id, and the agent that lives in each."""
+        self.domains: dict[int, str] = {}
+        self.matching: set[tuple[str, int | None]] = set()
+        """The rules that match what is shown in a pane; None stands for any."""
+
+    def fault(self, condition: PaneExists | PaneState | PatternMatched | PatternNotMatched) -> str | None:
+        match condition:
+            case PatternMatched(rule_id=rule, pane_id=pane):
+                return None if (rule, pane) in self.matching else f"the rule `{rule}` does not match"
+            case PatternNotMatched(rule_id=rule, pane_id=pane):
+                return f"the rule `{rule}` matches" if (rule, pane) in self.matching else None
+            case _ if condition.pane_id not in self.agents:
+                return f"there is no pane {condition.pane_id}"
+            case PaneState(pane_id=pane, expected_agent=agent) if agent not in (None, self.agents[pane]):
+                return f"{self.agents[pane]} lives in pane {pane}, and not {agent}"
+            case PaneState(pane_id=pane, expected_domain=domain) if domain not in (None, self.domains.get(pane)):
+                return f"pane {pane} is not in the domain {domain}"
+            case _:
+                return None
 
 
 class MemoryKeyring:

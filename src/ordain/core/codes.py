@@ -672,6 +672,11 @@ PAGES: dict[str, Page] = {
         "No run of that name is known here, or none is open.",
         "`ordain status` lists what there is.",
     ),
+    "E_SIGNAL_VALUE": Page(
+        "Not a value for a signal",
+        "A signal can carry one value: JSON with `--value` or text with `-m`, at most 1 MiB of it.",
+        "Correct it, or put what is long into a file of the workspace and give its name.",
+    ),
     "E_RUN_OLD": Page(
         "Not the newest run",
         "A plan is run again from its newest run: what passed in an older one may have failed since.",

@@ -14,7 +14,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import LockAction
+from ordain.core.action import LockAction, WaitFor
 from ordain.core.bound import DAY_MS
 from ordain.core.event import (
     AttemptEnded,
@@ -502,8 +502,9 @@ def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass
     """
     tool = definition_of(step.action, tools)
     effect = tool.effect if tool is not None else EffectClass.OPAQUE
-    # What happens in the ledger's own transaction has happened only where it is recorded, whatever the plan says.
-    if effect is EffectClass.READS or isinstance(step.action, LockAction):
+    # What happens in the ledger's own transaction has happened only where it is recorded, whatever the plan says; and
+    # waiting does nothing.
+    if effect is EffectClass.READS or isinstance(step.action, LockAction | WaitFor):
         return effect
     if step.idempotent is not None:
         return EffectClass.REPEATABLE if step.idempotent else EffectClass.OPAQUE

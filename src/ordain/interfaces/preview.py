@@ -182,7 +182,7 @@ def _step_lines(
 
 
 def _condition(condition: Precondition) -> str:
-    """A condition that nobody has checked yet: nothing checks one in this version."""
+    """A condition that nobody has checked yet: that is done when its plan or step begins."""
     return f"[UNCHECKED] {visible(condition_words(condition))}"
 
 

@@ -6,18 +6,20 @@ is approved may be ignored when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
-from ordain.core.action import CallTool, LockAction, RunCommand, StoreData
+from ordain.core.action import CallTool, Custom, LockAction, RunCommand, StoreData, ValidateApproval, WaitFor
 from ordain.core.condition import (
     Contract,
     CustomCondition,
+    External,
     NoCheck,
     PaneExists,
     PaneState,
     PatternMatched,
     PatternNotMatched,
+    Precondition,
 )
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Fallback, Retry, Skip
 from ordain.core.lint.facts import Facts
@@ -28,6 +30,7 @@ from ordain.core.tool import action_kind
 
 __all__ = ["not_yet", "not_yet_refused"]
 
+_CARRIED_OUT = RunCommand | CallTool | LockAction | StoreData | NestedPlan | ValidateApproval | Custom
 _PLAN_FIELDS = ("task", "budget", "agent", "model")
 _STEP_FIELDS = ("writes", "budget", "model", "network", "worktree", "pool")
 _step_values = attrgetter(*_STEP_FIELDS)
@@ -37,7 +40,7 @@ _NOTHING = ((), None, None, None, None, None)
 
 def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A warning for each part of the plan that this version does not carry out."""
-    for step, what in _parts(survey.plan):
+    for step, what in _parts(survey.plan, panes=facts.panes):
         yield Problem(
             code="W_NOT_YET",
             detail=f"This version does not carry out {what}; it will refuse to prepare the plan.",
@@ -45,32 +48,34 @@ def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
         )
 
 
-def not_yet_refused(plan: Plan) -> tuple[Problem, ...]:
-    """The same as refusals, for when the plan is to be stored and run."""
+def not_yet_refused(plan: Plan, *, panes: bool = False) -> tuple[Problem, ...]:
+    """The same as refusals, for when the plan is to be stored and run. `panes` says that panes can be looked at."""
     return tuple(
         Problem(
             code="E_NOT_YET",
             detail=f"This version does not carry out {what}.",
             where=Place(step=step) if step is not None else None,
         )
-        for step, what in _parts(plan)
+        for step, what in _parts(plan, panes=panes)
     )
 
 
-def _parts(plan: Plan) -> Iterator[tuple[str | None, str]]:
+def _parts(plan: Plan, *, panes: bool) -> Iterator[tuple[str | None, str]]:
     for name in _PLAN_FIELDS:
         if getattr(plan, name):
             yield None, f"the plan's `{name}`"
     yield from ((None, what) for what in _policy_parts(plan.on_failure))
+    yield from ((None, what) for what in _condition_parts(plan.preconditions, panes=panes))
     for step in all_steps(plan):
-        for what in _step_parts(step):
+        for what in _step_parts(step, panes=panes):
             yield step.id, what
         if isinstance(step.action, NestedPlan):
             inner = step.action.plan
             yield from ((step.id, f"`{name}` of a nested plan") for name in _PLAN_FIELDS if getattr(inner, name))
+            yield from ((step.id, what) for what in _condition_parts(inner.preconditions, panes=panes))
 
 
-def _step_parts(step: Step) -> Iterator[str]:
+def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
     if _step_values(step) != _NOTHING:
         for name in _STEP_FIELDS:
             if getattr(step, name) not in (None, ()):
@@ -78,17 +83,24 @@ def _step_parts(step: Step) -> Iterator[str]:
     action = step.action
     if isinstance(action, CallTool) and action.operation is not None:
         yield "`operation`"
-    if not isinstance(action, RunCommand | CallTool | LockAction | StoreData | NestedPlan):
+    if isinstance(action, WaitFor):
+        if not isinstance(action.condition, External):
+            yield f"the wait condition `{action.condition.__struct_config__.tag}`"
+    elif not isinstance(action, _CARRIED_OUT):
         yield f"the action `{action_kind(action)}`"
-    for condition in step.preconditions:
-        if isinstance(condition, PaneExists | PaneState | PatternMatched | PatternNotMatched):
-            yield f"the precondition `{condition.__struct_config__.tag}`"
+    yield from _condition_parts(step.preconditions, panes=panes)
     if step.verification is not None:
         strategy = step.verification.strategy
         if not isinstance(strategy, Contract | CustomCondition | NoCheck):
             yield f"the verification `{strategy.__struct_config__.tag}`"
     if step.on_failure is not None:
         yield from _policy_parts(step.on_failure)
+
+
+def _condition_parts(conditions: Iterable[Precondition], *, panes: bool) -> Iterator[str]:
+    for condition in conditions:
+        if not panes and isinstance(condition, PaneExists | PaneState | PatternMatched | PatternNotMatched):
+            yield f"the precondition `{condition.__struct_config__.tag}`"
 
 
 def _policy_parts(policy: FailurePolicy | None) -> Iterator[str]:
