@@ -74,6 +74,7 @@ from ordain.ports import (
     Append,
     Artifact,
     Clock,
+    Handlers,
     Ledger,
     Observer,
     Panes,
@@ -113,6 +114,7 @@ class Engine:
         denied: Callable[[Step], Problem | None],
         approval: Approval | None = None,
         panes: Panes | None = None,
+        handlers: Handlers | None = None,
         former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
@@ -123,7 +125,7 @@ class Engine:
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
         self._records = Records(ledger)
-        self._tools = toolbox.definitions()
+        self._tools = {**toolbox.definitions(), **state.limits_in_force.handlers}
         self._sink = sink
         self._guard = Guard(state, protection, ledger)
         self._expressions, self._git_head = expressions, git_head
@@ -151,6 +153,8 @@ class Engine:
             results=self._results,
             shell=shell,
             toolbox=toolbox,
+            handlers=handlers,
+            tools=self._tools,
             clock=clock,
             sink=sink,
             ledger=ledger,

@@ -230,7 +230,7 @@ class Running:
             plan_id=state.plan_id,
             lineage=stream,
             workspace=await here.identity(),
-            limits=limits(settings),
+            limits=limits(settings, here.handlers_of(plan, settings)),
             rerun_of=again.run_id if again is not None else None,
             first_run=again.first_run if again is not None else None,
             may_keep=again.may_keep if again is not None else (),
@@ -324,6 +324,14 @@ class Running:
                 f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
                 command=f"ordain cancel {run_id}",
             )
+        here = self._here.handlers.registered()
+        for name, handler in state.limits_in_force.handlers.items():
+            if handler.registered and here.get(name) != handler:
+                raise refuse(
+                    "E_ACTION_UNKNOWN",
+                    f"{run_id} does `{name}`, which this program does not have as it was when the run was started.",
+                    f"Go on with it in the program that registers {handler.python}.",
+                )
         await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id, state.lineage))
 
     def _refuse_ended(self, run_id: RunId) -> RunState:
@@ -383,6 +391,7 @@ class Running:
             denied=self._denied,
             approval=permission.approval if permission is not None else None,
             panes=self._here.panes,
+            handlers=self._here.handlers,
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
             observers=tuple(observers),
         )

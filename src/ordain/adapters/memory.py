@@ -27,7 +27,7 @@ from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import refuse
 from ordain.core.settings import Settings
 from ordain.core.signature import PublicKey, Signature
-from ordain.core.tool import ToolDefinition
+from ordain.core.tool import HANDLER, EffectClass, ToolDefinition, handler_name
 from ordain.core.value import Instant
 from ordain.ports import Command, Credential, Finished, Holder, Saved, ToolResult
 
@@ -41,6 +41,7 @@ __all__ = [
     "MemorySecrets",
     "MemoryWorkspace",
     "MemoryWriterLock",
+    "ScriptedHandlers",
     "ScriptedProbe",
     "ScriptedShell",
     "ScriptedToolbox",
@@ -180,6 +181,37 @@ class ScriptedToolbox:
             return None
         paths = [args[name] for name in ("path", "to") if name in args]
         return repr([[(name, self.files[name]) for name in self._tree(path)] for path in paths])
+
+
+class ScriptedHandlers:
+    """ports.Handlers that give what the script says, by the type of the action; `calls` lists every call."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, ToolDefinition] = {}
+        self.script: dict[str, ToolResult | Callable[[Any], Awaitable[ToolResult]]] = {}
+        self.calls: list[tuple[str, Any, str]] = []
+
+    def register(self, name: str, effect: EffectClass = EffectClass.OPAQUE, *, destructive: bool = False) -> None:
+        handler = ToolDefinition(
+            name=handler_name(name),
+            description=f"The custom action {name}.",
+            effect=effect,
+            atomic=effect is EffectClass.CHECKABLE,
+            destructive=destructive,
+            python=f"script:{name}",
+            registered=True,
+        )
+        self.definitions[handler.name] = handler
+
+    def registered(self) -> Mapping[str, ToolDefinition]:
+        return self.definitions
+
+    async def call(self, handler: ToolDefinition, payload: Any, key: str) -> ToolResult:
+        name = handler.name.removeprefix(HANDLER)
+        self.calls.append((name, payload, key))
+        await asyncio.sleep(0)
+        answer = self.script.get(name, ToolResult())
+        return answer if isinstance(answer, ToolResult) else await answer(payload)
 
 
 class ScriptedProbe:

@@ -258,6 +258,14 @@ PAGES: dict[str, Page] = {
         "No tool of this name is registered.",
         "Check the spelling; a command is written `**run:** …`, or is a call of `shell`.",
     ),
+    "E_ACTION_UNKNOWN": Page(
+        "Custom action without a handler",
+        (
+            "A step does a `custom` action of a type for which nothing is registered here: neither in the `ordain.toml` "
+            "that was trusted, nor by the program that uses Ordain."
+        ),
+        'Register it and have it trusted:\n\n    [actions.announce]\n    command = ["announce", "--stdin"]',
+    ),
     "E_TOOL_OPERATION": Page(
         "Unknown operation",
         "The tool has no operation of this name, or none at all.",

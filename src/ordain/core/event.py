@@ -18,6 +18,7 @@ import msgspec
 from ordain.core.approval import Approval, Principal, WorkspaceIdentity
 from ordain.core.failure import FailurePolicy
 from ordain.core.signature import PublicKey, Signature
+from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
@@ -137,7 +138,7 @@ class _Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """Base of all events."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings in force when a run was opened; they stay with the run, whatever the configuration says later."""
 
     concurrency: int
@@ -146,6 +147,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: FailurePolicy
     env: tuple[str, ...]
     """Names of environment variables that commands and contracts may see."""
+    handlers: Mapping[str, ToolDefinition] = {}
+    """The handlers of the custom actions that the run may do, by their names among the tools: what was approved."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -46,6 +46,7 @@ RULES: tuple[Rule, ...] = (
     reference.places,
     reference.expressions,
     tools.known,
+    tools.handlers,
     tools.operations,
     tools.scope,
     tools.arguments,
