@@ -47,7 +47,7 @@ class Signalling:
             shown=seen.tail,
             value_bytes=seen.size,
             value_seal=seen.seal,
-            value_json=bool(data) and not is_text,
+            value_json=not is_text,
         )
         stream, keeps = stream_of_signal(key), (data,) if data else ()
         while True:

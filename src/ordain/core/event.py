@@ -645,7 +645,7 @@ class SignalGiven(_Fact, frozen=True, tag="signal_given"):
     value_seal: str = ""
     """Commits to the exact value, which is kept beside the chain under this name."""
     value_json: bool = False
-    """Whether the value is JSON, and not text."""
+    """Whether the value is JSON, and not text; JSON of no bytes is no value."""
 
 
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused

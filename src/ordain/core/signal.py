@@ -66,7 +66,7 @@ def at_signal(state: RunState, step_id: StepId, signal: SignalState, now: Instan
             output_tail=newest.shown,
             output_bytes=newest.value_bytes,
             output_seal=newest.value_seal,
-            output_json=newest.value_json or not newest.value_bytes,  # without a value, nothing
+            output_json=newest.value_json,
         )
         return well(state, step_id, now, given=given)
     reason = f"the signal `{signal.key}` (ordain signal {signal.key})"
