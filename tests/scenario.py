@@ -312,12 +312,18 @@ class Scenario:
         check_evidence(self.plan, [event for _, event in history])
 
 
+def _as_carried_out(plan: Plan, events: list[RunEvent]) -> Mapping[str, Step]:
+    """Every step of a run, those that came to be included, as it was to be carried out."""
+    return replay(plan, [(Instant(0), event) for event in events]).defined
+
+
 def check_evidence(plan: Plan, events: list[RunEvent]) -> None:
     """Every pass has a verdict, an observed result or a decision; no step in doubt begins again by itself; no attempt
     passes by evidence during which protected files changed, or whose contract was never seen broken where it had to."""
-    contracts = {step.id for step in plan.steps if check_of(step) is not None}
-    proving = {step.id for step in plan.steps if step.proof is not None}
-    protecting = {step.id for step in plan.steps if step.protect or plan.protect}
+    known = _as_carried_out(plan, events)
+    contracts = {name for name, step in known.items() if check_of(step) is not None}
+    proving = {name for name, step in known.items() if step.proof is not None}
+    protecting = {name for name, step in known.items() if step.protect or plan.protect}
     doubtful: set[str] = set()
     tampered: set[str] = set()
     protected: set[str] = set()

@@ -8,13 +8,14 @@ policy says.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ordain.conditions import Conditions
 from ordain.core.approval import Approval
 from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.canonical import canonical_bytes
+from ordain.core.condition import Precondition
 from ordain.core.event import (
     AttemptStarted,
     ConditionFalse,
@@ -68,8 +69,7 @@ class Beginnings:
 
     def look(self, step_id: StepId, now: Instant) -> Beginning:
         """How a step begins whose turn has come."""
-        state, step, record = self._state, self._state.step(step_id), self._state.steps[step_id]
-        conditions = self._conditions(step_id)
+        step, record = self._state.step(step_id), self._state.steps[step_id]
         if step.when is not None and not record.attempts and record.broken is None:
             try:
                 true = self._expressions().evaluate(step.when, self._results.variables(step_id, step.when))
@@ -77,25 +77,30 @@ class Beginnings:
                 return self._fault(step_id, f"`when` gave no answer: {error}", now)
             if not true:
                 return ConditionFalse(step=step_id, attempt=record.attempts), ()
-        for condition in step.preconditions:
-            why = conditions.fault(condition)
-            if why is not None:
-                return self._fault(step_id, why, now)
+        why = self._broken(step_id, step.preconditions)
+        if why is not None:
+            return self._fault(step_id, why, now)
         if step.for_each is not None:
             return self._items(step_id, now)
         nested = nested_plan_of(step)
         if nested is not None:
-            for condition in nested.preconditions:
-                why = conditions.fault(condition)
-                if why is not None:
-                    return self._fault(step_id, f"of its plan: {why}", now)
+            why = self._broken(step_id, nested.preconditions)
+            if why is not None:
+                return self._fault(step_id, f"of its plan: {why}", now)
             attempt, count = record.attempts + 1, len(nested.steps)
             return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
         if step.approval is not None or self._results.refers(step_id):
             stopped = self._decided(step_id, now)
             if stopped is not None:
                 return stopped, ()
-        return AttemptStarted(step=step_id, attempt=state.steps[step_id].attempts + 1, key=self._key(step_id)), ()
+        return AttemptStarted(step=step_id, attempt=record.attempts + 1, key=self._key(step_id)), ()
+
+    def _broken(self, step_id: StepId, conditions: Sequence[Precondition]) -> str | None:
+        """What of these does not hold first, in words."""
+        if not conditions:
+            return None
+        here = self._conditions(step_id)
+        return next((why for one in conditions if (why := here.fault(one)) is not None), None)
 
     def _conditions(self, step_id: StepId) -> Conditions:
         return Conditions(

@@ -14,13 +14,17 @@ from typing import Any, assert_never
 
 from ordain.beginning import Beginnings
 from ordain.core import chain
-from ordain.core.action import CallTool
+from ordain.core.action import Ask, CallTool
 from ordain.core.approval import Approval
+from ordain.core.ask import given_up, waiting_for
 from ordain.core.canonical import step_key
 from ordain.core.condition import CustomCondition
+from ordain.core.decision import still_asked
 from ordain.core.event import (
+    AnswerSent,
     AttemptStarted,
     ContractSeen,
+    DecisionGiven,
     DoubtSettled,
     Evidence,
     ExecutorStarted,
@@ -47,6 +51,7 @@ from ordain.core.schedule import (
     Effect,
     End,
     Gather,
+    GiveUp,
     Recheck,
     SettleByContract,
     Start,
@@ -111,6 +116,7 @@ class Engine:
         expressions: Callable[[], Expressions],
         git_head: Callable[[], str | None],
         heard: int,
+        counts: Callable[[DecisionGiven], bool],
         denied: Callable[[Step], Problem | None],
         approval: Approval | None = None,
         panes: Panes | None = None,
@@ -119,8 +125,9 @@ class Engine:
         observers: tuple[Observer, ...] = (),
     ) -> None:
         """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
-        `denied` says what policy denies of a step whose values are known; `approval` is what the run was started on;
-        `former` is what was seen of the steps of the run that this one does again."""
+        `counts` says whether an answer that somebody sent is the word of a person who may give it; `denied` what policy
+        denies of a step whose values are known; `approval` is what the run was started on; `former` is what was seen of
+        the steps of the run that this one does again."""
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
@@ -129,7 +136,7 @@ class Engine:
         self._sink = sink
         self._guard = Guard(state, protection, ledger)
         self._expressions, self._git_head = expressions, git_head
-        self._heard, self._former = heard, former or {}
+        self._heard, self._counts, self._former = heard, counts, former or {}
         self._observers = observers
         self._stream = f"run/{state.run_id}"
         self._batch: list[RunEvent] = []
@@ -216,9 +223,11 @@ class Engine:
                 wake = next((effect.at for effect in effects if isinstance(effect, Wake)), None)
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
-                elif not self._under_way and self._mailbox.empty():
-                    await self._pause()
-                    return self._state
+                elif not self._under_way:
+                    self._heed()  # an answer that was just sent need not wait for the next executor
+                    if self._mailbox.empty():
+                        await self._pause()
+                        return self._state
                 await self._collect()
         finally:
             listening.cancel()
@@ -226,7 +235,7 @@ class Engine:
                 timer.cancel()
             await self._end_everything()
 
-    # --- Being asked to stop -------------------------------------------------------------------------------------
+    # --- Being told by others --------------------------------------------------------------------------------------
 
     async def _listen(self) -> None:
         """Heed what other processes record about this run in its plan's stream."""
@@ -244,12 +253,19 @@ class Engine:
         if self._ledger.size(lineage) > self._heard:
             for recorded in self._ledger.read(lineage, self._heard):
                 self._heard, event = recorded.seq, recorded.event
+                if isinstance(event, AnswerSent) and event.run_id == self._state.run_id:
+                    self._mailbox.put_nowait(self._answered(event.decision))
                 if not isinstance(event, StopAsked) or event.run_id != self._state.run_id:
                     continue
                 if not overtaken(event, self._asked):
                     self._asked = event
                     self.stop()
         return self._asked is not before
+
+    def _answered(self, decision: DecisionGiven) -> Report:
+        """A person's decision, if its question is still the one that is asked and their word counts; else it is nothing
+        to us, and whoever sent it is told."""
+        return lambda now: decision if still_asked(self._state, decision) and self._counts(decision) else None
 
     async def _pause(self) -> None:
         """With nothing under way: say that the run was paused, where somebody asked for it and it has not ended."""
@@ -284,6 +300,10 @@ class Engine:
             self._fold(found)
             if found.settle is Settlement.AGAIN:
                 self._fold(DoubtSettled(step=step_id, attempt=found.attempt, to=StepState.PENDING, reason=found.reason))
+        if before:  # answers that nobody lived to take up
+            for decision in self._records.lineage(self._state.lineage).answers_sent.values():
+                self._mailbox.put_nowait(self._answered(decision))
+            self._fold_reports()
 
     # --- One turn ------------------------------------------------------------------------------------------------
 
@@ -299,7 +319,7 @@ class Engine:
                 return ("settle", step) not in self._under_way
             case WaitOn(step=step):
                 return ("wait", step) not in self._under_way
-            case Gather():
+            case Gather() | GiveUp():
                 return True
             case Stop(step=step):
                 task = self._under_way.get(("start", step))
@@ -328,6 +348,9 @@ class Engine:
                     self._fold(RunFinished(status=status, reason=reason))
                 case Stop(step=step_id) if step_id in self._state.waiting:
                     self._fold(ended(self._state, step_id, _stopped(0), self._now, stopped=True))  # it is not at work
+                    self._look_again()
+                case GiveUp(step=step_id):
+                    self._fold(given_up(self._state, step_id, self._now))
                     self._look_again()
                 case _:
                     pass
@@ -418,7 +441,7 @@ class Engine:
                 for key in (("start", step), ("wait", step)):
                     if (task := self._under_way.get(key)) is not None:
                         task.cancel()
-            case Gather() | Wake() | End():
+            case Gather() | GiveUp() | Wake() | End():
                 pass
             case _:
                 assert_never(effect)
@@ -455,11 +478,14 @@ class Engine:
                 outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
                 return self._ended_with(step_id, outcome)
             unproved = await self._look_first(step_id)
-            outside = unproved is None and looks_outside(self._state.step(step_id))
-            outcome = unproved or (Outcome(duration_ms=0) if outside else await self._performing.effect(step_id))
+            step = self._state.step(step_id)
+            waits = unproved is None and (isinstance(step.action, Ask) or looks_outside(step))
+            outcome = unproved or (Outcome(duration_ms=0) if waits else await self._performing.effect(step_id))
             await self._guard.after(step_id, self._record)
-            if outside and not self._state.steps[step_id].tampered:
-                return self._comes_outside(step_id)  # which changes nothing but the ledger
+            if waits and not self._state.steps[step_id].tampered:  # what comes now changes only the ledger
+                if isinstance(step.action, Ask):
+                    return lambda now: waiting_for(self._state, step_id)
+                return self._comes_outside(step_id)
         except asyncio.CancelledError:
             if self._state.aborting(step_id) is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed

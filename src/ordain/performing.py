@@ -19,6 +19,7 @@ from ordain.core.command import command_of, program_of, typed
 from ordain.core.event import Outcome
 from ordain.core.model import NestedPlan, Plan, Step, all_steps
 from ordain.core.refs import literal
+from ordain.core.resolve import as_variable
 from ordain.core.result import Missing, referred_to
 from ordain.core.schedule import effect_class
 from ordain.core.state import RunState
@@ -126,7 +127,7 @@ class Performing:
             text, stdin = typed(argv), _JSON.encode(literal(step.action.payload)).encode("utf-8", "replace")
         else:
             return None
-        given = {name: _as_variable(value) for name, value in literal(dict(variables)).items()}
+        given = {name: as_variable(value) for name, value in literal(dict(variables)).items()}
         for name, value in given.items():
             if "\0" in value:
                 return self._not_begun(f"the value for the variable `{name}` holds a NUL, which no variable can")
@@ -261,8 +262,3 @@ def _is_structure(data: bytes) -> bool:
         return isinstance(json.loads(data), dict | list)
     except (ValueError, RecursionError):
         return False
-
-
-def _as_variable(value: object) -> str:
-    """A value as a variable of a command: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else _JSON.encode(value)

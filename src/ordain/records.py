@@ -43,6 +43,7 @@ __all__ = [
     "Records",
     "decoded_plan",
     "first_lineage",
+    "impossible",
     "lineage_id",
     "names_run",
     "refuse_superseded",
@@ -157,7 +158,7 @@ class Records:
             try:
                 apply_lineage(state, recorded.event, recorded.at)
             except IllegalTransition as error:
-                raise _impossible(recorded, error) from error
+                raise impossible(recorded, error) from error
         return state
 
     def plan(self, stream: str, identity: PlanId | None = None) -> Plan:
@@ -181,7 +182,7 @@ class Records:
             try:
                 apply(state, recorded.event, recorded.at)
             except IllegalTransition as error:
-                raise _impossible(recorded, error) from error
+                raise impossible(recorded, error) from error
         return state, opened.plan_id, events[-1].head
 
     def catch_up(self, state: RunState, head: str) -> str:
@@ -257,7 +258,7 @@ class Records:
             try:
                 apply_lock(state, recorded.event)
             except IllegalTransition as error:
-                raise _impossible(recorded, error) from error
+                raise impossible(recorded, error) from error
         return state
 
     def signal(self, key: str) -> SignalState:
@@ -268,7 +269,7 @@ class Records:
             try:
                 apply_signal(state, recorded.event)
             except IllegalTransition as error:
-                raise _impossible(recorded, error) from error
+                raise impossible(recorded, error) from error
         return state
 
     def giving_back(self, state: RunState, status: str) -> tuple[Append, ...]:
@@ -313,7 +314,7 @@ class Records:
                     raise
 
 
-def _impossible(recorded: Recorded, error: IllegalTransition) -> Refused:
+def impossible(recorded: Recorded, error: IllegalTransition) -> Refused:
     """The refusal of a history that cannot have been."""
     return refuse(
         "E_LEDGER_BROKEN",

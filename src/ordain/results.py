@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ordain.core.artifact import is_whole
 from ordain.core.dependency import item_name
-from ordain.core.event import GroupKind
+from ordain.core.event import GroupKind, StepState
 from ordain.core.expr import named
 from ordain.core.model import Action, Step
 from ordain.core.payload import payload, with_payload
@@ -57,7 +57,7 @@ class Results:
         """The result of a step. Raises Missing."""
         record = self._state.steps[step_id]
         outcome = record.outcome
-        if outcome is None or not record.satisfies:
+        if outcome is None or record.state is not StepState.PASSED:
             raise Missing(f"was {record.state.value} and gave nothing")
         if not outcome.output_bytes:
             return None if outcome.output_json else ""
@@ -88,6 +88,8 @@ class Results:
     def step(self, step_id: StepId) -> Step:
         """A step with the values that its action refers to. Raises Missing, in words that name the reference."""
         step = self._state.step(step_id)
+        if not self.refers(step_id):
+            return step
         return replace(step, action=self._action(step_id, step))
 
     def refers(self, step_id: StepId) -> bool:

@@ -2,6 +2,7 @@
 opened before, whoever carries it out by then; and nothing is waited for twice or for ever."""
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -206,7 +207,7 @@ def test_a_crash_at_any_boundary_leaves_no_doubt_about_a_wait(idempotent: bool |
         life.app = life._app()
         if life.run_id() is None:
             continue  # it died before there was a run
-        if not life.app.run(str(life.run_id())).status == "completed":
+        if life.app.run(str(life.run_id())).status != "completed":
             give(life)
             life.resume()
         if "after" in [event.step for event in events(life, DoubtFound)]:
@@ -224,10 +225,8 @@ async def _signalled_at_once(life: Scenario) -> None:
             given.append(asyncio.ensure_future(life._app().signal("go", ROBOT)))
 
     given: list[Any] = []
-    try:
+    with contextlib.suppress(Crash):
         await asyncio.wait_for(life.app.commit(str(life.plan_id), KIM, observe), 20)
-    except Crash:
-        pass
     await asyncio.gather(*given, return_exceptions=True)
 
 

@@ -19,7 +19,7 @@ from ordain.core.payload import payload
 from ordain.core.refs import StepExitCode, StepOutput, StoredData, Unreadable, parse, references
 from ordain.core.value import StepId
 
-__all__ = ["Link", "item_name", "links", "needs_of", "stores_of", "users_of"]
+__all__ = ["Link", "item_name", "links", "may_refer", "needs_of", "stores_of", "users_of"]
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ def needs_of(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
     implied: dict[StepId, list[StepId]] = {}
     stores = stores_of(plan)
     for step in plan.steps:
-        if _may_refer(step):
+        if may_refer(step):
             found = [StepId(link.target) for link in links(step, stores) if link.target in steps]
             if found:
                 implied[step.id] = found
@@ -126,7 +126,7 @@ def needs_of(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
     return {step.id: tuple(dict.fromkeys((*step.needs, *implied.get(step.id, ())))) for step in plan.steps}
 
 
-def _may_refer(step: Step) -> bool:
+def may_refer(step: Step) -> bool:
     """Whether it is worth a look: most steps refer to nothing, and a plan may have 20,000."""
     if step.for_each is not None or step.when is not None or step.preconditions or step.verification is not None:
         return True

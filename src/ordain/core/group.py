@@ -8,7 +8,7 @@ made of nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -118,16 +118,32 @@ def nested_members(step_id: StepId, plan: Plan) -> Made:
     )
 
 
-def fallback_members(step_id: StepId, plan: Plan, names: Sequence[StepId]) -> Made:
-    """The fallback steps that a failure policy names, one after the other."""
+def fallback_members(step_id: StepId, plan: Plan, names: Sequence[StepId], outside: Callable[[StepId], StepId]) -> Made:
+    """The fallback steps that a failure policy names, one after the other, each after those that it needs. `outside`
+    finds the step that a name means which is no fallback."""
     known = {step.id: step for step in plan.fallbacks}
-    made: list[tuple[Step, tuple[StepId, ...]]] = []
+    made: dict[StepId, tuple[Step, tuple[StepId, ...]]] = {}
+
+    def inner(name: StepId) -> StepId:
+        return StepId(f"{step_id}+{name}")
+
+    begun: set[StepId] = set()
+
+    def make(name: StepId, before: tuple[StepId, ...]) -> None:
+        if name in begun:
+            return
+        begun.add(name)
+        for need in known[name].needs:
+            if need in known:
+                make(need, before)
+        needs = tuple(inner(need) if need in known else outside(need) for need in known[name].needs)
+        made[name] = (replace(known[name], id=inner(name), needs=()), tuple(dict.fromkeys((*before, *needs))))
+
     before: tuple[StepId, ...] = ()
-    for name in dict.fromkeys(names):
-        one = StepId(f"{step_id}+{name}")
-        made.append((replace(known[name], id=one, needs=()), before))
-        before = (one,)
-    return tuple(made)
+    for name in names:
+        make(name, before)
+        before = (inner(name),)
+    return tuple(made.values())
 
 
 def nested_plan_of(step: Step) -> Plan | None:

@@ -13,8 +13,9 @@ from typing import assert_never
 
 import msgspec
 
-from ordain.core.action import LockAction, StoreData
+from ordain.core.action import Ask, LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
+from ordain.core.bound import REPETITIONS_MAX
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
     AttemptEnded,
@@ -65,6 +66,7 @@ from ordain.core.group import (
     repeated,
 )
 from ordain.core.model import Plan, Step, check_of
+from ordain.core.tries import Try, with_try
 from ordain.core.value import Instant, RunId, StepId
 
 __all__ = ["TRANSITIONS", "IllegalTransition", "RunState", "StepRecord", "apply", "replay"]
@@ -89,6 +91,7 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (WAITING, AttemptWaiting): frozenset({WAITING}),
     (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
     (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED}),
     (VERIFYING, ContractHeld): frozenset({PASSED}),
     (VERIFYING, ContractBroken): AFTER_FAILURE,
     (VERIFYING, ContractInconclusive): AFTER_FAILURE,
@@ -127,11 +130,15 @@ class StepRecord(msgspec.Struct):
     failures: int = 0
     """Attempts that went badly since the last person's decision."""
     decisions: int = 0
-    """How often a person decided about it: a question is told from the one before by that."""
+    """How often a person decided about it."""
+    unanswered: int = 0
+    """How often it asked a person something, and the question ended without an answer."""
     not_before: Instant | None = None
     waits_for: str = ""
     """For a step that waits: what for."""
     waits_until: Instant | None = None
+    waits_since: Instant | None = None
+    """For a step that waits or is in doubt: since when."""
     started_at: Instant | None = None
     ended_at: Instant | None = None
     outcome: Outcome | None = None
@@ -169,11 +176,30 @@ class StepRecord(msgspec.Struct):
     """What became of its fallback steps, where they were run."""
     gathers: bool = False
     """Whether it waits for steps of its own."""
+    tries: tuple[Try, ...] = ()
+    """The attempts before the last one; nothing is kept of a step that was tried once."""
 
     @property
     def satisfies(self) -> bool:
         """Whether steps that need it may begin."""
         return self.state in SATISFIES and not self.denied
+
+    @property
+    def asked_before(self) -> int:
+        """How many questions about it have ended: one is told from the one before by that."""
+        return self.decisions + self.unanswered
+
+    def last_try(self) -> Try:
+        """The last attempt, as far as it got."""
+        return Try(
+            attempt=self.attempts,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            outcome=self.outcome,
+            evidence=self.evidence,
+            how=self.how,
+            decided_by=self.decided_by,
+        )
 
 
 class RunState:
@@ -322,15 +348,6 @@ class RunState:
             member = self.members.get(member.parent)
         return member.parent if member is not None else None
 
-    def falls_back(self, step_id: StepId) -> bool:
-        """Whether a step is there only because another one failed, however far above."""
-        member = self.members.get(step_id)
-        while member is not None:
-            if member.kind is GroupKind.FALLBACK:
-                return True
-            member = self.members.get(member.parent)
-        return False
-
     def aborting(self, step_id: StepId) -> StepId | None:
         """The step that ends the run, or the plan or fallback that this step is of, however far above."""
         parent: StepId | None = step_id
@@ -432,6 +449,9 @@ class RunState:
         elif record.satisfies:
             self.unsatisfied -= 1
         if record.satisfies:
+            action = self.defined[step_id].action
+            if to is PASSED and type(action) is StoreData:
+                self.data[action.key] = step_id
             for other in self._dependents[step_id]:
                 self._meet(StepId(other))
 
@@ -557,6 +577,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if not isinstance(event, DecisionGiven) and event.attempt != expected:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
+    _refuse_fallback(state, event)
     match event:
         case StepKept() | StepNotKept():
             if event.step not in state.may_keep or state.unmet_needs(event.step):
@@ -582,7 +603,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.broken = event
         case StepApprovalAsked():
             _refuse_blocked(state, event)
-            record.asked = event
+            record.asked, record.waits_since = event, at
             state.move(event.step, ESCALATED)
         case StepUnfolded():
             _refuse_blocked(state, event)
@@ -609,6 +630,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case AttemptWaiting():
             if record.tampered:
                 raise IllegalTransition(f"{event.step} was at work while protected files changed; it can only fail")
+            if record.state is RUNNING:
+                record.waits_since = at
             record.waits_for, record.waits_until = event.reason, event.until
             state.move(event.step, WAITING)
         case AttemptEnded():
@@ -622,13 +645,12 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 _refuse_tampered(state, event.step)
             if record.gathers and event.step not in state.gatherable:
                 raise IllegalTransition(f"{event.step} waits for steps of its own")
+            if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
+                record.unanswered += 1
             record.outcome, record.ended_at = event.outcome, at
             record.waits_for, record.waits_until = "", None
             _let_go(state, event.step)
             _after(state, event, failed=event.outcome.error is not None)
-            action = state.step(event.step).action
-            if isinstance(action, StoreData) and event.to in (PASSED, VERIFYING):
-                state.data[action.key] = event.step
         case ContractHeld():
             _refuse_tampered(state, event.step)
             record.evidence, record.ended_at = event.evidence, at
@@ -646,7 +668,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             _let_go(state, event.step)
             _after(state, event, failed=False)
         case DoubtFound():
-            record.settle, record.how = event.settle, event.reason
+            record.settle, record.how, record.waits_since = event.settle, event.reason, at
             state.move(event.step, IN_DOUBT)
         case DoubtReferred():
             if record.state is not IN_DOUBT:
@@ -661,12 +683,21 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
+            if (record.asked is not None) is not (event.about == "approval"):
+                raise IllegalTransition(f"a decision about {event.step} that is not the one that was asked for")
+            if record.asked is not None and event.to is PASSED:
+                raise IllegalTransition(f"{event.step} was not begun and cannot have passed")
+            if record.state is WAITING or event.outcome is not None:
+                _refuse_answer(state, event)
+                record.outcome, record.waits_for, record.waits_until = event.outcome, "", None
             record.decisions += 1
-            record.settle, record.failures = None, 0
+            if event.outcome is None:  # an answer is what the step was for, and no second chance
+                record.failures = 0
+            record.settle = None
             record.how, record.decided_by = event.choice, event.by.name
             record.ended_at = at
-            record.fell_back = ""
-            if record.asked is not None and event.about == "approval":
+            record.fell_back, record.broken = "", None
+            if record.asked is not None:
                 record.allowed = record.asked.seal if event.to is PENDING else ""
                 record.denied = event.to is SKIPPED
                 record.asked = None
@@ -692,6 +723,35 @@ def _refuse_tampered(state: RunState, step_id: StepId) -> None:
         raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
 
 
+def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
+    """Raise IllegalTransition for what is no answer to a question that the plan asks."""
+    step = state.step(event.step)
+    if state.steps[event.step].state is not WAITING or not isinstance(step.action, Ask):
+        raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
+    after = FAILED if event.aborts else VERIFYING if check_of(step) is not None else PASSED
+    if event.to is not after or event.aborts is not (event.outcome is None):
+        raise IllegalTransition(f"an answer cannot take {event.step} to {event.to}")
+    if event.outcome is not None and event.outcome.error is not None:
+        raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
+    if not event.aborts:
+        _refuse_tampered(state, event.step)
+
+
+def _refuse_fallback(state: RunState, event: StepEvent) -> None:
+    """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
+    have."""
+    if not isinstance(event, AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken):
+        return
+    if not event.fallback and event.to is not WAITING:
+        return
+    if not event.fallback or event.to is not WAITING:
+        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
+    known = {one.id for one in state.plan_around(event.step).fallbacks}
+    if unknown := set(event.fallback) - known:
+        names = ", ".join(sorted(unknown))
+        raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
+
+
 def _refuse_blocked(state: RunState, event: StepEvent) -> None:
     if state.is_blocked(event.step):
         raise IllegalTransition(f"{event.step} started before what it needs")
@@ -702,6 +762,8 @@ def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) ->
     # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
     if state.may_keep and not isinstance(state.step(step_id).action, LockAction):
         state.may_keep.difference_update((step_id, *state.dependents_of(step_id)))
+    if record.attempts:
+        record.tries = with_try(record.tries, record.last_try())
     record.attempts += 1
     record.outcome, record.evidence, record.broken = None, None, None
     record.seen_before, record.operand_before = None, None
@@ -714,12 +776,12 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     step_id, count = event.step, event.count
     step = state.step(step_id)
     match event.kind:
-        case GroupKind.ITEMS if step.for_each is not None:
+        case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
             original = _as_written(state, step_id)
             made = item_members(step, original, count)
             limit = step.for_each.concurrency
             names = [state.written_name(step_id)] * count
-        case GroupKind.NESTED if step.for_each is None and (nested := nested_plan_of(step)) is not None:
+        case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
             made, limit = nested_members(step_id, nested), nested.concurrency
             names = [one.id for one in nested.steps]
         case _:
@@ -730,6 +792,10 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     state.unfold(step_id, group, made, members)
 
 
+def _nested(step: Step) -> Plan | None:
+    return nested_plan_of(step) if step.for_each is None else None
+
+
 def _as_written(state: RunState, step_id: StepId) -> Step:
     """A step with everything that the plan says of it."""
     plan, name = state.plan_around(step_id), state.written_name(step_id)
@@ -738,11 +804,11 @@ def _as_written(state: RunState, step_id: StepId) -> Step:
 
 def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
     """Let the fallback steps of a step begin."""
-    plan = state.plan_around(step_id)
-    if unknown := set(names).difference(one.id for one in plan.fallbacks):
-        raise IllegalTransition(f"{step_id} falls back on {', '.join(sorted(unknown))}, which the plan does not have")
-    made = fallback_members(step_id, plan, names)
-    members = [Member(step_id, GroupKind.FALLBACK, name, index) for index, name in enumerate(dict.fromkeys(names))]
+    made = fallback_members(step_id, state.plan_around(step_id), names, lambda name: state.named(step_id, name))
+    prefix = len(step_id) + 1
+    members = [
+        Member(step_id, GroupKind.FALLBACK, StepId(one.id[prefix:]), index) for index, (one, _) in enumerate(made)
+    ]
     state.gather(step_id)
     group = Group(kind=GroupKind.FALLBACK, members=tuple(one.id for one, _ in made))
     state.unfold(step_id, group, made, members)
@@ -808,12 +874,6 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             to = event.to
     if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
         raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
-    falls_back = isinstance(event, _MAY_FALL_BACK) and bool(event.fallback)
-    if isinstance(event, _MAY_FALL_BACK) and (to is WAITING) is not falls_back:
-        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
-
-
-_MAY_FALL_BACK = AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:

@@ -182,7 +182,7 @@ def _step_lines(
 
 
 def _condition(condition: Precondition) -> str:
-    """A condition that nobody has checked yet: that is done when its plan or step begins."""
+    """A condition that nobody has checked yet: that happens when the turn of what it stands before has come."""
     return f"[UNCHECKED] {visible(condition_words(condition))}"
 
 

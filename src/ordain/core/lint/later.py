@@ -6,10 +6,19 @@ is approved may be ignored when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from operator import attrgetter
 
-from ordain.core.action import CallTool, Custom, LockAction, RunCommand, StoreData, ValidateApproval, WaitFor
+from ordain.core.action import (
+    Ask,
+    CallTool,
+    Custom,
+    LockAction,
+    RunCommand,
+    StoreData,
+    ValidateApproval,
+    WaitFor,
+)
 from ordain.core.condition import (
     Contract,
     CustomCondition,
@@ -21,16 +30,15 @@ from ordain.core.condition import (
     PatternNotMatched,
     Precondition,
 )
-from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Fallback, Retry, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
-from ordain.core.model import NestedPlan, Plan, Step, all_steps
+from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.problem import Place, Problem
 from ordain.core.tool import action_kind
 
 __all__ = ["not_yet", "not_yet_refused"]
 
-_CARRIED_OUT = RunCommand | CallTool | LockAction | StoreData | NestedPlan | ValidateApproval | Custom
+_CARRIED_OUT = RunCommand | CallTool | LockAction | StoreData | NestedPlan | Ask | ValidateApproval | Custom
 _PLAN_FIELDS = ("task", "budget", "agent", "model")
 _STEP_FIELDS = ("writes", "budget", "model", "network", "worktree", "pool")
 _step_values = attrgetter(*_STEP_FIELDS)
@@ -40,7 +48,7 @@ _NOTHING = ((), None, None, None, None, None)
 
 def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A warning for each part of the plan that this version does not carry out."""
-    for step, what in _parts(survey.plan, panes=facts.panes):
+    for step, what in _parts(survey, panes=facts.panes):
         yield Problem(
             code="W_NOT_YET",
             detail=f"This version does not carry out {what}; it will refuse to prepare the plan.",
@@ -56,23 +64,18 @@ def not_yet_refused(plan: Plan, *, panes: bool = False) -> tuple[Problem, ...]:
             detail=f"This version does not carry out {what}.",
             where=Place(step=step) if step is not None else None,
         )
-        for step, what in _parts(plan, panes=panes)
+        for step, what in _parts(Survey(plan), panes=panes)
     )
 
 
-def _parts(plan: Plan, *, panes: bool) -> Iterator[tuple[str | None, str]]:
-    for name in _PLAN_FIELDS:
-        if getattr(plan, name):
-            yield None, f"the plan's `{name}`"
-    yield from ((None, what) for what in _policy_parts(plan.on_failure))
-    yield from ((None, what) for what in _condition_parts(plan.preconditions, panes=panes))
-    for step in all_steps(plan):
+def _parts(survey: Survey, *, panes: bool) -> Iterator[tuple[str | None, str]]:
+    for scope in survey.scopes:
+        whose = "a nested plan's" if scope.depth else "the plan's"
+        yield from ((None, f"{whose} `{name}`") for name in _PLAN_FIELDS if getattr(scope.plan, name))
+        yield from ((None, what) for what in _condition_parts(scope.plan.preconditions, panes=panes))
+    for step in survey.steps:
         for what in _step_parts(step, panes=panes):
             yield step.id, what
-        if isinstance(step.action, NestedPlan):
-            inner = step.action.plan
-            yield from ((step.id, f"`{name}` of a nested plan") for name in _PLAN_FIELDS if getattr(inner, name))
-            yield from ((step.id, what) for what in _condition_parts(inner.preconditions, panes=panes))
 
 
 def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
@@ -88,24 +91,15 @@ def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
             yield f"the wait condition `{action.condition.__struct_config__.tag}`"
     elif not isinstance(action, _CARRIED_OUT):
         yield f"the action `{action_kind(action)}`"
-    yield from _condition_parts(step.preconditions, panes=panes)
+    if step.preconditions:
+        yield from _condition_parts(step.preconditions, panes=panes)
     if step.verification is not None:
         strategy = step.verification.strategy
         if not isinstance(strategy, Contract | CustomCondition | NoCheck):
             yield f"the verification `{strategy.__struct_config__.tag}`"
-    if step.on_failure is not None:
-        yield from _policy_parts(step.on_failure)
 
 
-def _condition_parts(conditions: Iterable[Precondition], *, panes: bool) -> Iterator[str]:
+def _condition_parts(conditions: tuple[Precondition, ...], *, panes: bool) -> Iterator[str]:
     for condition in conditions:
         if not panes and isinstance(condition, PaneExists | PaneState | PatternMatched | PatternNotMatched):
             yield f"the precondition `{condition.__struct_config__.tag}`"
-
-
-def _policy_parts(policy: FailurePolicy | None) -> Iterator[str]:
-    last = policy.then if isinstance(policy, Retry) else policy
-    if isinstance(last, Skip) and last.warn is not None:
-        yield "`warn` of the failure policy `skip`"
-    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate | Fallback):
-        yield f"the failure policy `{last.__struct_config__.tag}`"
