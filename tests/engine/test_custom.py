@@ -67,7 +67,7 @@ def test_a_command_gets_the_payload_as_json_and_its_output_is_the_result():
     life.approve().run()
     assert life.status() == "completed"
     told = next(call for call in life.shell.calls if call.argv)
-    assert (told.argv, told.stdin) == (("announce", "--to", "ops"), b'{"text": 0, "plain": "${x}"}')
+    assert (told.argv, told.stdin) == (("announce", "--to", "ops"), b'{"plain": "${x}", "text": 0}')
     assert told.errors_apart and told.env["ORDAIN_STEP"] == "tell" and told.env["ORDAIN_STEP_KEY"]
     assert life.shell.calls[-1].env["ID"] == "m-7"
 
@@ -170,11 +170,11 @@ def test_the_preview_shows_what_is_run():
     from ordain.interfaces.render import Style
 
     life = configured(custom(payload={"text": "hello"})).prepare()
-    shown = "\n".join(review_lines(life.app.review(str(life.plan_id)), Style(color=False)))
+    shown = "\n".join(review_lines(life.app.review(str(life.plan_id)), Style(colour=False)))
     assert "custom:announce runs: announce --to ops (step tell)" in shown
     assert "runs 1 command" in shown and "hello" in shown
     life = registered(custom(), destructive=True).prepare()
-    shown = "\n".join(review_lines(life.app.review(str(life.plan_id)), Style(color=False)))
+    shown = "\n".join(review_lines(life.app.review(str(life.plan_id)), Style(colour=False)))
     assert "custom:announce calls script:announce (step tell)" in shown and "may destroy something" in shown
 
 

@@ -85,7 +85,7 @@ def test_a_step_that_waits_goes_on_when_the_signal_is_given():
 
 @pytest.mark.parametrize(
     ("value", "seen"),
-    [("1.4.2", "1.4.2"), ({"version": "1.4.2"}, '{"version": "1.4.2"}'), (None, "null"), ([], "[]"), ("", "")],
+    [("1.4.2", "1.4.2"), ({"version": "1.4.2"}, '{"version": "1.4.2"}'), (None, "null"), ("", "")],
 )
 def test_its_value_is_the_result_of_the_step(value: Any, seen: str):
     life = Scenario(wait(), shows("show", "${wait.output}")).approve()
