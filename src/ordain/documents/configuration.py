@@ -390,10 +390,6 @@ TEMPLATE = """\
 [contracts]
 # env = ["PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV"]   # what commands and contracts may see
 
-# [actions.announce]           # what carries out the steps `{type: custom, action_type: announce}`
-# command = ["announce"]       # gets the payload as JSON on stdin; or python = "package.module:function"
-# effect = "opaque"            # or reads, repeatable, checkable; destructive = true
-
 [notify]
 # command = []                 # such as ["notify-send", "ordain"]; gets what waits or has ended as JSON on stdin
 
