@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ordain.core.action import LockAction
+from ordain.core.action import Ask, LockAction
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
@@ -37,7 +37,7 @@ from ordain.core.event import (
 )
 from ordain.core.failure import Abort, Continue, FailurePolicy, Retry, Skip
 from ordain.core.model import Plan, Step, check_of, contract_of
-from ordain.core.schedule import Effect, End, Recheck, SettleByContract, Start, Stop, Verify, WaitOn, Wake
+from ordain.core.schedule import Effect, End, GiveUp, Recheck, SettleByContract, Start, Stop, Verify, WaitOn, Wake
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
 
@@ -63,6 +63,8 @@ class Stand:
     proved: bool = False
     """Whether the contract was ever seen broken before an effect."""
     tampered: bool = False
+    until: Instant | None = None
+    """For a step that waits: when it waits no longer."""
 
 
 @dataclass
@@ -98,6 +100,12 @@ class Standing:
         return [name for name, one in self.steps.items() if one.settle is Settlement.CONTRACT]
 
     @property
+    def asking(self) -> dict[StepId, Instant | None]:
+        """The steps that wait for a person's answer, and until when."""
+        asks = {step.id for step in self.plan.steps if isinstance(step.action, Ask)}
+        return {name: self.steps[name].until for name in self.having("waiting") if name in asks}
+
+    @property
     def concurrency(self) -> int:
         assert self.limits is not None
         return self.plan.concurrency or self.limits.concurrency
@@ -127,7 +135,7 @@ def _note(run: Standing, event: RunEvent) -> None:
             if not isinstance(next(step.action for step in run.plan.steps if step.id == event.step), LockAction):
                 run.may_keep -= {event.step, *(step.id for step in run.plan.steps if event.step in step.needs)}
         case AttemptWaiting():
-            one.state = "waiting"
+            one.state, one.until = "waiting", event.until
         case FilesProtected():
             one.kept = True
         case ContractSeen(evidence=evidence):
@@ -150,7 +158,8 @@ def _note(run: Standing, event: RunEvent) -> None:
         case DoubtSettled(to=to):
             one.state, one.settle = to.value, None
         case DecisionGiven(to=to):
-            one.state, one.settle, one.not_before, one.failures = to.value, None, None, 0
+            one.failures = 0 if event.outcome is None else one.failures
+            one.state, one.settle, one.not_before = to.value, None, None
             run.aborting = run.aborting or event.aborts
         case RunFinished(status=status):
             run.status = status
@@ -189,7 +198,10 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
             (end,) = effects
             assert isinstance(end, End) and end.status == "failed"
         return
-    waiting = {WaitOn(name) for name in run.having("waiting")}
+    asking = run.asking
+    waiting: set[Effect] = {WaitOn(name) for name in run.having("waiting") if name not in asking}
+    waiting |= {GiveUp(name) for name, until in asking.items() if until is not None and until <= now}
+    answerable = [until for until in asking.values() if until is not None and until > now]
     ready = [run.plan.steps[place].id for place in run.ready]
     again = {name: until for name in ready if (until := run.steps[name].not_before) is not None}
     due = sorted((name for name in again if again[name] <= now), key=lambda name: again[name])  # the plan's order stays
@@ -197,10 +209,11 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
     delayed = [until for name in ready if (until := run.steps[name].not_before) is not None and until > now]
     free = max(places - len(run.having("verifying")), 0)
     assert starts == due[:free], "what is due again, then the first in the plan's order, as many as there are places"
-    if free > len(starts):
-        assert wakes == ([min(delayed)] if delayed else [])
+    if free > len(starts) and delayed:
+        assert wakes == [min([*delayed, *answerable])]
     else:
-        assert set(wakes) <= set(delayed), "nobody need be woken while no place is free"
+        busy = starts or settling or verifying or waiting or run.having("running", "verifying")
+        assert wakes == ([min(answerable)] if answerable and busy else []), "nobody stays for a person alone"
     if starts or wakes or settling or run.having("running", "waiting", "verifying", "in_doubt", "escalated"):
         assert others == settling | verifying | waiting
     else:
@@ -250,6 +263,8 @@ def _check_step_event(
             assert held == (isinstance(event, StepKept) and check_of(step) is not None)
         case AttemptEnded(outcome=outcome, to=to):
             assert one.state in ("running", "waiting")
+            if one.state == "waiting" and isinstance(step.action, Ask) and to != "cancelled":
+                assert one.until is not None and at >= one.until, f"{step.id} was given up before its time"
             if outcome.error is None:
                 assert not one.tampered
                 assert step.proof is None or one.proved
@@ -284,8 +299,10 @@ def _check_step_event(
                     "abort": "failed",
                 },
                 "escalated": {"retry": "pending", "skip": "skipped", "pass": "passed", "abort": "failed"},
+                "waiting": {"answer": "verifying" if check_of(step) is not None else "passed", "abort": "failed"},
             }
-            assert one.state == "escalated" or one.settle is Settlement.PERSON
+            assert one.state == "escalated" or one.settle is Settlement.PERSON or step.id in run.asking
+            assert one.state != "waiting" or choice == "abort" or not one.tampered
             assert to == words[one.state][choice]
         case _:
             pass
@@ -302,7 +319,7 @@ def doubt_table(plan: Plan, step: Step, one: Stand, tools: Mapping[str, ToolDefi
         ((plan.protect or step.protect) and not one.kept, Settlement.AGAIN),
         (step.proof is not None and not one.proved, Settlement.AGAIN),
         (effect in (EffectClass.READS, EffectClass.REPEATABLE), Settlement.AGAIN),
-        (isinstance(step.action, LockAction), Settlement.AGAIN),
+        (isinstance(step.action, LockAction | Ask), Settlement.AGAIN),
         (checkable and one.seen is None, Settlement.AGAIN),
         (checkable and one.seen == "broken" and tool is not None and tool.atomic, Settlement.CONTRACT),
         (True, Settlement.PERSON),

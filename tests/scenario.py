@@ -24,6 +24,7 @@ from ordain.adapters.memory import (
     MemoryPanes,
     MemoryProtection,
     MemorySecrets,
+    MemoryStepLogs,
     MemoryWorkspace,
     MemoryWriterLock,
     ScriptedHandlers,
@@ -181,6 +182,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "notifier": ToldNotifier(),
         "secrets": MemorySecrets(),
         "copies": MemoryCopies(workspace),
+        "logs": MemoryStepLogs(),
         "archive": FileArchive(lambda: Path("/nowhere/ledger.db")),
     }
     return Surroundings(open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports))
@@ -197,6 +199,7 @@ class Scenario:
         self.handlers, self.panes = WorldHandlers(self.world), MemoryPanes()
         self.protection = WorldProtection(self.world, self.workspace)
         self.keyring, self.notifier, self.secrets = MemoryKeyring(), ToldNotifier(), MemorySecrets()
+        self.logs = MemoryStepLogs()
         self.app = self._app()
         self.plan_id: PlanId | None = None
         self.report: RunReport | None = None
@@ -216,6 +219,7 @@ class Scenario:
             keyring=self.keyring,
             notifier=self.notifier,
             secrets=self.secrets,
+            logs=self.logs,
         )
         return App(here, shell=self.shell, probe=self.probe, pid=1, boot_id="boot")
 
@@ -308,22 +312,16 @@ class Scenario:
         recorded = self.ledger.read(f"run/{run_id}")  # reading verifies the chain
         assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
         history = self.history()
-        replay(self.plan, history)  # every event fits the table
-        check_evidence(self.plan, [event for _, event in history])
+        state = replay(self.plan, history)  # every event fits the table
+        check_evidence(state, [event for _, event in history])
 
 
-def _as_carried_out(plan: Plan, events: list[RunEvent]) -> Mapping[str, Step]:
-    """Every step of a run, those that came to be included, as it was to be carried out."""
-    return replay(plan, [(Instant(0), event) for event in events]).defined
-
-
-def check_evidence(plan: Plan, events: list[RunEvent]) -> None:
+def check_evidence(state: RunState, events: list[RunEvent]) -> None:
     """Every pass has a verdict, an observed result or a decision; no step in doubt begins again by itself; no attempt
     passes by evidence during which protected files changed, or whose contract was never seen broken where it had to."""
-    known = _as_carried_out(plan, events)
-    contracts = {name for name, step in known.items() if check_of(step) is not None}
-    proving = {name for name, step in known.items() if step.proof is not None}
-    protecting = {name for name, step in known.items() if step.protect or plan.protect}
+    contracts = {name for name, step in state.defined.items() if check_of(step) is not None}
+    proving = {name for name, step in state.defined.items() if step.proof is not None}
+    protecting: set[str] = set()
     doubtful: set[str] = set()
     tampered: set[str] = set()
     protected: set[str] = set()
@@ -332,6 +330,8 @@ def check_evidence(plan: Plan, events: list[RunEvent]) -> None:
             case AttemptStarted(step=name):
                 tampered.discard(name)
                 protected.discard(name)
+                if state.protects(name):
+                    protecting.add(name)
             case FilesProtected(step=name):
                 protected.add(name)
             case ProtectedChanged(steps=steps):

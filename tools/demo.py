@@ -76,7 +76,7 @@ def main() -> None:
         status, seen = type_command(
             ["run", "release.plan.md"],
             answer=("Type yes", "yes"),
-            kill_when=lambda screen: "▸ announce" in screen,
+            kill_when=lambda screen: "▸ announce" in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen),
         )
         assert status == -signal.SIGKILL, f"the executor was to die of SIGKILL; its status is {status}:\n{seen}"
         say("\n   *** killed ***")

@@ -488,6 +488,10 @@ class App:
         """What the clock says."""
         return self._here.now()
 
+    def run_state(self, run_id: RunId) -> RunState:
+        """A run folded as it is recorded, for somebody who folds into it what comes."""
+        return self._records.run(run_id)[0]
+
     def asked(self, item: str) -> Asked:
         """What a run asks a person by this name, as it stands."""
         return self._answering.asked(item)

@@ -28,6 +28,7 @@ from ordain.adapters.state_directory import (
     state_path,
     workspace_directory,
 )
+from ordain.adapters.step_logs import WorkspaceStepLogs
 from ordain.adapters.toolbox import built_in_tools
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.app import App
@@ -91,6 +92,7 @@ def open_workspace(
         keyring=FileKeyring(lambda: state_directory(os.environ, workspace)),
         notifier=CommandNotifier(workspace),
         copies=WorkspaceCopies(workspace),
+        logs=WorkspaceStepLogs(workspace),
         secrets=KnownSecrets(),
         archive=FileArchive(lambda: shelf() / LEDGER),
         former_ledger=cache(lambda: _former_ledger(workspace)),

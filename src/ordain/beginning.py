@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+
+import msgspec
 
 from ordain.conditions import Conditions
 from ordain.core.approval import Approval
 from ordain.core.bound import OUTPUT_BYTES_MAX
-from ordain.core.canonical import canonical_bytes
 from ordain.core.condition import Precondition
 from ordain.core.event import (
     AttemptStarted,
@@ -27,7 +27,7 @@ from ordain.core.event import (
 )
 from ordain.core.expr import ExpressionError, Expressions
 from ordain.core.group import nested_plan_of
-from ordain.core.model import Step
+from ordain.core.model import Plan, Step
 from ordain.core.policy import effects_of
 from ordain.core.problem import Problem
 from ordain.core.result import Missing
@@ -83,38 +83,36 @@ class Beginnings:
         if step.for_each is not None:
             return self._items(step_id, now)
         nested = nested_plan_of(step)
-        if nested is not None:
-            why = self._broken(step_id, nested.preconditions)
-            if why is not None:
-                return self._fault(step_id, f"of its plan: {why}", now)
-            attempt, count = record.attempts + 1, len(nested.steps)
-            return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
+        why = self._broken(step_id, nested.preconditions, nested) if nested is not None else None
+        if why is not None:
+            return self._fault(step_id, f"of its plan: {why}", now)
         if step.approval is not None or self._results.refers(step_id):
             stopped = self._decided(step_id, now)
             if stopped is not None:
                 return stopped, ()
+        if nested is not None:
+            attempt, count = record.attempts + 1, len(nested.steps)
+            return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
         return AttemptStarted(step=step_id, attempt=record.attempts + 1, key=self._key(step_id)), ()
 
-    def _broken(self, step_id: StepId, conditions: Sequence[Precondition]) -> str | None:
+    def _broken(self, step_id: StepId, conditions: Sequence[Precondition], of: Plan | None = None) -> str | None:
         """What of these does not hold first, in words."""
         if not conditions:
             return None
-        here = self._conditions(step_id)
+        here = self._conditions(step_id, of)
         return next((why for one in conditions if (why := here.fault(one)) is not None), None)
 
-    def _conditions(self, step_id: StepId) -> Conditions:
+    def _conditions(self, step_id: StepId, of: Plan | None = None) -> Conditions:
+        """Those of a step, or of the plan nested in it."""
         return Conditions(
             run_id=self._state.run_id,
             lock_holder=self._lock_holder,
             approval=self._approval,
             passed=lambda name: self._not_passed(step_id, name),
-            variables=lambda expression: self._variables(step_id, expression),
+            variables=lambda expression: self._results.variables(step_id, expression, of=of),
             expressions=self._expressions,
             panes=self._panes,
         )
-
-    def _variables(self, step_id: StepId, expression: str) -> dict[str, Any]:
-        return self._results.variables(step_id, expression)
 
     def _not_passed(self, step_id: StepId, name: str) -> str | None:
         other = self._state.steps.get(self._state.named(step_id, name))
@@ -159,7 +157,8 @@ class Beginnings:
             reason = "it destroys something, and what was not known when the plan was approved"
         else:
             return None
-        body = canonical_bytes(known.action)
+        # Results of steps may be any JSON, which is more than can stand in a plan.
+        body = json.dumps(msgspec.to_builtins(known.action), ensure_ascii=False, sort_keys=True).encode()
         seal = self._sink.seal(body)
         if record.allowed == seal:
             return None

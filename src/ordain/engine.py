@@ -44,6 +44,7 @@ from ordain.core.event import (
 from ordain.core.expr import Expressions
 from ordain.core.lineage import overtaken
 from ordain.core.model import Step, check_of, contract_of
+from ordain.core.payload import payload
 from ordain.core.problem import Problem, Refused
 from ordain.core.refs import literal
 from ordain.core.result import Missing
@@ -72,6 +73,7 @@ from ordain.core.schedule import (
 )
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, StepId
+from ordain.following import attempt_mark
 from ordain.gathering import gathered
 from ordain.guard import Guard
 from ordain.performing import Performing
@@ -165,7 +167,7 @@ class Engine:
             clock=clock,
             sink=sink,
             ledger=ledger,
-            key=self._key,
+            key=self._keys.__getitem__,
             mark=self._mark,
             unwritten=self._artifacts,
             approval=approval,
@@ -183,7 +185,7 @@ class Engine:
             approval=approval,
             denied=denied,
             panes=panes,
-            key=self._key,
+            key=self._new_key,
         )
         self._now = clock.now()
         """The instant of this turn: everything folded and appended in it bears this time."""
@@ -224,7 +226,8 @@ class Engine:
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
                 elif not self._under_way:
-                    self._heed()  # an answer that was just sent need not wait for the next executor
+                    if not self._state.finished:  # an answer that was just sent need not wait for the next executor
+                        self._heed()
                     if self._mailbox.empty():
                         await self._pause()
                         return self._state
@@ -302,8 +305,8 @@ class Engine:
                 self._fold(DoubtSettled(step=step_id, attempt=found.attempt, to=StepState.PENDING, reason=found.reason))
         if before:  # answers that nobody lived to take up
             for decision in self._records.lineage(self._state.lineage).answers_sent.values():
-                self._mailbox.put_nowait(self._answered(decision))
-            self._fold_reports()
+                if (event := self._answered(decision)(self._now)) is not None:
+                    self._fold(event)
 
     # --- One turn ------------------------------------------------------------------------------------------------
 
@@ -335,6 +338,8 @@ class Engine:
         """Put the intents of these effects into the batch that is about to become durable."""
         for effect in effects:
             match effect:
+                case Start(step=step_id) if self._state.aborting(step_id) is not None:
+                    pass  # what was looked at before it in this very turn has ended the run, or what it is part of
                 case Start(step=step_id):
                     event, keeps = self._beginnings.look(step_id, self._now)
                     self._keeps += keeps
@@ -654,18 +659,19 @@ class Engine:
         assert isinstance(action, CallTool)
         return await self._toolbox.operand(action.tool, literal(action.args))
 
-    def _key(self, step_id: StepId) -> str:
-        """The step's idempotency key: written with the intent, handed to what performs it."""
-        if step_id not in self._keys:
-            state = self._state
-            self._keys[step_id] = step_key(
-                state.workspace_identity.id, state.first_run, step_id, state.step(step_id).action
-            )
+    def _new_key(self, step_id: StepId) -> str:
+        """The idempotency key of what an attempt is about to do: written with the intent, and handed to what performs
+        it. Where the values come from other steps, another value is another thing to do."""
+        state, values = self._state, None
+        if self._results.refers(step_id):
+            with contextlib.suppress(Missing):  # the attempt says so
+                values = payload(self._results.step(step_id).action)
+        action = state.step(step_id).action
+        self._keys[step_id] = step_key(state.workspace_identity.id, state.first_run, step_id, action, values)
         return self._keys[step_id]
 
     def _mark(self, step_id: StepId) -> str:
-        state = self._state
-        return f"{state.workspace_identity.id}/{state.run_id}/{step_id}/{state.steps[step_id].attempts}"
+        return attempt_mark(self._state, step_id)
 
     async def _record_now(self, event: RunEvent, keeps: tuple[bytes, ...] = ()) -> None:
         """While nothing is under way: record this event at once."""

@@ -18,6 +18,7 @@ from ordain.core.condition import PaneExists, PaneState, PatternMatched, Pattern
 from ordain.core.event import Event, ProtectedFile, Recorded
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
+from ordain.core.progress import Told
 from ordain.core.settings import Settings
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.summary import PlanSummary
@@ -47,6 +48,7 @@ __all__ = [
     "Saved",
     "Secrets",
     "Shell",
+    "StepLogs",
     "ToolResult",
     "Toolbox",
     "Whole",
@@ -241,6 +243,11 @@ class Shell(Protocol):
 
     async def run(self, command: Command) -> Finished:
         """Run to the end or to the timeout. When cancelled, kills everything it started first."""
+        ...
+
+    def written(self, mark: str, most: int) -> tuple[bytes, int]:
+        """The last bytes, at most so many, that the command under way with this mark has written so far, and how many
+        it has written in all; nothing where there is no such command."""
         ...
 
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
@@ -460,6 +467,20 @@ class Copies(Protocol):
         ...
 
 
+class StepLogs(Protocol):
+    """One file of lines for each run in the workspace, for people and programs to read. Nothing is believed because it
+    is there, and nothing goes wrong because it could not be written."""
+
+    def write(self, run_id: str, at: int, lines: bytes) -> bool:
+        """Have these lines stand in a run's log from this place on, and nothing after them; whether that went well."""
+        ...
+
+    def read(self, run_id: str, start: int) -> tuple[bytes, int]:
+        """What stands in it from a place on, as much as can be read at once, and the place after that. A negative place
+        counts from the end."""
+        ...
+
+
 class Secrets(Protocol):
     """The secrets that are known here, so that they can be kept out of everything written or shown."""
 
@@ -503,5 +524,5 @@ class WriterLock(Protocol):
         ...
 
 
-Observer = Callable[[Recorded], None]
-"""Receives events after they are durable; whatever it does changes nothing."""
+Observer = Callable[[Told], None]
+"""Receives events after they are durable, and what is told besides them; whatever it does changes nothing."""

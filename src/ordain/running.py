@@ -27,6 +27,7 @@ from ordain.core.event import (
 from ordain.core.lineage import PlanState
 from ordain.core.model import PLAN_VERSION, Plan, Step
 from ordain.core.problem import Problem, Refused, closest, refuse
+from ordain.core.progress import AttemptOutput, read_output
 from ordain.core.report import Life, Review, RunReport, run_report
 from ordain.core.schedule import keepable
 from ordain.core.settings import Settings, limits
@@ -34,7 +35,7 @@ from ordain.core.signal import signals_of, stream_of_signal
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, RunId, StepId
 from ordain.gate import Gate, given, meanwhile
-from ordain.ports import Append, Credential, Holder, Observer, Shell
+from ordain.ports import Append, Credential, Holder, Observer, Shell, StepLogs
 from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, names_run
 from ordain.surroundings import Surroundings
@@ -52,6 +53,8 @@ LOOKING_S = 1.0
 ANSWERING_S = 10.0
 """How long an executor may take to end its run when it is asked to."""
 LISTENING_S = 0.05
+LOOKED_BACK = 64 << 10
+"""How much of a run's log is looked at by somebody who begins to watch it."""
 
 
 class Again(NamedTuple):
@@ -120,9 +123,10 @@ class Running:
         if run_id != newest:
             detail = f"{run_id} is not the newest run of its plan; what passed then may have failed since."
             raise refuse("E_RUN_OLD", detail, command=f"ordain rerun {newest}")
-        if again_from is not None and again_from not in former.steps:
+        names = [one.id for one in former.plan.steps]
+        if again_from is not None and again_from not in names:
             detail = f"The plan of {run_id} has no step `{again_from}`."
-            raise refuse("E_RUN_STEP", detail, *closest(again_from, former.steps), command=f"ordain show {run_id}")
+            raise refuse("E_RUN_STEP", detail, *closest(again_from, names), command=f"ordain show {run_id}")
         # What is kept of it counts as done, so what it was begun on and decided by must count too.
         await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
         step = StepId(again_from) if again_from is not None else None
@@ -374,10 +378,21 @@ class Running:
         import asyncio  # most commands only look, and start faster without it
 
         from ordain.engine import Engine  # only a run needs the loop and all it imports
+        from ordain.following import LOOK_S, Following
 
         run_id = state.run_id
         former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
         _, permission = self._records.start_of(run_id, state.lineage)
+        sink = self._here.sink()
+        following = Following(
+            state,
+            shell=self._shell,
+            sink=sink,
+            clock=self._here.clock,
+            ledger=self._here.ledger,
+            logs=self._here.logs,
+            observers=observers,
+        )
         engine = Engine(
             state,
             head,
@@ -385,7 +400,7 @@ class Running:
             shell=self._shell,
             toolbox=self._here.toolbox,
             clock=self._here.clock,
-            sink=self._here.sink(),
+            sink=sink,
             protection=self._here.protection,
             expressions=self._here.expressions,
             git_head=self._here.workspace.git_head,
@@ -396,7 +411,7 @@ class Running:
             handlers=self._here.handlers,
             counts=lambda decision: self._gate.counts(state, decision),
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
-            observers=(*observers, Telling(self._here, state).observe),
+            observers=(following.log.observe, *observers, Telling(self._here, state).observe),
         )
 
         async def give_signs_of_life() -> None:
@@ -404,9 +419,14 @@ class Running:
                 await asyncio.sleep(BEAT_S)
                 self._here.lock.beat()
 
+        async def follow() -> None:
+            while True:
+                await asyncio.sleep(LOOK_S)
+                await following.look()
+
         self._end_leftovers(state)
         self._stop, self._carried_out = engine.stop, run_id
-        beating = asyncio.create_task(give_signs_of_life())
+        beating, looking = asyncio.create_task(give_signs_of_life()), asyncio.create_task(follow())
         try:
             await engine.carry_out(self._pid, self._boot_id)
         except Refused as refused:
@@ -420,6 +440,8 @@ class Running:
             raise Refused([*refused.problems, stopped]) from refused
         finally:
             beating.cancel()
+            looking.cancel()
+            following.close()
             self._stop = self._carried_out = None
         report = self.report(run_id)
         self._tell(report, state.lineage)
@@ -469,6 +491,7 @@ class Running:
 
         run_id = self._records.find_run(ref) if ref is not None else self._records.only_open_run("watch")
         stream, seen, ended = f"run/{run_id}", 0, False
+        said = _Said(self._here.logs, run_id)
         while True:
             at_work = self._here.lock.holder(run_id) is not None  # first: what it records last is read after that
             for recorded in self._here.ledger.read(stream, seen):
@@ -477,6 +500,9 @@ class Running:
                     observe(recorded)
             if ended or not at_work:
                 return self.report(run_id)
+            for output in said.since():
+                for observe in observers:
+                    observe(output)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._here.ledger.grown(stream, seen), LOOKING_S)
 
@@ -573,7 +599,15 @@ class Running:
                 moved = self._here.ledger.size(state.lineage) != lineage  # somebody prepared or approved it just now
                 if refused.problems[0].code != "E_LEDGER_CONFLICT" or not moved:
                     raise
+        self._bring_log_up_to_date(run_id)
         self._tell(self.report(run_id), state.lineage)
+
+    def _bring_log_up_to_date(self, run_id: RunId) -> None:
+        """Add what was recorded while nobody carried out a run to its step log."""
+        from ordain.following import StepLog  # only a run needs it
+
+        with suppress(Exception):  # it is only for readers
+            StepLog(run_id, self._here.ledger, self._here.logs).write()
 
     async def _put_back(self, state: RunState, head: str) -> str:
         """Put back what steps that were under way did to protected files, as far as it can be; the run's head then."""
@@ -590,6 +624,23 @@ class Running:
         with suppress(Refused):  # the run ends all the same; what was found changed is recorded
             await Guard(state, self._here.protection, self._here.ledger).take_over(record)
         return head
+
+
+class _Said:
+    """The ends of outputs that whoever carries out a run puts into its log. They are shown, and nothing else."""
+
+    def __init__(self, logs: StepLogs, run_id: RunId) -> None:
+        self._logs, self._run_id = logs, run_id
+        self._place = -LOOKED_BACK
+
+    def since(self) -> tuple[AttemptOutput, ...]:
+        """The newest of each step that was added since this was asked last."""
+        data, end = self._logs.read(self._run_id, self._place)
+        *lines, begun = data.split(b"\n")
+        self._place = end - len(begun)
+        found = [output for line in lines if (output := read_output(line)) is not None]
+        ours = {output.step: output for output in found if output.stream == f"run/{self._run_id}"}
+        return tuple(ours.values())
 
 
 def _refuse_if_ended(state: RunState) -> None:

@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 from ordain.core.artifact import whole_seal
 from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
-from ordain.core.redaction import Redactor
+from ordain.core.redaction import BLOCK_MAX, Redactor
 from ordain.ports import PART_BYTES, Artifact, Whole
 
 __all__ = ["Observed", "Sink", "in_parts"]
 
 TAIL_CHARACTERS = 4000
 """How much of an output stands in the ledger to be shown."""
+SO_FAR_CHARACTERS = 1000
+"""How much of one that is still being written is told."""
 
 
 class Observed(NamedTuple):
@@ -48,6 +50,15 @@ class Sink:
         whole = size is None or size == len(data)
         tail = self._redactor.tail(data, TAIL_CHARACTERS, whole=whole)
         return Observed(tail, len(data) if size is None else size, self.seal(data))
+
+    @property
+    def looks_back(self) -> int:
+        """How many bytes `so_far` wants to see."""
+        return BLOCK_MAX + self._redactor.window + 4 * SO_FAR_CHARACTERS
+
+    def so_far(self, data: bytes, size: int) -> str:
+        """The end of an output of which this much has been written until now, and more may come."""
+        return self._redactor.so_far(data, SO_FAR_CHARACTERS, whole=size == len(data))
 
     def long(self, data: bytes, whole: Whole) -> Observed:
         """The same of an output of which `data` is only the end, with what commits to all of it."""

@@ -51,6 +51,7 @@ from ordain.ports import (
     Panes,
     Protection,
     Secrets,
+    StepLogs,
     Toolbox,
     Workspace,
     WriterLock,
@@ -89,6 +90,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     keyring: Keyring
     notifier: Notifier
     copies: Copies
+    logs: StepLogs
     secrets: Secrets
     archive: Archive
     panes: Panes | None = None

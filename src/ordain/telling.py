@@ -17,14 +17,28 @@ from ordain.core.event import (
     ContractInconclusive,
     DoubtFound,
     DoubtReferred,
+    FallbackEnded,
+    PreconditionBroken,
     Recorded,
+    StepApprovalAsked,
 )
+from ordain.core.progress import Told
 from ordain.core.state import RunState
 from ordain.surroundings import Surroundings
 
 __all__ = ["Telling"]
 
-_ARISES = (AttemptEnded, AttemptWaiting, ContractBroken, ContractInconclusive, DoubtFound, DoubtReferred)
+_ARISES = (
+    AttemptEnded,
+    AttemptWaiting,
+    ContractBroken,
+    ContractInconclusive,
+    DoubtFound,
+    DoubtReferred,
+    FallbackEnded,
+    PreconditionBroken,
+    StepApprovalAsked,
+)
 """The events with which a question can arise."""
 
 
@@ -35,9 +49,11 @@ class Telling:
         self._here, self._state = here, state
         self._told = {question.item for question in questions(state)}
 
-    def observe(self, recorded: Recorded) -> None:
+    def observe(self, told: Told) -> None:
         state = self._state
-        if isinstance(recorded.event, _ARISES) and (state.waiting or state.doubtful or state.escalated):
+        if not isinstance(told, Recorded):
+            return
+        if isinstance(told.event, _ARISES) and (state.waiting or state.doubtful or state.escalated):
             self._tell()
 
     def _tell(self) -> None:

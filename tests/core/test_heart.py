@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import AcquireLock, Ask, ReleaseLock
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.decision import decided, questions
+from ordain.core.ask import given_up, waiting_for
+from ordain.core.decision import decided, questions, still_asked
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
@@ -55,6 +56,7 @@ from ordain.core.model import Plan, Step
 from ordain.core.schedule import (
     Effect,
     End,
+    GiveUp,
     Recheck,
     SettleByContract,
     Start,
@@ -114,6 +116,9 @@ ACTIONS = st.sampled_from(
         *[{"action": AcquireLock(lock_name="l")}] * 2,
         {"action": AcquireLock(lock_name="l"), "idempotent": False},
         {"action": ReleaseLock(lock_name="l")},
+        {"action": Ask(question="Which?")},
+        {"action": Ask(question="Which?"), "timeout_ms": 40},
+        {"action": Ask(question="Which?"), "idempotent": False},
     ]
 )
 """Every effect class, sharpened by claims and not."""
@@ -250,7 +255,7 @@ class Heart(RuleBasedStateMachine):
         if self.stopping:
             effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
             self.under_way = {key: told for key, told in self.under_way.items() if key[0] != "wait"}
-        looks_again = any(isinstance(effect, Stop) and effect.step in self.state.waiting for effect in effects)
+        looks_again = any(isinstance(effect, Stop | GiveUp) and effect.step in self.state.waiting for effect in effects)
         for effect in effects:
             self.begin(effect)
         self.flush()
@@ -281,9 +286,12 @@ class Heart(RuleBasedStateMachine):
                 self.under_way.pop(("wait", name), None)
                 outcome = Outcome(duration_ms=0, error="F_STEP_STOPPED")
                 self.fold(ended(self.state, name, outcome, self.now, stopped=True))
+            case GiveUp(step=name):
+                self.fold(given_up(self.state, name, self.now))
             case Stop(step=name) if ("start", name) in self.under_way:
                 self.under_way["start", name] = True
             case End(status=status, reason=reason):
+                self.under_way.clear()  # only whether steps could be kept, which is of no interest any more
                 self.fold(RunFinished(status=status, reason=reason))
             case _:
                 pass
@@ -334,6 +342,11 @@ class Heart(RuleBasedStateMachine):
         if isinstance(made.action, AcquireLock) and operand is not None and not record.tampered:
             del self.under_way["start", name]
             return self.waits(name, "somebody")
+        if isinstance(made.action, Ask):
+            if record.tampered:
+                return self.attempt_ends(name, Outcome(duration_ms=0))
+            del self.under_way["start", name]
+            return self.fold(waiting_for(self.state, name))
         return self.attempt_ends(name, Outcome(duration_ms=1, exit_code=1 if error else 0, error=error))
 
     def waits(self, name: StepId, whom: str) -> None:
@@ -388,15 +401,21 @@ class Heart(RuleBasedStateMachine):
         self.now = max(self.now, self.wake or self.now)
         self.turn()
 
-    @precondition(lambda self: not self.alive and questions(self.state))
+    @precondition(lambda self: questions(self.state))
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
+        """A person answers; an executor at work takes it up, and makes it durable when it looks next."""
         question = data.draw(st.sampled_from(questions(self.state)))
         words = [choice.word for choice in question.choices if self.again or choice.word not in ("retry", "did-not")]
-        word = data.draw(st.sampled_from(words))
+        word = data.draw(st.sampled_from([*["answer"] * 3, *words] if question.takes else words))
         self.again -= word in ("retry", "did-not")
-        self.fold(decided(self.state, question, word, KIM))
-        self.flush()
+        outcome = Outcome(duration_ms=1) if word == "answer" else None
+        decision = decided(self.state, question, word, KIM, outcome=outcome)
+        assert still_asked(self.state, decision)
+        self.fold(decision)
+        assert not still_asked(self.state, decision), "nobody answers the same question twice"
+        if not self.alive:
+            self.flush()
 
     @precondition(lambda self: not self.alive and not self.state.finished and len(self.ledger) > 12)
     @rule(status=st.sampled_from(["cancelled", "failed"]))
@@ -413,7 +432,7 @@ class Heart(RuleBasedStateMachine):
     # --- What nobody may do --------------------------------------------------------------------------------------
 
     @rule(
-        data=st.data(), kind=st.sampled_from(range(23)), to=st.sampled_from(StepState), off=st.sampled_from([0, 0, 1])
+        data=st.data(), kind=st.sampled_from(range(24)), to=st.sampled_from(StepState), off=st.sampled_from([0, 0, 1])
     )
     def somebody_tries_anything(self, data: st.DataObject, kind: int, to: StepState, off: int) -> None:
         """Any event at any time either fits the table or is refused, and what is refused changes nothing."""
@@ -471,7 +490,7 @@ class Heart(RuleBasedStateMachine):
             if self.state.finished:
                 return
             if not self.alive and (asked := questions(self.state)):
-                word = "abort" if asked[0].kind == "doubt" else "skip"
+                word = "skip" if asked[0].kind == "escalation" else "abort"
                 self.fold(decided(self.state, asked[0], word, KIM))
                 self.flush()
             elif not self.alive:

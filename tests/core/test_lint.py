@@ -35,7 +35,7 @@ from ordain.core.condition import (
     StableTail,
     Verification,
 )
-from ordain.core.failure import Continue, Escalate, Fallback, Retry, Skip
+from ordain.core.failure import AskApproval, Continue, Escalate, Fallback, Recover, Replan, Retry, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.rules import RULES, WANT_ALL, lint
 from ordain.core.lint.survey import Survey
@@ -1143,3 +1143,23 @@ def test_a_fallback_wants_a_contract_that_can_pass_its_step(contract, found):
     undone = step("a", contract=contract, on_failure=Retry(max_attempts=2, then=Fallback(steps=("f",))))
     made = plan(undone, fallbacks=(step("f", needs=()),))
     assert [problem.code for problem in lint(made, looked_at(made, FACTS))] == found
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Ask(question=" "),
+        Ask(question="Which?", choices=("a", "a")),
+        Ask(question="Which?", choices=("a", " ")),
+        Ask(question="Which?", choices=("a",), schema={"type": "string"}),
+        Ask(question="Which?", schema={"$ref": "#/x"}),
+        Ask(question="Which?", schema={"type": "text"}),
+    ],
+)
+def test_a_question_that_nobody_could_answer_is_refused(asked):
+    assert codes(plan(act("a", asked))) == ["E_ASK"]
+
+
+@pytest.mark.parametrize("policy", [Replan(), Recover(), AskApproval(summary="Go on?")])
+def test_what_people_are_asked_is_carried_out(policy):
+    assert codes(plan(act("a", Ask(question="Which?", choices=("a", "b"))), step("b", on_failure=policy))) == []

@@ -403,3 +403,62 @@ def test_a_key_that_lost_its_first_line_is_not_shown():
     assert "MIIE" not in REDACTOR.tail(f"{body}\n-----END PRIVATE KEY-----\nafter".encode(), 4096, whole=False)
     assert REDACTOR.tail(body.encode(), 4096, whole=False) == ""
     assert REDACTOR.tail(f"{body}\nafter".encode(), 4096, whole=False) == "\nafter"
+
+
+# --- Outputs that are still being written ----------------------------------------------------------------------------
+
+
+def told(redactor, data, limit=1000):
+    return redactor.so_far(data, limit, whole=True)
+
+
+@pytest.mark.parametrize("secret", [SECRET, PLAIN, "line one of two\nline two of two", varied(140), "Zm9vYmFyYmF6" * 3])
+def test_the_beginning_of_a_secret_is_not_shown_before_its_end_has_come(secret):
+    redactor = Redactor({"X_TOKEN": secret})
+    forms = {name: form for name, form in whole_forms(secret).items() if not name.startswith("repr")}
+    for form in forms.values():
+        for before in ("", "the word is ", "a\n"):
+            for end in range(5, len(form) + 1):
+                shown = told(redactor, (before + form[:end]).encode())
+                assert form[:5] not in shown, (form, end)
+                assert shown.startswith(before.strip())
+
+
+@pytest.mark.parametrize("token", [token for token, what in TOKENS if what != "a private key"])
+def test_the_beginning_of_a_well_known_token_is_not_shown(token):
+    redactor = Redactor({})
+    begin = max(len(begin) for shape in SHAPES for begin in shape.begins if token.startswith(begin.decode()))
+    for end in range(begin, len(token) + 1):
+        assert token[: begin + 1] not in told(redactor, f"token: {token[:end]}".encode())
+        assert told(redactor, f"token: {token[:end]}".encode()).startswith("token: ")
+
+
+@pytest.mark.parametrize("text", [f"Authorization: Bearer {PLAIN}", f"https://kim:{PLAIN}@example.com/"])
+def test_the_beginning_of_credentials_is_not_shown(text):
+    for end in range(text.index(PLAIN) + 1, len(text) + 1):
+        assert PLAIN[:2] not in told(Redactor({}), f"> {text[:end]}".encode())
+
+
+def test_no_line_of_a_private_key_is_shown_before_its_last_has_come():
+    for end in range(40, len(KEY)):
+        assert "MIIE" not in told(Redactor({}), f"before\n{KEY[:end]}".encode())
+    assert told(Redactor({}), f"before\n{KEY}\nafter".encode()).endswith("\nafter")
+
+
+def test_half_a_character_is_not_shown():
+    data = "naïve 界 😀".encode()
+    for end in range(len(data) + 1):
+        assert "\ufffd" not in told(Redactor({}), data[:end])
+    assert told(Redactor({}), data) == "naïve 界 😀"
+    assert told(Redactor({}), b"not UTF-8: \xff\xfe.") == "not UTF-8: \ufffd\ufffd."
+
+
+def test_what_is_no_secret_is_shown_as_it_comes():
+    redactor = Redactor({"X_TOKEN": PLAIN})
+    for text in ("..........", "done", "12% [====>    ]", "s3c", "https://example.com/ and more\n", "sk", "Password: "):
+        assert told(redactor, text.encode()) == text
+
+
+@given(st.binary(max_size=300), st.integers(1, 50))
+def test_whatever_came_can_be_told(data, limit):
+    assert len(Redactor({"X_TOKEN": SECRET}).so_far(data, limit, whole=False)) <= limit

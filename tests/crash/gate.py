@@ -58,10 +58,10 @@ class GateSite(Site):
         return standing(self.copied())
 
     def strangers(self) -> list[str]:
-        """Files that are neither the ledger's, a lock, the effect nor our copy of the plan."""
+        """Files that are neither the ledger's, a lock, the effect, the step log nor our copy of the plan."""
         found = (path for top in (self.home, self.workspace) for path in top.rglob("*") if not path.is_dir())
         known = {self.ledger.name + left for left in ("", "-wal", "-shm")} | {self.lock.name, "reserve", "effects.log"}
-        ours = re.compile(r".*\.plan\.md|RUN-[A-Z2-7]+\.lock")
+        ours = re.compile(r".*\.plan\.md|RUN-[A-Z2-7]+\.(lock|jsonl)|\.gitignore")
         return sorted(path.name for path in found if path.name not in known and not ours.fullmatch(path.name))
 
 

@@ -379,7 +379,7 @@ def test_a_destructive_call_whose_target_was_not_known_asks_first() -> None:
     life.script(find=gives("old\n")).approve().run().expect(clear="escalated")
     assert life.report is not None and life.status() == "waiting"
     (question,) = life.report.questions
-    assert question.kind == "approval" and '"path":"old"' in question.detail
+    assert question.kind == "step_approval" and '"path": "old"' in question.detail
     life.answer("clear", "allow").resume().expect(clear="passed")
 
 

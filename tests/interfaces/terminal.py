@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from tests.interfaces.forked import run_forked
 
@@ -167,7 +167,7 @@ class Background:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self._said = bytearray()
+        self._said, self._printed = bytearray(), bytearray()
 
     def __enter__(self) -> Background:
         return self
@@ -186,17 +186,25 @@ class Background:
 
     def expect_said(self, text: str) -> None:
         """Wait until the text has appeared on stderr."""
-        assert self._child.stderr is not None
-        descriptor, end = self._child.stderr.fileno(), time.monotonic() + PATIENCE_S
-        while text.encode() not in self._said:
-            ready, _, _ = select.select([descriptor], [], [], max(0, end - time.monotonic()))
-            data = os.read(descriptor, 65536) if ready else b""
-            assert data, f"{text!r} was never said:\n{self._said.decode()}"
-            self._said += data
+        self._expect(self._child.stderr, self._said, text)
+
+    def expect_printed(self, text: str) -> None:
+        """The same on stdout."""
+        self._expect(self._child.stdout, self._printed, text)
+
+    def _expect(self, stream: IO[bytes] | None, taken: bytearray, text: str) -> None:
+        assert stream is not None
+        end = time.monotonic() + PATIENCE_S
+        while text.encode() not in taken:
+            ready, _, _ = select.select([stream], [], [], max(0, end - time.monotonic()))
+            data = os.read(stream.fileno(), 65536) if ready else b""
+            assert data, f"{text!r} never came:\n{taken.decode()}"
+            taken += data
 
     def end(self) -> Ended:
         out, err = self._child.communicate(timeout=PATIENCE_S)
-        return Ended(self._child.returncode, out.decode(), self._said.decode() + err.decode())
+        printed, said = (bytes(taken).decode() for taken in (self._printed + out, self._said + err))
+        return Ended(self._child.returncode, printed, said)
 
 
 def wait_for(condition: Callable[[], object], what: str = "it") -> None:

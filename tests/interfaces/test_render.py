@@ -138,6 +138,7 @@ def run(status: str, *steps: StepReport, questions: tuple[Question, ...] = ()) -
         status=status,
         steps=steps,
         questions=questions,
+        took_ms=95_000,
     )
 
 
@@ -195,6 +196,24 @@ WAITS = run(
             text="`mail` was begun, and the executor died before it saw the end. Did it happen?",
             choices=(Choice(word="happened", meaning="its effect is there; go on", consequence="Unverified."),),
         ),
+    ),
+)
+
+MANY = run(
+    "failed",
+    *(
+        replace(
+            reported(1, StepState.PASSED, "exit status 0, seen by the harness", duration_ms=10 * number),
+            number=number,
+            id=StepId(f"shard-{number}"),
+        )
+        for number in range(1, 61)
+        if number != 57
+    ),
+    replace(
+        reported(3, StepState.FAILED, "exit status 1", duration_ms=3_400, error="F_STEP_FAILED", output_tail="no\n"),
+        number=57,
+        id=StepId("shard-57"),
     ),
 )
 
@@ -318,6 +337,8 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
     "run-failed-colour": lambda: run_lines(FAILED, COLOUR),
     "run-verbose": lambda: run_lines(VERIFIED, PLAIN, verbose=True),
     "run-waiting": lambda: run_lines(WAITS, PLAIN),
+    "run-many": lambda: run_lines(MANY, PLAIN),
+    "run-many-quiet": lambda: run_lines(MANY, PLAIN, quiet=True),
     "run-stopped": lambda: run_lines(run("stopped", READ, reported(2, StepState.PENDING)), PLAIN),
     "problems": lambda: problem_lines(PROBLEMS, PLAIN),
     "problems-colour": lambda: problem_lines(PROBLEMS, COLOUR),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,9 @@ class Screen:
         """Run ordain in a new pane."""
         command = shlex.join([*ORDAIN, *args])
         size = ["-x", str(columns), "-y", str(rows)]
-        self._do("new-session", "-d", *size, "-c", str(cwd), f"{command}; echo ORDAIN EXITED WITH $?")
+        # Somebody stays at the terminal, also after an interrupt: tmux itself hides the cursor where nobody does.
+        whole = f"trap : INT; {command}; echo ORDAIN EXITED WITH $?; exec sleep 1000"
+        self._do("new-session", "-d", *size, "-c", str(cwd), whole)
 
     def type(self, line: str) -> None:
         self._do("send-keys", "-l", line)
@@ -51,6 +54,27 @@ class Screen:
         end = time.monotonic() + PATIENCE_S
         while text not in (shown := self.shown()):
             assert time.monotonic() < end, f"{text!r} never appeared on:\n{shown}"
+            time.sleep(0.02)
+        return shown
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._do("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def now(self) -> list[str]:
+        """What is on the screen, line by line."""
+        return self._do("capture-pane", "-p").rstrip("\n").split("\n")
+
+    def interrupt(self) -> None:
+        self._do("send-keys", "C-c")
+
+    def cursor_visible(self) -> bool:
+        return self._do("display-message", "-p", "#{cursor_flag}").strip() == "1"
+
+    def wait(self, wanted: Callable[[list[str]], bool]) -> list[str]:
+        """Wait until the screen looks so; its lines then."""
+        end = time.monotonic() + PATIENCE_S
+        while not wanted(shown := self.now()):
+            assert time.monotonic() < end, "\n".join(shown)
             time.sleep(0.02)
         return shown
 
@@ -177,3 +201,89 @@ def test_what_a_command_prints_cannot_touch_the_screen(workspace: Workspace, scr
         .replace("‹BEL›", "‹U+7›")
     )
     assert wanted in shown
+
+
+# --- A run while it goes on ------------------------------------------------------------------------------------------
+
+SEQUENCES = r"\033[2J\033[H\033]0;pwned\007\033[31m\0337\033[?1049h\033[?25l\b\033c\302\2332J"
+UNDER_WAY = f"""\
+# Under way
+
+## Steps
+
+### 1. Prints
+
+**run:** printf 'before {SEQUENCES} after\\n'; for i in $(seq 999); do test -f go && break; sleep 0.03; done; test -f go
+**needs:** none
+
+### 2. Fails
+
+**run:** exit 3
+**needs:** none
+**on_fail:** escalate
+
+### 3. After
+
+**run:** echo after
+**needs:** prints, fails
+"""
+
+
+def under_way(workspace: Workspace, screen: Screen, columns: int = 100, rows: int = 24) -> list[str]:
+    """A run on the screen, one step of which is at work until `go` is there and has written something."""
+    workspace.write("way.plan.md", UNDER_WAY)
+    short = workspace.approved("way.plan.md")
+    screen.open("commit", short, cwd=workspace.path, columns=columns, rows=rows)
+    return screen.wait(lambda lines: any("│ before" in line for line in lines))
+
+
+def test_how_a_run_stands_is_shown_and_its_output_cannot_touch_the_screen(workspace: Workspace, screen: Screen):
+    shown = under_way(workspace, screen)
+    region = shown[next(number for number, line in enumerate(shown) if line.startswith("Under way  RUN-")) :]
+    assert "  ✗ fails: exit status 3 → escalated" in shown
+    assert re.fullmatch(r"─+ 0/3  \d s  1 running  1 waiting  1 left", region[1])
+    assert re.fullmatch(r"▸ prints  \d s", region[2])
+    assert region[3].startswith("    │ before ‹U+1B›[2J‹U+1B›[H‹U+1B›]0;pwned‹U+7›‹U+1B›[31m‹U+1B›7‹U+1B›[?1049h‹U+1B")
+    assert re.fullmatch(r"\? fails: waits for a person: ordain answer RUN-\w+/fails", region[4])
+    assert region[5:] == ["· after: needs fails (escalated), prints (running)"]
+    assert screen.cursor_visible()
+    workspace.write("go", "")
+    whole = screen.expect("ORDAIN EXITED WITH 3")
+    assert screen.cursor_visible()
+    assert whole.count("▸") == 0 and whole.count("Under way  RUN-") == 0, "the region is gone, the report is there"
+    assert "Status: waiting, 1 of 3 steps passed" in whole
+
+
+def test_a_terminal_of_another_size_is_drawn_anew(workspace: Workspace, screen: Screen):
+    under_way(workspace, screen)
+    narrow, tiny, wide = r"0/3  \d+ s  1 running  1 waiti…", r"0/3  \d+ s  .?…", r"─+ 0/3 .* 1 left"
+    progress = {(30, 10): narrow, (12, 4): tiny, (120, 40): wide}
+    for (columns, rows), wanted in progress.items():
+        screen.resize(columns, rows)
+
+        def drawn(lines: list[str], wanted: str = wanted) -> bool:
+            return [bool(re.fullmatch(wanted, line)) for line in lines if "0/3" in line] == [True]
+
+        shown = screen.wait(drawn)
+        assert shown[-1].startswith("· after" if rows > 4 else "? fails")
+    workspace.write("go", "")
+    assert "Status: waiting" in screen.expect("ORDAIN EXITED WITH 3")
+
+
+def test_the_cursor_is_there_after_an_interrupt(workspace: Workspace, screen: Screen):
+    under_way(workspace, screen)
+    screen.interrupt()
+    screen.expect("stopping when what is under way has ended")
+    screen.interrupt()
+    screen.expect("ORDAIN EXITED WITH 130")
+    assert screen.cursor_visible()
+    assert sum("0/3" in line for line in screen.now()) == 0
+
+
+def test_who_watches_from_elsewhere_sees_what_a_step_writes(workspace: Workspace, screen: Screen):
+    workspace.write("way.plan.md", UNDER_WAY)
+    assert workspace.ordain("commit", "--detach", workspace.approved("way.plan.md")).status == 0
+    screen.open("watch", cwd=workspace.path, columns=100, rows=24)
+    screen.wait(lambda lines: any("│ before ‹U+1B›[2J" in line for line in lines))
+    workspace.write("go", "")
+    assert "Status: waiting, 1 of 3 steps passed" in screen.expect("ORDAIN EXITED WITH 3")

@@ -52,3 +52,38 @@ def test_what_is_handed_in_can_be_read_and_ends(shell, data):
     assert asyncio.run(shell.run(command)).output.strip() == str(len(data)).encode()
     command = Command(text="true", env=env, timeout_ms=10_000, mark="RUN-PORT/a/1", stdin=data)
     assert asyncio.run(shell.run(command)).exit_code == 0
+
+
+# --- What is written so far ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["bash", "memory"])
+def test_what_a_command_under_way_has_written_can_be_asked_for(kind, tmp_path):
+    shell = BashShell(tmp_path) if kind == "bash" else ScriptedShell()
+    text = "echo one; echo two; until test -e go; do sleep 0.01; done"
+
+    async def waits(command):
+        shell.so_far[command.mark] = b"one\ntwo\n"
+        while not (tmp_path / "go").exists():
+            await asyncio.sleep(0.001)
+        del shell.so_far[command.mark]
+        return Finished(duration_ms=1, exit_code=0)
+
+    if kind == "memory":
+        shell.script[text] = waits
+
+    async def look():
+        mark = "RUN-PORT/a/1"
+        command = Command(text=text, env={"PATH": os.environ["PATH"]}, timeout_ms=10_000, mark=mark)
+        assert shell.written(mark, 100) == (b"", 0)
+        running = asyncio.create_task(shell.run(command))
+        while shell.written(mark, 0) != (b"", 8):
+            await asyncio.sleep(0.001)
+        assert shell.written(mark, 100) == (b"one\ntwo\n", 8)
+        assert shell.written(mark, 4) == (b"two\n", 8)
+        assert shell.written("RUN-PORT/a/2", 100) == (b"", 0)
+        (tmp_path / "go").touch()
+        assert (await running).exit_code == 0
+        assert shell.written(mark, 100) == (b"", 0)
+
+    asyncio.run(look())

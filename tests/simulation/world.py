@@ -419,6 +419,9 @@ class SimulatedShell:
         output = f"{command.text}: {code}\n".encode()
         return Finished(duration_ms=int(over_ms), exit_code=code, output=output, output_bytes=len(output))
 
+    def written(self, mark: str, most: int) -> tuple[bytes, int]:
+        return b"", 0
+
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         """Kill what an executor left that is gone, or only seems to be."""
         found = [one for one in self.world.processes if one.mark.startswith(mark_prefix)]

@@ -86,6 +86,8 @@ class BashShell:
         self._room, self._alone = room, alone
         self._bash = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
         self._reaping = False
+        self._written: dict[str, Spool] = {}
+        """What the commands under way have written so far, by their marks."""
 
     def environment(self, names: Sequence[str]) -> dict[str, str]:
         found = {name: os.environ[name] for name in names if name in os.environ}
@@ -118,6 +120,7 @@ class BashShell:
         output = _Output(child.stdout.fileno(), self._room if command.whole else None)
         errors = _Output(child.stderr.fileno()) if child.stderr is not None else None
         timed_out, still_there = False, None
+        self._written[command.mark] = output.taken
         try:
             with output.collecting(), errors.collecting() if errors is not None else contextlib.nullcontext():
                 try:
@@ -138,6 +141,7 @@ class BashShell:
             raise
         finally:
             self._own.pop(child.pid, None)
+            self._written.pop(command.mark, None)
             if child.returncode is None:
                 self._left.append(child)
             child.stdout.close()
@@ -216,6 +220,10 @@ class BashShell:
             for pid in children_of_us()
             if pid not in self._own and (certain or mark_of(pid) == mark or session_of(pid) == session)
         ]
+
+    def written(self, mark: str, most: int) -> tuple[bytes, int]:
+        spool = self._written.get(mark)
+        return (spool.last(most), spool.size) if spool is not None else (b"", 0)
 
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         def left() -> set[int]:

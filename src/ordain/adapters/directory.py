@@ -51,9 +51,20 @@ def find_workspace(start: Path) -> Path:
     """The nearest directory at or above `start` that holds ordain.toml, .ordain or .git; else `start` itself."""
     start = real_directory(start)
     for candidate in (start, *start.parents):
-        if any((candidate / name).exists() for name in (CONFIGURATION_FILE, ".ordain", ".git")):
+        if any((candidate / name).exists() for name in (CONFIGURATION_FILE, ".git")) or _holds_ours(candidate):
             return candidate
     return start
+
+
+def _holds_ours(directory: Path) -> bool:
+    """Whether there is an .ordain that makes this a workspace. One with nothing in it but step logs was left by a run,
+    and a run must not change which directory is a workspace for those beneath it."""
+    try:
+        return [path.name for path in (directory / ".ordain").iterdir()] != ["runs"]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def real_directory(path: Path) -> Path:

@@ -39,6 +39,7 @@ __all__ = [
     "MemoryPanes",
     "MemoryProtection",
     "MemorySecrets",
+    "MemoryStepLogs",
     "MemoryWorkspace",
     "MemoryWriterLock",
     "ScriptedHandlers",
@@ -110,6 +111,8 @@ class ScriptedShell:
         self.script = dict(script or {})
         self.calls: list[Command] = []
         self.swept: list[str] = []
+        self.so_far: dict[str, bytes] = {}
+        """What commands under way have written, by their marks."""
 
     async def run(self, command: Command) -> Finished:
         self.calls.append(command)
@@ -118,6 +121,10 @@ class ScriptedShell:
         if isinstance(answer, int):
             return Finished(duration_ms=1, exit_code=answer)
         return answer if isinstance(answer, Finished) else await answer(command)
+
+    def written(self, mark: str, most: int) -> tuple[bytes, int]:
+        written = self.so_far.get(mark, b"")
+        return written[max(0, len(written) - most) :], len(written)
 
     def sweep(self, mark_prefix: str, *, again: bool = False) -> int:
         self.swept.append(mark_prefix)
@@ -379,6 +386,27 @@ class MemoryCopies:
 
     def remove(self, path: str) -> None:
         self._documents.pop(path, None)
+
+
+class MemoryStepLogs:
+    """ports.StepLogs in a dictionary; `full` stands for a disk on which nothing more can be written."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, bytes] = {}
+        self.full = False
+        self.refused = 0
+
+    def write(self, run_id: str, at: int, lines: bytes) -> bool:
+        there = self.logs.get(run_id, b"")
+        if self.full or at > len(there):
+            self.refused += 1
+            return False
+        self.logs[run_id] = there[:at] + lines
+        return True
+
+    def read(self, run_id: str, start: int) -> tuple[bytes, int]:
+        there = self.logs.get(run_id, b"")
+        return there[start:], len(there)
 
 
 class MemorySecrets:

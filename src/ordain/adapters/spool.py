@@ -48,6 +48,10 @@ class Spool:
     def end(self) -> bytes:
         return bytes(self._end[-OUTPUT_BYTES_MAX:])
 
+    def last(self, most: int) -> bytes:
+        """The last bytes that have come, no more than so many."""
+        return bytes(self._end[max(0, len(self._end) - most) :])
+
     def whole(self) -> Whole | None:
         """All of it, where that is more than its end."""
         if self.size <= OUTPUT_BYTES_MAX:

@@ -91,8 +91,9 @@ def _typed(action: Ask, word: str) -> Any:
     try:
         value = json.loads(word, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        if any(misfits(action.schema, word)):
-            raise _refused(f"`{word[:200]}` is not JSON, and as a text it does not fit either.") from None
+        wrong = next(misfits(action.schema, word), None)
+        if wrong is not None:
+            raise _refused(f"`{word[:200]}` is not JSON, and as a text it does not fit: {wrong}.") from None
         return word
     # A version such as 1.40 is a number to JSON and a text to whoever asked for one.
     return word if any(misfits(action.schema, value)) and not any(misfits(action.schema, word)) else value

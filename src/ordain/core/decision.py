@@ -59,7 +59,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     step: StepId
     attempt: int
     kind: str
-    """`doubt`, `escalation`, `ask`, or `approval` of one step."""
+    """`doubt`, `escalation`, `ask`, or `step_approval` before a step."""
     text: str
     choices: tuple[Choice, ...]
     detail: str = ""
@@ -169,7 +169,7 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
         output_tail=last.output_tail if last is not None else "",
         policy=policy_of(state, step_id),
         tries=(*record.tries, record.last_try()) if record.attempts else (),
-        since=record.ended_at if record.state is StepState.ESCALATED else record.waits_since,
+        since=record.ended_at if asked.kind == "escalation" else record.waits_since,
         behind=_behind(state, step_id),
     )
 
@@ -214,7 +214,7 @@ def _permission(step: Step, asked: StepApprovalAsked) -> Question:
         item="",
         step=step.id,
         attempt=0,
-        kind="approval",
+        kind="step_approval",
         text=f"May `{step.description}` be done? {asked.reason[:1].upper()}{asked.reason[1:]}.",
         choices=(_ALLOW, _DENY, _ABORT),
         detail=asked.shown,

@@ -9,6 +9,7 @@ net and not a wall: a secret that a program encrypts, reverses or prints letter 
 from __future__ import annotations
 
 import bisect
+import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -25,11 +26,14 @@ BLOCK_MAX = 64 << 10
 """How far from its first line the last line of a private key is looked for."""
 SHORT = 256
 """Up to how many bytes a text is short."""
+BEGUN_MIN = 4
+"""How many bytes of a known secret must have come to be taken for its beginning: fewer stand anywhere by chance."""
 
 _BEGINS = tuple((begin, shape) for shape in (*SHAPES, *CREDENTIALS) for begin in shape.begins)
 """How a token of each shape begins."""
 _ANY_BEGIN = b"|".join(re.escape(begin) for begin, _ in _BEGINS)
 _BREAKS = b" \t\r\n:"
+_NO_SPACE = bytes(set(range(256)) - set(b" \t\r\n\v\f"))
 _UNBROKEN = rb"[^ \t\r\n:]+"
 _ESCAPED_BREAKS = ((b"\\n", b"\n\n"), (b"\\r", b"\r\r"))
 _IN_WORD = rb"[A-Za-z0-9]"
@@ -130,6 +134,42 @@ class Redactor:
             # All of it could be the rest of one token. What is longer than any private key is a long line instead.
             shown = self._end(data, whole=False, longest=BLOCK_MAX)
         return shown[-limit:]
+
+    def so_far(self, data: bytes, limit: int, *, whole: bool) -> str:
+        """The same of an output that is still being written: without what may be the beginning of a secret, or of a
+        character, whose rest has not come yet."""
+        settled, before = self._settled(data), len(data)
+        while settled < before:  # what is left out may have been the end of another secret
+            before, settled = settled, self._settled(data[:settled])
+        return self.tail(_whole_characters(data[:settled]), limit, whole=whole)
+
+    def _settled(self, data: bytes) -> int:
+        """Up to where none has begun of those that are not there to their end."""
+        begun = [self._literal.begun(data), self._spaced_begun(data)]
+        key = data.rfind(b"-----BEGIN ", max(0, len(data) - BLOCK_MAX))
+        if key >= 0 and data.find(b"-----END ", key) < 0 and b"PRIVATE KEY" in data[key : key + 80]:
+            begun.append(len(data) - key)
+        # A token has no space in it; the credentials of a request stand in one line with what they are known by.
+        line = data[-HEAD_MAX:].replace(b"\r", b"\n").rpartition(b"\n")[2]
+        word = line[len(line.rstrip(_NO_SPACE)) :]
+        for begin, shape in _BEGINS:
+            searched = line if shape.within and shape.more else word
+            if (found := searched.find(begin)) >= 0:
+                begun.append(len(searched) - found)
+        return len(data) - max(begun)
+
+    def _spaced_begun(self, data: bytes) -> int:
+        """The same of a secret in base64 or in hexadecimal: how many bytes at the end may be the beginning of one."""
+        if not self._spaced:
+            return 0
+        view = data[-_spaced_max(self._spaced.longest) :]
+        for escaped, of_same_length in _ESCAPED_BREAKS:
+            view = view.replace(escaped, of_same_length)
+        begun, at = self._spaced.begun(view.translate(None, _BREAKS)), len(view)
+        while begun > 0:
+            at -= 1
+            begun -= view[at] not in _BREAKS
+        return len(view) - at
 
     def _end(self, data: bytes, *, whole: bool, longest: int | None = None) -> str:
         """All that can be shown of an output, or of the end of one."""
@@ -279,8 +319,29 @@ class _Needles:
                 for number in {memoryview(needle[at : at + 4]).cast("I")[0] for at in range(4)}:
                     self._short.setdefault(number, []).append(needle)
 
+        self.longest = max(map(len, names), default=0)
+
     def __bool__(self) -> bool:
         return bool(self._names)
+
+    def begun(self, data: bytes) -> int:
+        """How many bytes at the end are the beginning of a needle whose rest has not come."""
+        end = data[max(0, len(data) - self.longest + 1) :] if self.longest else b""
+        for at in range(len(end) - BEGUN_MIN + 1):
+            if end[at] in self._first_bytes:
+                begun = end[at:]
+                place = bisect.bisect_right(self._in_order, begun)  # after one that is there to its end
+                if place < len(self._in_order) and self._in_order[place].startswith(begun):
+                    return len(begun)
+        return 0
+
+    @functools.cached_property
+    def _in_order(self) -> list[bytes]:
+        return sorted(self._names)
+
+    @functools.cached_property
+    def _first_bytes(self) -> frozenset[int]:
+        return frozenset(needle[0] for needle in self._names)
 
     def found(self, data: bytes) -> Iterator[tuple[int, int, str]]:
         """Every place where a needle stands, and its name."""
@@ -352,6 +413,16 @@ def _block(shape: TokenShape, head: re.Match[bytes]) -> _Span:
     body = compiled(_BODY).match(data, known, limit if border is None else border.start())
     end = body.end() if body is not None else known
     return _Span(start, -end, 1, shape.what, undecided=border is None and len(data) < limit)
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """Bytes without a last character in UTF-8 of which not all have come."""
+    for back, byte in enumerate(reversed(data[-3:]), start=1):
+        if byte >= 0xC0:
+            return data[:-back] if back < (2 if byte < 0xE0 else 3 if byte < 0xF0 else 4) else data
+        if byte < 0x80:
+            break
+    return data
 
 
 def _run_end(more: bytes, data: bytes, since: int) -> int:

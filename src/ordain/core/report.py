@@ -154,6 +154,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Protected files that changed while its last attempt was at work, and were put back."""
     part_of: StepId | None = None
     """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
+    decided_by: str | None = None
+    """Who decided that it is where it is, where a person did: their word, not evidence."""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,6 +190,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     rerun_of: RunId | None = None
     changed_at: Instant = Instant(0)
     """When something was recorded of it last."""
+    took_ms: int = 0
+    """From its beginning to what was recorded last."""
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,6 +298,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
         executors=state.epoch,
         rerun_of=state.rerun_of,
         changed_at=state.changed_at,
+        took_ms=state.changed_at - state.opened_at,
     )
 
 
@@ -353,6 +358,7 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         verified=record.evidence,
         seen_before=record.seen_before,
         tampered=record.tampered,
+        decided_by=record.decided_by,
     )
 
 

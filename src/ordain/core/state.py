@@ -64,6 +64,7 @@ from ordain.core.group import (
     nested_members,
     nested_plan_of,
     repeated,
+    within,
 )
 from ordain.core.model import Plan, Step, check_of
 from ordain.core.tries import Try, with_try
@@ -238,12 +239,15 @@ class RunState:
         """The first of the chain of reruns that this run belongs to."""
         self.may_keep: set[StepId] = set()
         """Steps that passed in the run before and may still be kept; they are looked at when their turn comes."""
+        self._run_again: set[StepId] = set()
+        """Where some steps may be kept: those that are run again, and all that comes after them."""
         self.paused_by: Principal | None = None
         self.opened_at = Instant(0)
         self.signals: Mapping[str, int] = {}
         """How often each signal that the plan waits for had been given before the run was opened."""
         self.executor_at = Instant(0)
         """When the newest executor took the run."""
+        self.opened_at = Instant(0)
         self.changed_at = Instant(0)
         """When something was recorded last."""
         self.status: str | None = None
@@ -316,14 +320,17 @@ class RunState:
 
     def plan_around(self, step_id: StepId) -> Plan:
         """The plan that a step is of: the outermost, or the nested one."""
+        around = self.holder(step_id)
+        nested = nested_plan_of(self.defined[around]) if around is not None else self.plan
+        assert nested is not None
+        return nested
+
+    def holder(self, step_id: StepId) -> StepId | None:
+        """The step that holds the plan which a step is of; None where that is the outermost."""
         member = self.members.get(step_id)
-        if member is None:
-            return self.plan
-        if member.kind is GroupKind.NESTED:
-            nested = nested_plan_of(self.defined[member.parent])
-            assert nested is not None
-            return nested
-        return self.plan_around(member.parent)
+        while member is not None and member.kind is not GroupKind.NESTED:
+            member = self.members.get(member.parent)
+        return member.parent if member is not None else None
 
     def named(self, step_id: StepId, name: str) -> StepId:
         """The step that this name means where it stands in a step: of the same plan, or of the same fallback."""
@@ -369,6 +376,7 @@ class RunState:
         """Let steps come to be, or begin anew, that a step waits for. What has passed of a nested plan stays so."""
         again = group.kind is not GroupKind.NESTED
         self.groups[parent] = group
+        self.gatherable.pop(parent, None)
         for (step, needs), member in zip(made, members, strict=True):
             name = step.id
             if name not in self.steps:
@@ -381,7 +389,9 @@ class RunState:
                     self._dependents[need].append(name)
                 self.steps[name] = StepRecord()
             elif again or not self.steps[name].satisfies:
-                self.steps[name] = StepRecord(attempts=self.steps[name].attempts, decisions=self.steps[name].decisions)
+                self.steps[name] = _anew(self.steps[name])
+                if again and name in self.groups:
+                    self._forget(name)
             self.defined[name] = repeated(step) if step.for_each is not None else step
         for name in group.members:
             self._unmet[name] = len(self.unmet_needs(name))
@@ -390,6 +400,13 @@ class RunState:
                 self._offer(name)
         if group.live == 0:
             self.gatherable[parent] = None
+
+    def _forget(self, parent: StepId) -> None:
+        """Let nothing stay done that belongs to a step which begins anew."""
+        for name, member in self.members.items():
+            if member.parent == parent:
+                self.steps[name] = _anew(self.steps[name], CANCELLED)
+                self._forget(name)
 
     def end_early(self, parent: StepId, by: StepId) -> None:
         """End a nested plan or a fallback: what has not begun does not begin any more."""
@@ -454,6 +471,17 @@ class RunState:
                 self.data[action.key] = step_id
             for other in self._dependents[step_id]:
                 self._meet(StepId(other))
+
+    def run_again(self, step_id: StepId) -> None:
+        """Keep nothing of the run before that comes after a step which is run again, however far, for it may come out
+        otherwise; but a lock is the same lock again."""
+        front = [step_id]
+        while front:
+            name = front.pop()
+            if name not in self._run_again and not isinstance(self.defined[name].action, LockAction):
+                self._run_again.add(name)
+                self.may_keep.discard(name)
+                front += map(StepId, self._dependents[name])
 
     def gather(self, step_id: StepId) -> None:
         """Have a step wait for the steps of its group."""
@@ -524,6 +552,19 @@ class RunState:
             self.gatherable.pop(parent, None)
 
 
+def _anew(record: StepRecord, state: StepState = PENDING) -> StepRecord:
+    """The record of a step that belongs to another one and begins anew: its attempts are still counted and told, and
+    the questions that were asked about it."""
+    tries = with_try(record.tries, record.last_try()) if record.started_at is not None else record.tries
+    return StepRecord(
+        state=state,
+        attempts=record.attempts,
+        decisions=record.decisions,
+        unanswered=record.unanswered,
+        tries=tries,
+    )
+
+
 def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
     """The state that a run's whole history adds up to."""
     state = RunState(plan)
@@ -541,7 +582,7 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
         case RunOpened():
             if state.size:
                 raise IllegalTransition("a run is opened once, first")
-            state.run_id, state.lineage = event.run_id, event.lineage
+            state.run_id, state.lineage, state.opened_at = event.run_id, event.lineage, at
             state.workspace, state.limits = event.workspace, event.limits
             state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
             state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
@@ -578,6 +619,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
     _refuse_fallback(state, event)
+    _refuse_group(state, record, event)
     match event:
         case StepKept() | StepNotKept():
             if event.step not in state.may_keep or state.unmet_needs(event.step):
@@ -643,8 +685,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
-            if record.gathers and event.step not in state.gatherable:
-                raise IllegalTransition(f"{event.step} waits for steps of its own")
             if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
                 record.unanswered += 1
             record.outcome, record.ended_at = event.outcome, at
@@ -659,10 +699,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.evidence, record.ended_at = event.evidence, at
             _after(state, event, failed=True)
         case FallbackEnded():
-            if not record.gathers or state.groups[event.step].kind is not GroupKind.FALLBACK:
-                raise IllegalTransition(f"{event.step} has no fallback under way")
-            if event.step not in state.gatherable:
-                raise IllegalTransition(f"{event.step} waits for steps of its own")
             record.fell_back, record.ended_at = event.reason, at
             record.waits_for, record.waits_until = "", None
             _let_go(state, event.step)
@@ -679,11 +715,11 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 _refuse_tampered(state, event.step)
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
-            state.move(event.step, event.to)
+            _again(state, event.step, event.to)
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
-            if (record.asked is not None) is not (event.about == "approval"):
+            if (record.asked is not None) is not (event.about == "step_approval"):
                 raise IllegalTransition(f"a decision about {event.step} that is not the one that was asked for")
             if record.asked is not None and event.to is PASSED:
                 raise IllegalTransition(f"{event.step} was not begun and cannot have passed")
@@ -701,11 +737,19 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 record.allowed = record.asked.seal if event.to is PENDING else ""
                 record.denied = event.to is SKIPPED
                 record.asked = None
-            state.move(event.step, event.to)
+            _again(state, event.step, event.to)
             if event.aborts:
                 _abort(state, event.step)
         case _:
             assert_never(event)
+
+
+def _again(state: RunState, step_id: StepId, to: StepState) -> None:
+    """Take a step where a doubt or a question about it was settled to; nothing begins again that is part of something
+    which was ended meanwhile."""
+    state.move(step_id, to)
+    if to is PENDING and step_id in state.members and state.aborting(step_id) is not None:
+        state.move(step_id, CANCELLED)
 
 
 def _tampered(state: RunState, event: ProtectedChanged) -> None:
@@ -759,10 +803,9 @@ def _refuse_blocked(state: RunState, event: StepEvent) -> None:
 
 def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) -> None:
     """Note that one more attempt of a step has begun."""
-    # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
-    if state.may_keep and not isinstance(state.step(step_id).action, LockAction):
-        state.may_keep.difference_update((step_id, *state.dependents_of(step_id)))
-    if record.attempts:
+    if state.may_keep:
+        state.run_again(step_id)
+    if record.started_at is not None:
         record.tries = with_try(record.tries, record.last_try())
     record.attempts += 1
     record.outcome, record.evidence, record.broken = None, None, None
@@ -782,7 +825,7 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
             limit = step.for_each.concurrency
             names = [state.written_name(step_id)] * count
         case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
-            made, limit = nested_members(step_id, nested), nested.concurrency
+            made, limit = nested_members(step, nested), nested.concurrency
             names = [one.id for one in nested.steps]
         case _:
             raise IllegalTransition(f"{step_id} does not become {event.kind.value}")
@@ -799,12 +842,19 @@ def _nested(step: Step) -> Plan | None:
 def _as_written(state: RunState, step_id: StepId) -> Step:
     """A step with everything that the plan says of it."""
     plan, name = state.plan_around(step_id), state.written_name(step_id)
-    return next(one for one in (*plan.steps, *plan.fallbacks) if one.id == name)
+    return _within(state, step_id, next(one for one in (*plan.steps, *plan.fallbacks) if one.id == name))
+
+
+def _within(state: RunState, step_id: StepId, written: Step) -> Step:
+    """A step of the plan that this one is of, with what is said of all steps in that plan, if it is a nested one."""
+    around = state.holder(step_id)
+    return written if around is None else within(written, state.plan_around(step_id), state.step(around))
 
 
 def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
     """Let the fallback steps of a step begin."""
-    made = fallback_members(step_id, state.plan_around(step_id), names, lambda name: state.named(step_id, name))
+    fallbacks = [_within(state, step_id, one) for one in state.plan_around(step_id).fallbacks]
+    made = fallback_members(step_id, fallbacks, names, lambda name: state.named(step_id, name))
     prefix = len(step_id) + 1
     members = [
         Member(step_id, GroupKind.FALLBACK, StepId(one.id[prefix:]), index) for index, (one, _) in enumerate(made)
@@ -874,6 +924,26 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             to = event.to
     if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
         raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
+
+
+def _refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None:
+    """Refuse what does not fit the steps that a step waits for, or would wait for."""
+    name = event.step
+    if record.gathers:
+        group = state.groups[name]
+        if name not in state.gatherable:
+            raise IllegalTransition(f"{name} waits for steps of its own")
+        if type(event) is not (FallbackEnded if group.kind is GroupKind.FALLBACK else AttemptEnded):
+            raise IllegalTransition(f"{type(event).__name__} is not how {name} ends to wait for its {group.kind.value}")
+        went_well = type(event) is AttemptEnded and event.outcome.error is None
+        if went_well and not all(state.steps[one].satisfies for one in group.members):
+            raise IllegalTransition(f"{name} went well, and not all steps of its own did")
+    elif type(event) is FallbackEnded:
+        raise IllegalTransition(f"{name} has no fallback under way")
+    elif type(event) is AttemptStarted:
+        step = state.step(name)
+        if step.for_each is not None or nested_plan_of(step) is not None:
+            raise IllegalTransition(f"{name} becomes steps of its own and is not begun itself")
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:

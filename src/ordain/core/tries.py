@@ -10,7 +10,7 @@ from ordain.core.value import Instant
 __all__ = ["TRIES_MAX", "Try", "with_try"]
 
 TRIES_MAX = 20
-"""How many attempts of a step are remembered; of more, the newest."""
+"""How many attempts of a step are remembered, the last one among them; of more, the newest."""
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -28,5 +28,5 @@ class Try(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def with_try(tries: tuple[Try, ...], newest: Try) -> tuple[Try, ...]:
-    """These attempts and one more."""
-    return (*tries[-(TRIES_MAX - 1) :], newest)
+    """These attempts and one more, with room for the one that begins now."""
+    return (*tries[-(TRIES_MAX - 2) :], newest)

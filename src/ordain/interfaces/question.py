@@ -85,11 +85,11 @@ def _try(one: Try) -> str:
 
 
 def answer_lines(
-    asked: Asked, chosen: Choice | None, by: str, *, signed: bool, given: str, style: Style
+    asked: Asked, chosen: Choice | None, by: str, *, signed: bool, given: str, choices: tuple[Choice, ...], style: Style
 ) -> Iterator[str]:
-    """Every choice, what follows from the one that was chosen, and whose word it is. `given` is the answer where it is
-    no choice of ours."""
-    for choice in asked.question.choices:
+    """The choices that were not shown yet, what follows from the one that was chosen, and whose word it is. `given` is
+    the answer where it is no choice."""
+    for choice in choices:
         is_chosen = chosen is not None and choice.word == chosen.word
         line = f"{'→' if is_chosen else ' '} {visible(choice.word):<9} {choice.meaning}".rstrip()
         yield f"  {style.bold(line) if is_chosen else line}"

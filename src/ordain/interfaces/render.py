@@ -7,6 +7,7 @@ that is not plainly visible is shown escaped. Nothing is cut silently.
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
@@ -42,10 +43,10 @@ class Style:
     """Colour on a terminal, plain words elsewhere."""
 
     def __init__(self, colour: bool) -> None:
-        self._colour = colour
+        self.colour = colour
 
     def __call__(self, text: str, code: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self._colour else text
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
 
     def bold(self, text: str) -> str:
         return self(text, "1")
@@ -106,13 +107,19 @@ def lint_lines(report: LintReport, style: Style) -> Iterator[str]:
         yield style.good(f"{name}: good") + f" ({steps}{with_warnings}{dialect}), {style.dim(report.plan_id)}"
 
 
+MANY_STEPS = 50
+"""More than this is read from what went wrong on."""
+_WRONG = frozenset({StepState.FAILED, StepState.ESCALATED, StepState.IN_DOUBT})
+
+
 # --- Runs ------------------------------------------------------------------------------------------------------------
 
 
-def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iterator[str]:
-    """The report of a run: every step by name, how it ended, how we know, and what a person is asked.
+def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: bool = False) -> Iterator[str]:
+    """The report of a run: every step by name, how it ended, how we know, what a person is asked, and what comes next.
 
-    `verbose` shows the end of every step's output, not only of those that went wrong, and all of the evidence.
+    `verbose` shows the end of every step's output, not only of those that went wrong, and all of the evidence; `quiet`
+    shows those that went wrong, and counts the others. Of many steps, those that went wrong come first.
     """
     yield f"{style.bold('Run:')} {report.run_id}  {visible(report.title)}"
     yield f"  Plan:   {report.plan_id}"
@@ -122,26 +129,18 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
     if report.rerun_of is not None:
         yield f"  Again:  {report.rerun_of}"
     yield ""
-    width = max((len(step.id) for step in report.steps), default=0)
-    for step in report.steps:
-        took = f"{duration(step.duration_ms):>8}" if step.duration_ms is not None else " " * 8
-        tries = f" (attempt {step.attempts})" if step.attempts > 1 else ""
-        why = step.waiting or step.evidence
-        if step.error is not None and step.waiting is None:
-            why = f"{step.error} {why}"
-        state = painted(f"{step.state.value:<10}", step.state, style)
-        yield (f"  {step.number:>3}. {state} {step.id:<{min(width, 32)}} {took}  {visible(why)}{style.dim(tries)}")
-        wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
-        own = f"ordain show {report.run_id} --output {step.id}"
-        if verbose and step.own_output_tail.strip():
-            yield "         It wrote:"
-            yield from tail_lines(step.own_output_tail, own)
-            yield "         Its contract wrote:" if step.output_tail.strip() else "         Its contract wrote nothing."
-        if (wrong or verbose) and step.output_tail.strip():
-            by_contract = step.verified is not None
-            yield from tail_lines(step.output_tail, f"ordain log {report.run_id} --json" if by_contract else own)
-        if verbose:
-            yield from _evidence_lines(step)
+    steps = report.steps
+    if quiet:
+        steps = tuple(step for step in steps if step.state in _WRONG)
+    elif len(steps) > MANY_STEPS:
+        steps = tuple(sorted(steps, key=lambda step: step.state not in _WRONG))
+    width = min(max((len(step.id) for step in steps), default=0), 32)
+    for step in steps:
+        yield _step_line(step, style, len(str(len(report.steps))), width)
+        yield from _step_details(step, report, verbose=verbose)
+    if steps:
+        yield ""
+    yield f"  {_totals(report)}"
     for question in report.questions:
         yield ""
         yield f"  {style.warn('A person is asked:')} {visible(question.text)}"
@@ -154,6 +153,57 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
     if report.answered:
         yield ""
         yield f"  Answered, and taken up when the run goes on: {', '.join(report.answered)}"
+    yield from _next_lines(report, style)
+
+
+def _step_line(step: StepReport, style: Style, digits: int, width: int) -> str:
+    took = f"{duration(step.duration_ms):>8}" if step.duration_ms is not None else " " * 8
+    tries = style.dim(f" (attempt {step.attempts})") if step.attempts > 1 else ""
+    why = step.waiting or step.evidence
+    if step.error is not None and step.waiting is None:
+        why = f"{step.error} {why}"
+    state = painted(f"{step.state.value:<10}", step.state, style)
+    # What belongs to a step stands below it.
+    number = f"{step.number}." if step.part_of is None else ""
+    return f"  {number:>{max(3, digits) + 1}} {state} {step.id:<{width}} {took}  {visible(why)}{tries}".rstrip()
+
+
+def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iterator[str]:
+    """What a step wrote, where that matters, and with `verbose` all that is known of it."""
+    wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
+    own = f"ordain show {report.run_id} --output {step.id}"
+    if verbose and step.own_output_tail.strip():
+        yield "         It wrote:"
+        yield from tail_lines(step.own_output_tail, own)
+        yield "         Its contract wrote:" if step.output_tail.strip() else "         Its contract wrote nothing."
+    if (wrong or verbose) and step.output_tail.strip():
+        by_contract = step.verified is not None
+        yield from tail_lines(step.output_tail, f"ordain log {report.run_id} --json" if by_contract else own)
+    if verbose:
+        yield from _evidence_lines(step)
+
+
+def _totals(report: RunReport) -> str:
+    """How many steps ended how, in how many attempts, and how long it took."""
+    found = Counter(step.state for step in report.steps)
+    order = sorted(found, key=lambda state: (state is not StepState.PASSED, list(StepState).index(state)))
+    words = [f"{found[state]:,} {state.value.replace('_', ' ')}" for state in order]
+    attempts = sum(step.attempts for step in report.steps)
+    words.append(f"{attempts:,} attempt{'s' * (attempts != 1)}")
+    return f"{', '.join(words)}, took {duration(report.took_ms)}"
+
+
+def _next_lines(report: RunReport, style: Style) -> Iterator[str]:
+    """What can be done about a run that did not complete, besides what stands at its questions and its status."""
+    if report.status not in ("failed", "cancelled"):
+        return
+    wrong = [step for step in report.steps if step.state is StepState.FAILED]
+    commands = [f"ordain show {report.run_id} --quiet"] if wrong and len(report.steps) > MANY_STEPS else []
+    commands += [f"ordain show {report.run_id} --output {step.id}" for step in wrong if step.output_tail][:1]
+    commands += [f"ordain explain {code}" for code in dict.fromkeys(step.error for step in wrong) if code][:1]
+    yield ""
+    for command in (*commands, f"ordain rerun {report.run_id}"):
+        yield f"    → {style.bold(command)}"
 
 
 def _evidence_lines(step: StepReport) -> Iterator[str]:
@@ -238,7 +288,8 @@ def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Ite
         ended = f"  {style.dim(line.last_run)}" if line.last_run is not None and line.run is None else ""
         yield f"{short}  {line.status:<10} {visible(line.title)}{ended}"
         if line.run is not None:
-            yield from (f"  {text}" for text in run_lines(line.run, style))
+            quiet = len(line.run.steps) > MANY_STEPS
+            yield from (f"  {text}" if text else "" for text in run_lines(line.run, style, quiet=quiet))
             continue
         if line.feedback is not None and line.status in ("rejected", "needs_review"):
             yield f"    said: {visible(line.feedback)}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["visible"]
+__all__ = ["cells", "visible"]
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories that do not show, or that change how other characters show."""
@@ -50,6 +50,13 @@ def visible(text: str) -> str:
         else:
             out.append(character)
     return "".join(out)
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a visible text takes, at most."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def _hidden(character: str) -> bool:

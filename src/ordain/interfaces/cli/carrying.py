@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import click
 import msgspec
 
-from ordain.core.event import (
-    AttemptEnded,
-    AttemptStarted,
-    AttemptWaiting,
-    ContractBroken,
-    ContractHeld,
-    ContractInconclusive,
-    DoubtFound,
-    DoubtSettled,
-    ProtectedChanged,
-    Recorded,
-    RunCancelled,
-    RunPaused,
-    StepKept,
-    StepNotKept,
-    to_wire,
-)
+from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Place, Problem
+from ordain.core.progress import Told
 from ordain.core.report import Review, RunReport, StepReport
 from ordain.interfaces import render, robot
+from ordain.interfaces.changes import change_of
+from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session
 from ordain.ports import Credential, Observer
 
@@ -39,7 +29,7 @@ no_wait = click.option("--no-wait", "no_waiting", is_flag=True, help="Refuse whe
 
 def waiting(session: Session, no_waiting: bool) -> Callable[[str], None] | None:
     """What tells that it is waited for a place, where it is."""
-    return None if no_waiting else lambda words: click.echo(f"  waiting: {session.clean(words)}", err=True)
+    return None if no_waiting else lambda words: session.tell(f"  waiting: {session.clean(words)}")
 
 
 def approve_and_start(session: Session, shown: Review, credential: Credential | None) -> int:
@@ -51,7 +41,8 @@ def approve_and_start(session: Session, shown: Review, credential: Credential | 
 
 def carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = ()) -> int:
     """Do a run's work, watch it, report, and turn how it ended into an exit status."""
-    report = session.run(work)
+    with session.view if session.view is not None else contextlib.nullcontext():
+        report = session.run(work)
     words = {"completed": "success", "failed": "failed", "waiting": "waiting", "stopped": "stopped"}
     commands = [f"ordain answer {question.item}" for question in report.questions]
     if report.status in ("stopped", "stalled", "paused"):
@@ -85,61 +76,23 @@ def _failure(report: RunReport, step: StepReport | None) -> Problem:
 
 
 def watcher(session: Session, *, events: bool = False, as_result: bool = False) -> Observer:
-    """Progress: one line a change for people, to stderr or, `as_result`, to stdout; with `events`, the events
-    themselves to stdout for robots."""
-    style = session.style if as_result else session.error_style
+    """Progress, to stderr or, `as_result`, to stdout: on a terminal how the run stands, elsewhere one line a change;
+    with `events`, for robots, what is told itself to stdout."""
+    stream, style = (sys.stdout, session.style) if as_result else (sys.stderr, session.error_style)
+    if session.json:
+        return _print_wire if events else lambda told: None
+    if stream.isatty() and os.environ.get("TERM") != "dumb":
+        session.view = LiveView(stream, style, session.app.run_state, colour=style.colour)
+        return session.view
 
-    def watch(recorded: Recorded) -> None:
-        if session.json:
-            if events:
-                click.echo(robot.to_json(to_wire(recorded)).decode())
-            return
-        event = recorded.event
-        match event:
-            case RunPaused():
-                text = f"{style.warn('‖')} paused by {render.visible(event.by.name)}{_why(event.reason)}"
-            case RunCancelled():
-                text = f"{style.bad('✗')} {event.status}, by {render.visible(event.by.name)}{_why(event.reason)}"
-            case StepKept():
-                how = "contract holds" if event.evidence is not None else "not looked at again"
-                text = f"{style.good('✓')} {event.step}: kept from the run before, {how}"
-            case StepNotKept():
-                seen = f"contract {event.evidence.verdict.value}, {render.visible(event.evidence.detail)}"
-                text = f"{style.warn('↻')} {event.step}: {seen}; it is run again"
-            case AttemptStarted():
-                again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-                text = f"▸ {event.step}{again}"
-            case AttemptWaiting():
-                text = f"◌ {event.step}: waits for {render.visible(event.reason)}"
-            case AttemptEnded() if event.outcome.error is not None:
-                text = f"{style.bad('✗')} {event.step}: {render.visible(event.outcome.detail)}{_then(recorded, event)}"
-            case AttemptEnded() if event.to.value == "passed":
-                text = f"{style.good('✓')} {event.step} ({render.duration(event.outcome.duration_ms)})"
-            case ContractHeld():
-                text = f"{style.good('✓')} {event.step}: contract held"
-            case ContractBroken() | ContractInconclusive():
-                verdict = f"contract {event.evidence.verdict.value}, {render.visible(event.evidence.detail)}"
-                text = f"{style.bad('✗')} {event.step}: {verdict}{_then(recorded, event)}"
-            case ProtectedChanged():
-                text = f"{style.warn('!')} protected: {render.visible(', '.join(event.files))}; put back"
-            case DoubtFound() if event.settle.value == "person":
-                text = f"{style.warn('?')} {event.step} is in doubt: {event.reason}"
-            case DoubtSettled():
-                text = f"{style.warn('↻')} {event.step}: {event.reason}"
-            case _:
-                return
-        click.echo(f"  {text}", err=not as_result)
+    def watch(told: Told) -> None:
+        change = change_of(told, style) if isinstance(told, Recorded) else None
+        if change is not None:
+            click.echo(f"  {change.text}", err=not as_result)
 
     return watch
 
 
-def _why(reason: str) -> str:
-    return f": {render.visible(reason)}" if reason else ""
-
-
-def _then(recorded: Recorded, event: AttemptEnded | ContractBroken | ContractInconclusive) -> str:
-    """What follows a failure, in words."""
-    if event.to.value == "pending" and event.not_before is not None:
-        wait = event.not_before - recorded.at
-        return f"; again in {render.duration(wait)}" if wait else "; again"
-    return f" → {event.to.value}"
+def _print_wire(told: Told) -> None:
+    value = to_wire(told) if isinstance(told, Recorded) else msgspec.to_builtins(told)
+    click.echo(robot.to_json(value).decode())

@@ -73,7 +73,7 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
 
 @command()
 @click.argument("what", metavar="DOCUMENT|PLAN|RUN|RUN/STEP")
-@click.option("--quiet", "detail", flag_value="quiet", help="Only steps and states.")
+@click.option("--quiet", "detail", flag_value="quiet", help="Only steps and states; of a run, what went wrong.")
 @click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
 @click.option("--verbose", "detail", flag_value="verbose", help="Everything, defaults too.")
 @click.option("--graph", is_flag=True, help="Draw which step waits for which.")
@@ -119,7 +119,7 @@ def show(
         if session.json:
             session.answer(msgspec.to_builtins(report))
         else:
-            session.say(render.run_lines(report, session.style, verbose=detail == "verbose"))
+            session.say(render.run_lines(report, session.style, verbose=detail == "verbose", quiet=detail == "quiet"))
         return FINE
     review = _review(session, what, params)
     if session.json:

@@ -172,8 +172,8 @@ def answer(
     sign: bool,
     name: str | None,
 ) -> int:
-    """Decide what a run asks a person: a question of the plan, an escalation, a step in doubt. Without ANSWER it shows
-    all that is known about it and asks; an executor at work takes the answer up at once.
+    """Decide what a run asks a person: a question of the plan, an escalation, or a step in doubt. Without ANSWER it
+    shows all that is known about it and asks; an executor at work takes the answer up at once.
 
     Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
     """
@@ -187,6 +187,7 @@ def answer(
         return WAITING
     asked = session.app.asked(item)
     session.say(context_lines(asked.question, session.app.now(), session.style))
+    prompted = given is None
     if given is None:
         typed_answer = _ask_answer(session, asked.question)
         if not typed_answer:
@@ -198,7 +199,8 @@ def answer(
     session.app.check_answering(asked, given, session.by, signer)
     chosen = next((one for one in asked.question.choices if given.typed == one.word), None)
     by = signer or session.by.name
-    said = answer_lines(asked, chosen, by, signed=wanted, given=given.typed, style=session.style)
+    shown = tuple(one for one in asked.question.choices if one is chosen or not prompted)
+    said = answer_lines(asked, chosen, by, signed=wanted, given=given.typed, choices=shown, style=session.style)
     session.say([*said, ""])
     signing = credential(session, signer) if signer is not None else None
     report = session.run(session.app.answer(item, given, session.by, asked, signing))

@@ -19,10 +19,9 @@ import signal
 import sys
 import termios
 import time
-import unicodedata
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -34,6 +33,10 @@ from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.value import RunId
 from ordain.interfaces import render, robot
+from ordain.interfaces.visible import cells
+
+if TYPE_CHECKING:
+    from ordain.interfaces.cli.live import LiveView
 
 __all__ = [
     "FAILED",
@@ -73,6 +76,8 @@ class Session:
         self._wrote = False
         self.carries_out: RunId | None = None
         """The run that is, or was, under way when somebody interrupted it."""
+        self.view: LiveView | None = None
+        """What shows the run that is under way, on a terminal."""
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self.style = render.Style(colour)
 
@@ -113,10 +118,7 @@ class Session:
                     task.cancel()
                     return
                 with contextlib.suppress(OSError, ValueError):  # nobody may be left to read it
-                    click.echo(
-                        "stopping when what is under way has ended; once more ends it now and leaves it in doubt",
-                        err=True,
-                    )
+                    self.tell("stopping when what is under way has ended; once more ends it now and leaves it in doubt")
 
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, interrupt)
@@ -145,6 +147,13 @@ class Session:
             return self.app.redactor()
         except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is shown
             return Redactor({})
+
+    def tell(self, line: str) -> None:
+        """Say something beside the result, also while a run is shown."""
+        if self.view is not None:
+            self.view.note(line)
+        else:
+            click.echo(line, err=True)
 
     def say(self, lines: Iterable[str], *, exactly: bool = False) -> None:
         """Show lines, without secrets; `exactly` for a plan, of which nothing may be hidden from whoever judges it. One
@@ -299,21 +308,17 @@ def _rows(line: str, columns: int) -> Iterator[str]:
     A row that goes on says so at its beginning, where no text of a plan can stand: otherwise a text could be made to
     look like a line of ours.
     """
-    if _width(click.unstyle(line)) <= columns:
+    if cells(click.unstyle(line)) <= columns:
         yield line
         return
     row, width = "", 0
     for character in click.unstyle(line):
-        width += _width(character)
+        width += cells(character)
         if width > columns:
             yield row
-            row, width = _GOES_ON, _width(_GOES_ON) + _width(character)
+            row, width = _GOES_ON, cells(_GOES_ON) + cells(character)
         row += character
     yield row
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 def leave(status: int) -> NoReturn:

@@ -1,0 +1,81 @@
+"""The step logs of runs beneath the workspace: `.ordain/runs/RUN-….jsonl`.
+
+Written and read without following a link, and only where there is a plain file of ours, so that whoever can change the
+workspace can at most spoil the log itself. Where the disk is nearly full nothing is written: the ledger needs the room.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from ordain.adapters.beneath import EscapeError, open_directory
+from ordain.adapters.spool import ROOM_BYTES
+
+__all__ = ["FOLDER", "WorkspaceStepLogs"]
+
+FOLDER = ".ordain/runs"
+READ_BYTES = 1 << 20
+"""How much is read at once."""
+_IGNORED = b"*\n"
+"""For git: a run must not make the working tree look changed, to contracts above all."""
+_OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe in its place would hold us up
+
+
+class WorkspaceStepLogs:
+    """ports.StepLogs on the file system."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def write(self, run_id: str, at: int, lines: bytes) -> bool:
+        try:
+            with self._file(run_id, os.O_RDWR | os.O_CREAT, create=True) as (descriptor, size):
+                disk = os.fstatvfs(descriptor)
+                if size < at or disk.f_bavail * disk.f_frsize < ROOM_BYTES + len(lines):
+                    return False
+                os.fchmod(descriptor, 0o600)
+                os.ftruncate(descriptor, at)
+                return os.pwrite(descriptor, lines, at) == len(lines)
+        except (OSError, EscapeError):
+            return False
+
+    def read(self, run_id: str, start: int) -> tuple[bytes, int]:
+        try:
+            with self._file(run_id, os.O_RDONLY, create=False) as (descriptor, size):
+                start = max(0, size + start) if start < 0 else min(start, size)
+                data = os.pread(descriptor, READ_BYTES, start)
+                return data, start + len(data)
+        except (OSError, EscapeError):
+            return b"", 0
+
+    @contextlib.contextmanager
+    def _file(self, run_id: str, flags: int, *, create: bool) -> Iterator[tuple[int, int]]:
+        """A run's log, opened, and its size."""
+        root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with open_directory(root, FOLDER, create=create) as folder:
+                if create:
+                    _let_git_ignore(folder)
+                descriptor = os.open(f"{run_id}.jsonl", flags | _OPEN, 0o600, dir_fd=folder)
+                try:
+                    seen = os.fstat(descriptor)
+                    if not stat.S_ISREG(seen.st_mode) or seen.st_nlink != 1 or seen.st_uid != os.geteuid():
+                        raise EscapeError(f"the log of {run_id} is no plain file of ours")
+                    yield descriptor, seen.st_size
+                finally:
+                    os.close(descriptor)
+        finally:
+            os.close(root)
+
+
+def _let_git_ignore(folder: int) -> None:
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o644, dir_fd=folder)
+        try:
+            os.write(descriptor, _IGNORED)
+        finally:
+            os.close(descriptor)
