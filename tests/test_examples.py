@@ -26,6 +26,7 @@ from tests.interfaces.workspace import run_id
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 KIM = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)
+ROBOT = ordain.Principal(name="ci", channel=ordain.Channel.ROBOT)
 
 Answer = str | Given | Callable[[Path], str]
 """What a person answers; a function does something in the workspace first."""
@@ -41,10 +42,15 @@ class Tried:
         first(self.path)
         self.asked: dict[str, str] = {}
         self.events: list[dict[str, Any]] = []
-        asyncio.run(self._life(source.read_bytes(), source.name, answers, params))
+        settings = (self.path / "ordain.toml").exists()
+        asyncio.run(self._life(source.read_bytes(), source.name, answers, params, settings=settings))
 
-    async def _life(self, data: bytes, name: str, answers: Mapping[str, Answer], params: Any) -> None:
+    async def _life(
+        self, data: bytes, name: str, answers: Mapping[str, Answer], params: Any, *, settings: bool
+    ) -> None:
         app = ordain.open_workspace(self.path, exact=True)
+        if settings:
+            await app.trust(app.configuration()[1], KIM)
         assert app.lint(data, name, params).problems == ()
         prepared = await app.prepare(data, name, KIM, params)
         if prepared.review.requires_approval:
@@ -282,6 +288,38 @@ def test_locks(tried: Try) -> None:
     done = tried("locks.plan.md")
     done.ended()
     assert done.text("staging.txt") == "used\n"
+
+
+def test_signal(tmp_path: Path) -> None:
+    class Signalled(Tried):
+        """Somebody says what the run waits for, as soon as it waits."""
+
+        def _watch(self, recorded: Any) -> None:
+            super()._watch(recorded)
+            if self.events[-1]["type"] == "attempt_waiting":
+                self.given = asyncio.ensure_future(self._signal())
+
+        async def _signal(self) -> None:
+            outside = ordain.open_workspace(self.path, exact=True)
+            await outside.signal("build-done", ROBOT, {"version": "1.4.2"})
+            await outside.close()
+
+    done = Signalled("signal.plan.md", tmp_path, {}, (), lambda path: None)
+    done.ended()
+    assert done.text("built.txt") == "1.4.2\n"
+
+
+def test_scope(tried: Try) -> None:
+    done = tried("scope.plan.md")
+    done.ended(panes="skipped")
+    assert done.text("approved.txt") == "written\n" and not (done.path / "panes.txt").exists()
+    assert "does not cover the action kind `send_text`" in done.evidence["panes"]
+
+
+def test_custom(tried: Try) -> None:
+    done = tried("custom/custom.plan.md")
+    done.ended()
+    assert done.text("announced.txt") == "to ada, grace: Version 1.4.2 is out\n"
 
 
 # --- A whole release -------------------------------------------------------------------------------------------------

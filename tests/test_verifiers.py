@@ -331,6 +331,10 @@ def test_a_run_that_nobody_signed_for_is_called_unsigned_and_does_not_count_wher
         ("workspace", {"type": "lock_taken", "lock": "db", "run_id": "RUN-X", "step": "a"}, {"stray"}),
         ("lock/db", {"type": "run_finished", "status": "completed"}, {"stray"}),
         ("lock/db", {"type": "lock_taken", "lock": "db", "run_id": "RUN-X", "step": "a"}, {"history"}),
+        ("signal/go", {"type": "signal_given", "key": "go", "by": {"name": "x", "channel": "robot"}}, set()),
+        ("signal/go", {"type": "signal_given", "key": "no", "by": {"name": "x", "channel": "robot"}}, {"history"}),
+        ("lock/db", {"type": "signal_given", "key": "db", "by": {"name": "x", "channel": "robot"}}, {"stray"}),
+        ("signal/go", {"type": "lock_taken", "lock": "go", "run_id": "RUN-X", "step": "a"}, {"stray"}),
     ],
 )
 def test_what_does_not_belong_is_found(stream: str, event: Event, kinds: set[str]) -> None:

@@ -298,6 +298,7 @@ BELONGS = {
     "attempt_waiting attempt_ended contract_held contract_broken contract_inconclusive fallback_ended doubt_found "
     "doubt_settled doubt_referred decision_given run_paused run_finished run_cancelled",
     "lock": "lock_taken lock_released",
+    "signal": "signal_given",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""

@@ -35,12 +35,14 @@ __all__ = [
     "Copies",
     "Credential",
     "Finished",
+    "Handlers",
     "Holder",
     "Ids",
     "Keyring",
     "Ledger",
     "Notifier",
     "Observer",
+    "Panes",
     "Probe",
     "Protection",
     "Saved",
@@ -209,6 +211,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A program and its arguments, to be run without a shell; the text is then only how a person would type it."""
     whole: bool = False
     """Whether all of a long output is wanted, and not only its end."""
+    stdin: bytes = b""
+    """What it reads from its standard input, which ends after that."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,6 +298,21 @@ class Toolbox(Protocol):
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
         """A digest of what this call would change, as it is now; None where that cannot be told."""
+        ...
+
+
+class Handlers(Protocol):
+    """Custom actions that are Python callables. Those that are commands the shell runs."""
+
+    def registered(self) -> Mapping[str, ToolDefinition]:
+        """The handlers that the program which uses us has registered, by their names among the tools."""
+        ...
+
+    async def call(self, handler: ToolDefinition, payload: Any, key: str) -> ToolResult:
+        """Call a handler with the step key. Whatever goes wrong is a result: what it raises, what cannot be found.
+
+        When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
+        """
         ...
 
 

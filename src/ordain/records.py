@@ -23,6 +23,7 @@ from ordain.core.event import (
     RunEvent,
     RunOpened,
     RunStarted,
+    SignalEvent,
     WorkspaceEvent,
     WorkspaceOpened,
 )
@@ -30,6 +31,7 @@ from ordain.core.lineage import Permission, PlanState, apply_lineage
 from ordain.core.lock import LockState, apply_lock, locks_of, stream_of
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
+from ordain.core.signal import SignalState, apply_signal, stream_of_signal
 from ordain.core.signature import Verifier
 from ordain.core.state import IllegalTransition, RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
@@ -255,6 +257,17 @@ class Records:
             assert isinstance(recorded.event, LockEvent)
             try:
                 apply_lock(state, recorded.event)
+            except IllegalTransition as error:
+                raise impossible(recorded, error) from error
+        return state
+
+    def signal(self, key: str) -> SignalState:
+        """One signal as it stands."""
+        state = SignalState(key=key)
+        for recorded in self._ledger.read(stream_of_signal(key)):
+            assert isinstance(recorded.event, SignalEvent)
+            try:
+                apply_signal(state, recorded.event)
             except IllegalTransition as error:
                 raise impossible(recorded, error) from error
         return state

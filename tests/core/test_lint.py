@@ -50,7 +50,7 @@ SETTINGS = Settings(
     sources={"odoo": ToolSource(mcp=("odoo-mcp",), effects={"search": EffectClass.READS})},
 )
 FACTS = Facts(
-    tools=BUILT_IN,
+    tools={**BUILT_IN, "custom:x": ToolDefinition(name="custom:x", description="", effect=EffectClass.OPAQUE)},
     settings=SETTINGS,
     workflows=frozenset(["deploy"]),
     tier=0,

@@ -17,6 +17,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -162,16 +163,17 @@ class BashShell:
         )
 
     def _spawn(self, words: tuple[str, ...], command: Command) -> subprocess.Popen[bytes]:
-        child = subprocess.Popen(
-            [*self._inside, *words],
-            cwd=self._workspace,
-            env={**command.env, MARK: command.mark},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if command.errors_apart else subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=self._handed_over,
-        )
+        with _handed_in(command.stdin) as stdin:
+            child = subprocess.Popen(
+                [*self._inside, *words],
+                cwd=self._workspace,
+                env={**command.env, MARK: command.mark},
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if command.errors_apart else subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=self._handed_over,
+            )
         # From outside, because a function to be run in the child before its program would make every start slow. What
         # crashes leaves no image of its memory, with all that is secret in it, in the workspace; a command that wants
         # one can still raise the limit itself.
@@ -234,6 +236,18 @@ class BashShell:
             time.sleep(AGAIN_S)
             killed += end_all(left)
         return killed
+
+
+@contextlib.contextmanager
+def _handed_in(data: bytes) -> Iterator[int]:
+    """What a command is to read, as a file without a name: however long it is, nobody need stand by to write it."""
+    if not data:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
 
 
 class _Output:

@@ -4,7 +4,7 @@ An event that moves a step says where the step went (`to`), so that a history ex
 under any later version of the rules. No event reads a clock or makes an id.
 
 A stream is one hash-chained sequence of events: `workspace`, `lineage/PLAN-…` (one plan through its revisions),
-`run/RUN-…` (one run) or `lock/NAME` (one named lock).
+`run/RUN-…` (one run), `lock/NAME` (one named lock) or `signal/KEY` (one signal from outside).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 from ordain.core.approval import Approval, Principal, WorkspaceIdentity
 from ordain.core.failure import FailurePolicy
 from ordain.core.signature import PublicKey, Signature
+from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
@@ -69,6 +70,8 @@ __all__ = [
     "RunPaused",
     "RunStarted",
     "Settlement",
+    "SignalEvent",
+    "SignalGiven",
     "SignatureRefused",
     "StepApprovalAsked",
     "StepEvent",
@@ -136,7 +139,7 @@ class _Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """Base of all events."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings in force when a run was opened; they stay with the run, whatever the configuration says later."""
 
     concurrency: int
@@ -145,6 +148,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: FailurePolicy
     env: tuple[str, ...]
     """Names of environment variables that commands and contracts may see."""
+    handlers: Mapping[str, ToolDefinition] = {}
+    """The handlers of the custom actions that the run may do, by their names among the tools: what was approved."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -357,6 +362,9 @@ class RunOpened(_Fact, frozen=True, tag="run_opened"):
     may_keep: tuple[StepId, ...] = ()
     """Steps that passed in the run before and are not run again if their contract holds now. One without a contract
     stands here only where somebody said from which step on everything is to be run again."""
+    signals: Mapping[str, int] = {}
+    """How often each signal that the plan waits for had been given by then; what is absent, never. Only what was given
+    after that counts in this run, whatever clocks say."""
 
 
 class ExecutorStarted(_Fact, frozen=True, tag="executor_started"):
@@ -635,6 +643,23 @@ class LockReleased(_Fact, frozen=True, tag="lock_released"):
     reason: str
 
 
+# --- Signal stream -----------------------------------------------------------------------------------------------
+
+
+class SignalGiven(_Fact, frozen=True, tag="signal_given"):
+    """Somebody outside gave a signal, perhaps with a value. It permits nothing: it says that something has happened."""
+
+    key: str
+    by: Principal
+    shown: str = ""
+    """The end of the value, redacted."""
+    value_bytes: int = 0
+    value_seal: str = ""
+    """Commits to the exact value, which is kept beside the chain under this name."""
+    value_json: bool = False
+    """Whether the value is JSON, and not text; JSON of no bytes is no value."""
+
+
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused
 LineageEvent = (
     PlanPrepared
@@ -673,7 +698,8 @@ StepEvent = (
 )
 RunEvent = RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | RunPaused | RunFinished | RunCancelled
 LockEvent = LockTaken | LockReleased
-Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent
+SignalEvent = SignalGiven
+Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalEvent
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

@@ -236,6 +236,29 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked with all that is known about it, where a run asks."""
 
 
+class SignalAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that waits for a signal."""
+
+    signal: str
+    run_id: RunId
+    step: StepId
+    title: str
+    until: Instant | None
+    executing: bool
+    """Whether somebody carries out its run, who goes on when the signal is given."""
+
+
+class SignalReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal that was given, for the how many-th time, and what of it."""
+
+    key: str
+    count: int
+    heard_by: tuple[RunId, ...]
+    """The open runs in which it counts, now or when a step of theirs comes to it."""
+    awaited_by: tuple[SignalAwaited, ...]
+    """The steps that waited for it."""
+
+
 class Side(msgspec.Struct, frozen=True, kw_only=True):
     """One of two plans that are compared, and where it is from: a stored lineage, a document, or both."""
 

@@ -14,7 +14,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import Ask, LockAction
+from ordain.core.action import Ask, LockAction, WaitFor
 from ordain.core.bound import DAY_MS
 from ordain.core.event import (
     AttemptEnded,
@@ -539,7 +539,7 @@ def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass
     effect = tool.effect if tool is not None else EffectClass.OPAQUE
     # What happens in the ledger's own transaction, or has no effect, did nothing unless it is recorded, whatever the
     # plan says.
-    if effect is EffectClass.READS or isinstance(step.action, LockAction | Ask):
+    if effect is EffectClass.READS or isinstance(step.action, LockAction | Ask | WaitFor):
         return effect
     if step.idempotent is not None:
         return EffectClass.REPEATABLE if step.idempotent else EffectClass.OPAQUE

@@ -8,7 +8,7 @@ it changes, never on the size of the plan. Adjectives (ready, blocked) are quest
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 import msgspec
@@ -243,6 +243,8 @@ class RunState:
         """Where some steps may be kept: those that are run again, and all that comes after them."""
         self.paused_by: Principal | None = None
         self.opened_at = Instant(0)
+        self.signals: Mapping[str, int] = {}
+        """How often each signal that the plan waits for had been given before the run was opened."""
         self.executor_at = Instant(0)
         """When the newest executor took the run."""
         self.opened_at = Instant(0)
@@ -584,7 +586,7 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
             state.workspace, state.limits = event.workspace, event.limits
             state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
             state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
-            state.opened_at = at
+            state.opened_at, state.signals = at, event.signals
         case ExecutorStarted():
             if event.epoch <= state.epoch:
                 raise IllegalTransition(f"epoch {event.epoch} after {state.epoch}")

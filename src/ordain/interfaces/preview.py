@@ -25,7 +25,7 @@ from ordain.core.policy import PlannedEffect
 from ordain.core.refs import literal, references
 from ordain.core.report import Review, Since, StepReport
 from ordain.core.simulation import SimulatedStep
-from ordain.core.tool import action_kind
+from ordain.core.tool import HANDLER, action_kind
 from ordain.core.value import PlanId, StepId
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import read_failure, write_failure
@@ -355,6 +355,9 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
     if commands:
         count = f"{len(commands)} command{'s' * (len(commands) != 1)}"
         yield f"    runs {count}, each with everything you may do on this machine and its network"
+    for effect in commands:
+        if effect.tool.startswith(HANDLER):
+            yield f"    {visible(effect.tool)} runs: {visible(effect.target)} (step {visible(effect.step)})"
     if contracts:
         yield f"    checks contracts, which are commands too: {len(contracts)}"
     for kind, verb in _VERBS.items():

@@ -17,13 +17,14 @@ from ordain.core.approval import Principal
 from ordain.core.canonical import short_id
 from ordain.core.event import Evidence, StepState
 from ordain.core.problem import Problem, Severity
-from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport, StepReport
+from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport, SignalAwaited, StepReport
 from ordain.core.value import Instant
 from ordain.documents.dialects.detection import DIALECTS
 from ordain.interfaces.visible import visible
 
 __all__ = [
     "Style",
+    "awaited_lines",
     "duration",
     "inbox_lines",
     "instant",
@@ -327,6 +328,14 @@ def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[
     if everywhere:
         yield f"    in {visible(item.workspace)}"
     yield from (f"    → {style.bold(visible(command))}" for command in item.commands)
+
+
+def awaited_lines(awaited: Iterable[SignalAwaited], style: Style) -> Iterator[str]:
+    """What waits for no decision, but for something to happen outside."""
+    for one in awaited:
+        until = f", until {instant(one.until)}" if one.until is not None else ""
+        yield f"{style.dim('signal')}     {visible(one.title)}: {one.step} of {one.run_id} waits for it{until}"
+        yield f"    → {style.bold(f'ordain signal {visible(one.signal)}')}"
 
 
 def next_command(line: PlanLine) -> str | None:

@@ -47,6 +47,7 @@ RULES: tuple[Rule, ...] = (
     reference.places,
     reference.expressions,
     tools.known,
+    tools.handlers,
     tools.operations,
     tools.scope,
     tools.arguments,
