@@ -12,14 +12,18 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
 from ordain.beginning import Beginnings
 from ordain.core import chain
 from ordain.core.action import CallTool, LockAction
 from ordain.core.approval import Approval
+from ordain.core.budget import expected
 from ordain.core.canonical import step_key
 from ordain.core.condition import CustomCondition
 from ordain.core.event import (
     AttemptStarted,
+    BudgetReached,
     ContractSeen,
     DoubtSettled,
     Evidence,
@@ -48,6 +52,7 @@ from ordain.core.schedule import (
     Effect,
     End,
     Gather,
+    Reach,
     Recheck,
     SettleByContract,
     Start,
@@ -66,6 +71,7 @@ from ordain.core.schedule import (
     settled,
     wants_proof,
 )
+from ordain.core.spending import owner_of
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, StepId
 from ordain.gathering import gathered
@@ -207,7 +213,7 @@ class Engine:
                 if timer is not None:
                     timer.cancel()
                     timer = None
-                wake = next((effect.at for effect in effects if isinstance(effect, Wake)), None)
+                wake = min((effect.at for effect in effects if isinstance(effect, Wake)), default=None)
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
                 elif not self._under_way and self._mailbox.empty():
@@ -293,7 +299,7 @@ class Engine:
                 return ("settle", step) not in self._under_way
             case WaitOn(step=step):
                 return ("wait", step) not in self._under_way
-            case Gather():
+            case Gather() | Reach():
                 return True
             case Stop(step=step):
                 task = self._under_way.get(("start", step))
@@ -310,11 +316,17 @@ class Engine:
         for effect in effects:
             match effect:
                 case Start(step=step_id):
-                    event, keeps = self._beginnings.look(step_id, self._now)
+                    begins = self._beginnings.look(step_id, self._now)
+                    if begins is None:
+                        continue  # others, which are at work, have reserved what it needs
+                    event, keeps = begins
                     self._keeps += keeps
-                    self._fold(event)
+                    self._fold(self._judged_by_before(event) if type(event) is BudgetReached else event)
                     if type(event) is not AttemptStarted:
                         self._look_again()
+                case Reach(event=event):
+                    self._fold(self._judged_by_before(event))
+                    self._look_again()
                 case Gather(step=step_id):
                     self._fold(self._gathered(step_id))
                     self._look_again()
@@ -325,6 +337,12 @@ class Engine:
                     self._look_again()
                 case _:
                     pass
+
+    def _judged_by_before(self, event: BudgetReached) -> BudgetReached:
+        """A budget that is reached, with what is left to do needed in earlier runs."""
+        owner = owner_of(event.step)
+        assert owner is not None
+        return replace(event, expected=expected(self._state, owner, self._records.outcomes()))
 
     def _look_again(self) -> None:
         """Have the loop take another turn, whether or not anything is under way."""
@@ -412,7 +430,7 @@ class Engine:
                 for key in (("start", step), ("wait", step)):
                     if (task := self._under_way.get(key)) is not None:
                         task.cancel()
-            case Gather() | Wake() | End():
+            case Gather() | Reach() | Wake() | End():
                 pass
             case _:
                 assert_never(effect)

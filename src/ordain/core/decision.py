@@ -7,15 +7,18 @@ the run's chain as it stood. It is recorded right after that, or not at all.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import msgspec
 
 from ordain.core.approval import Channel, Principal
+from ordain.core.budget import amount_words, left, question_words
 from ordain.core.canonical import canonical_bytes
 from ordain.core.event import DecisionGiven, Settlement, StepState
 from ordain.core.model import contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.signature import statement
+from ordain.core.spending import budget_name, owner_of
 from ordain.core.state import RunState
 from ordain.core.value import PlanId, RunId, StepId
 
@@ -48,7 +51,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     step: StepId
     attempt: int
     kind: str
-    """`doubt` or `escalation`."""
+    """`doubt`, `escalation` or `budget`."""
     text: str
     choices: tuple[Choice, ...]
     detail: str = ""
@@ -92,6 +95,21 @@ _ABORT = Choice(
 )
 
 
+_UNLIMITED = Choice(
+    word="unlimited",
+    meaning="go on without this limit for the rest of this run",
+    consequence="Nothing asks about it again in this run, whatever is spent.",
+)
+
+
+def _extend(amount: str) -> Choice:
+    return Choice(
+        word="extend",
+        meaning=f"allow {amount} more",
+        consequence="The run goes on, and asks again when that is reached.",
+    )
+
+
 def _happened(*, checked: bool) -> Choice:
     return Choice(
         word="happened",
@@ -104,7 +122,7 @@ def questions(state: RunState) -> tuple[Question, ...]:
     """Everything this run waits for a person to decide, in the plan's order."""
     if state.finished:
         return ()
-    found = []
+    found = list(_budget_questions(state))
     for step_id in sorted({*state.doubtful, *state.escalated}, key=lambda step_id: state.position[step_id]):
         record, step = state.steps[step_id], state.step(step_id)
         choices: tuple[Choice, ...]
@@ -136,6 +154,33 @@ def questions(state: RunState) -> tuple[Question, ...]:
     return tuple(found)
 
 
+def _budget_questions(state: RunState) -> Iterator[Question]:
+    """One for each budget that was reached, once nothing that it pays for is at work, from when on what was spent stays
+    as it is; and none where nothing is left to do."""
+    for owner, reached in state.reached.items():
+        account = state.accounts[owner]
+        if account.at_work or state.aborted_by is not None or not left(state, owner):
+            continue
+        text, detail = question_words(state, owner)
+        again = f"@{account.decisions + 1}" if account.decisions else ""
+        amount = amount_words(reached.what, account.given[reached.what])
+        yield Question(
+            item=f"{state.run_id}/{budget_name(owner)}{again}",
+            step=budget_name(owner),
+            attempt=0,
+            kind="budget",
+            text=text,
+            choices=(_extend(amount), _UNLIMITED, _ABORT),
+            detail=detail,
+        )
+
+
+def _decided_before(state: RunState, name: StepId) -> int:
+    """How often a person decided about what a question of this name is about."""
+    owner = owner_of(name)
+    return state.steps[name].decisions if owner is None else state.accounts[owner].decisions
+
+
 def find_question(state: RunState, item: str) -> Question:
     """The question that a person names: `RUN/STEP`, `RUN` where only one thing is asked, and with `@2` the second one
     about the same step. Raises Refused where nothing of that name is asked now, or another question about the step is.
@@ -153,7 +198,7 @@ def find_question(state: RunState, item: str) -> Question:
             *(["It asks about: " + ", ".join(one.item for one in asked) + "."] if asked else []),
             command="ordain status",
         )
-    if (number if mark else "1") != str(state.steps[found.step].decisions + 1):
+    if (number if mark else "1") != str(_decided_before(state, found.step) + 1):
         raise stale(found, f"What is asked about `{found.step}` now is another question than this answers.")
     return found
 
@@ -161,7 +206,8 @@ def find_question(state: RunState, item: str) -> Question:
 def stale(question: Question, detail: str = "") -> Refused:
     """The refusal of an answer to what is not asked, or not so, any more."""
     detail = detail or "Something was recorded about the run while the question was being read."
-    hint = f"It is about attempt {question.attempt} now; look at it, then answer {question.item}."
+    about = f"It is about attempt {question.attempt} now; look" if question.attempt else "Look"
+    hint = f"{about} at it, then answer {question.item}."
     return refuse("E_ANSWER_STALE", detail, hint, command="ordain status")
 
 
@@ -184,7 +230,7 @@ def decided(
             # Even a person's word does not stand in for a contract that can be run.
             checked = contract_of(state.step(question.step)) is not None
             to = StepState.VERIFYING if checked else StepState.PASSED
-        case "did-not" | "retry":
+        case "did-not" | "retry" | "extend" | "unlimited":
             to = StepState.PENDING
         case "skip":
             to = StepState.SKIPPED

@@ -9,9 +9,10 @@ import msgspec
 from ordain.core.approval import Base, Principal
 from ordain.core.artifact import is_whole
 from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
+from ordain.core.budget import Spending, spending
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
-from ordain.core.event import Evidence, Limits, Outcome, StepState
+from ordain.core.event import Evidence, Limits, Outcome, StepState, Usage
 from ordain.core.lineage import Rejection
 from ordain.core.model import Plan, contract_of
 from ordain.core.policy import PlannedEffect
@@ -153,6 +154,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Protected files that changed while its last attempt was at work, and were put back."""
     part_of: StepId | None = None
     """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
+    used: Usage | None = None
+    """What its last attempt reported that it used."""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,6 +187,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     rerun_of: RunId | None = None
     changed_at: Instant = Instant(0)
     """When something was recorded of it last."""
+    spending: tuple[Spending, ...] = ()
+    """What it has spent, and how much it may: what we measured, and what was reported."""
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,7 +220,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that waits for a person, and the commands that decide it, one for each choice there is."""
 
     kind: str
-    """`approval`, `review` (rejected too often), `doubt`, `escalation` or `stalled`."""
+    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `budget` or `stalled`."""
     title: str
     plan_id: PlanId
     commands: tuple[str, ...]
@@ -261,6 +266,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
         executors=state.epoch,
         rerun_of=state.rerun_of,
         changed_at=state.changed_at,
+        spending=spending(state, now if life.executing else state.worked_at),
     )
 
 
@@ -282,7 +288,8 @@ def _open_status(state: RunState, now: Instant, life: Life) -> str:
 def _could_go_on(state: RunState) -> bool:
     """Whether anything could be done without a person's answer."""
     begun = state.active or state.waiting or state.gatherable
-    return bool(begun or ((state.ready or state.delayed) and state.aborted_by is None))
+    places = (*state.ready, *(position for _, position in state.delayed)) if state.aborted_by is None else ()
+    return bool(begun or any(not state.held(state.names[place]) for place in places))
 
 
 def _step_reports(state: RunState, now: Instant) -> Iterator[StepReport]:
@@ -314,6 +321,7 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         verified=record.evidence,
         seen_before=record.seen_before,
         tampered=record.tampered,
+        used=outcome.used if outcome is not None else None,
     )
 
 

@@ -15,7 +15,8 @@ __all__ = ["question_lines"]
 def question_lines(asked: Asked, word: str, by: str, *, signed: bool, style: Style) -> Iterator[str]:
     """What is asked, with every choice, and what follows from the one that was chosen."""
     question = asked.question
-    about = f"{question.item}, attempt {question.attempt}, {question.kind}"
+    attempt = f", attempt {question.attempt}" if question.attempt else ""
+    about = f"{question.item}{attempt}, {question.kind}"
     yield f"{style.warn('A person is asked:')} {visible(question.text)}"
     yield f"  {style.dim(about)}"
     if question.detail:

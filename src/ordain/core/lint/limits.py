@@ -116,7 +116,7 @@ def _retry_faults(policy: FailurePolicy | None) -> Iterator[str]:
 
 def _budget_faults(budget: Budget | None) -> Iterator[str]:
     if budget is not None:
-        for name in ("tokens", "cost_usd", "wall_clock_ms"):
+        for name in Budget.__struct_fields__:
             value = getattr(budget, name)
             if value is not None and not 0 < value <= INTEGER_MAX:
                 yield f"budget of `{name}` must be more than zero, and a number that every reader holds exactly"
