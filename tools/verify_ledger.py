@@ -295,7 +295,7 @@ BELONGS = {
     "approval_expired run_started stop_asked run_ended",
     "run": "run_opened executor_started step_kept step_not_kept attempt_started files_protected protected_changed "
     "contract_seen attempt_waiting attempt_ended contract_held contract_broken contract_inconclusive doubt_found "
-    "doubt_settled doubt_referred decision_given run_paused run_finished run_cancelled",
+    "doubt_settled doubt_referred budget_reached decision_given run_paused run_finished run_cancelled",
     "lock": "lock_taken lock_released",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}

@@ -23,6 +23,7 @@ from ordain.core.value import Instant, StepId
 __all__ = [
     "Held",
     "Spending",
+    "amount_said",
     "amount_words",
     "expected",
     "left",
@@ -230,9 +231,9 @@ def question_words(state: RunState, owner: StepId) -> tuple[str, str]:
     """What a person is asked about a budget that was reached, and what they need to know for it."""
     reached, account = state.reached[owner], state.accounts[owner]
     whose = f"The budget of `{owner}`" if owner else "The budget of the plan"
-    limit = _said(reached.what, reached.limit)
+    limit = amount_said(reached.what, reached.limit)
     if reached.wanted_by is not None and reached.spent < reached.limit:
-        wanted = _said(reached.what, reached.wanted)
+        wanted = amount_said(reached.what, reached.wanted)
         text = f"{whose} allows {limit}, which is not enough for `{reached.wanted_by}`: it may need {wanted}. What now?"
     else:
         text = f"{whose} is reached: {limit}. What now?"
@@ -258,7 +259,7 @@ def _expectation(need: Expected | None) -> str:
     if need is None or not need.known:
         return "What they need is unknown: no earlier run did the same."
     amounts = [
-        _said(what, amount)
+        amount_said(what, amount)
         for what in ("wall_clock_ms", "tokens", "cost_usd")
         if (amount := getattr(need, what)) is not None
     ]
@@ -269,10 +270,10 @@ def _expectation(need: Expected | None) -> str:
 
 def amount_words(what: str, count: int) -> str:
     """An amount as it is counted, in words."""
-    return _said(what, sayable(what, count))
+    return amount_said(what, sayable(what, count))
 
 
-def _said(what: str, amount: float) -> str:
+def amount_said(what: str, amount: float) -> str:
     """An amount as people say it."""
     match what:
         case "attempts":

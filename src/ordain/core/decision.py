@@ -105,7 +105,7 @@ _UNLIMITED = Choice(
 def _extend(amount: str) -> Choice:
     return Choice(
         word="extend",
-        meaning=f"allow {amount} more",
+        meaning=f"allow another {amount}",
         consequence="The run goes on, and asks again when that is reached.",
     )
 

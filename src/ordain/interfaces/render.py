@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from ordain.core.approval import Principal
+from ordain.core.budget import Spending, amount_said
 from ordain.core.canonical import short_id
 from ordain.core.event import Evidence, StepState
 from ordain.core.problem import Problem, Severity
@@ -118,6 +119,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         yield f"  Why:    {visible(report.reason)}"
     if report.rerun_of is not None:
         yield f"  Again:  {report.rerun_of}"
+    if spent := spent_words(one for one in report.spending if one.step is None):
+        yield f"  Spent:  {visible(spent)}"
     yield ""
     width = max((len(step.id) for step in report.steps), default=0)
     for step in report.steps:
@@ -128,6 +131,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
             why = f"{step.error} {why}"
         state = painted(f"{step.state.value:<10}", step.state, style)
         yield (f"  {step.number:>3}. {state} {step.id:<{min(width, 32)}} {took}  {visible(why)}{style.dim(tries)}")
+        if own_budget := spent_words(one for one in report.spending if one.step == step.id):
+            yield f"         {style.dim('Spent:')} {visible(own_budget)}"
         wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
         own = f"ordain show {report.run_id} --output {step.id}"
         if verbose and step.own_output_tail.strip():
@@ -147,6 +152,24 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         for choice in question.choices:
             yield f"    → {style.bold(f'ordain answer {question.item} {choice.word}')}"
             yield f"        {choice.meaning}"
+
+
+def spent_words(spending: Iterable[Spending]) -> str:
+    """What was spent and how much may be, what is measured apart from what is reported; nothing where there is no limit
+    and nothing was reported."""
+    shown = list(spending)
+    if all(one.limit is None and one.measured for one in shown):
+        return ""
+    parts = []
+    for measured, word in ((True, "measured"), (False, "as reported")):
+        kind = [_of_limit(one) for one in shown if one.measured is measured]
+        parts += [f"{', '.join(kind)} ({word})"] if kind else []
+    return "; ".join(parts)
+
+
+def _of_limit(one: Spending) -> str:
+    spent = amount_said(one.what, one.spent)
+    return f"{spent} of {amount_said(one.what, one.limit)}" if one.limit is not None else spent
 
 
 def _evidence_lines(step: StepReport) -> Iterator[str]:
