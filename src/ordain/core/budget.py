@@ -9,7 +9,6 @@ longest claim counts, and of everything else the sum.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
 
 import msgspec
 
@@ -181,10 +180,18 @@ def expected(state: RunState, owner: StepId, before: Mapping[str, Sequence[Outco
     return Expected(
         steps=len(steps),
         known=len(known),
-        wall_clock_ms=sum(round(median(one.duration_ms for one in outcomes)) for outcomes in known) if known else None,
-        tokens=sum(round(median(amounts)) for amounts in tokens) if tokens else None,
-        cost_usd=sum(median(amounts) for amounts in costs) if costs else None,
+        wall_clock_ms=sum(round(_median([one.duration_ms for one in outcomes])) for outcomes in known)
+        if known
+        else None,
+        tokens=sum(round(_median(amounts)) for amounts in tokens) if tokens else None,
+        cost_usd=sum(_median(amounts) for amounts in costs) if costs else None,
     )
+
+
+def _median(amounts: Sequence[float]) -> float:
+    """The middle one; of two in the middle, what is halfway."""
+    ordered, half = sorted(amounts), len(amounts) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 def _reported(outcomes: Sequence[Outcome], what: str) -> list[float]:

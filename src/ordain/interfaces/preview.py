@@ -188,7 +188,11 @@ def _step_lines(
 
 def _budget(budget: Budget) -> str:
     """A budget in words; how it is enforced depends on what it limits."""
-    words = write_budget(budget) or json.dumps(msgspec.to_builtins(budget))
+    exact = [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    others = msgspec.structs.replace(budget, tokens=None)
+    if others != Budget():
+        exact.append(write_budget(others) or json.dumps(msgspec.to_builtins(others)))
+    words = ", ".join(exact)
     reported = ", by what is reported" if budget.tokens is not None or budget.cost_usd is not None else ""
     return f"{words}{reported}; then a person is asked"
 
