@@ -187,13 +187,13 @@ def _step_lines(
 
 
 def _budget(budget: Budget) -> str:
-    """A budget in words; how it is enforced depends on what it limits."""
+    """A budget in words, and how it is known what was spent."""
     exact = [f"{budget.tokens} tokens"] if budget.tokens is not None else []
     others = msgspec.structs.replace(budget, tokens=None)
     if others != Budget():
         exact.append(write_budget(others) or json.dumps(msgspec.to_builtins(others)))
     words = ", ".join(exact)
-    reported = ", by what is reported" if budget.tokens is not None or budget.cost_usd is not None else ""
+    reported = "; tokens and money as reported" if budget.tokens is not None or budget.cost_usd is not None else ""
     return f"{words}{reported}; then a person is asked"
 
 
