@@ -62,7 +62,7 @@ def test_aborting_for_the_budget_ends_the_run_at_once(workspace: Workspace) -> N
 def test_what_was_spent_is_in_the_json_of_a_run(workspace: Workspace) -> None:
     workspace.write("spends.plan.md", SPENDS)
     run, _ = workspace.started("spends.plan.md")
-    report = json.loads(workspace.ordain("show", run, "--json").out)["run"]
+    report = json.loads(workspace.ordain("show", run, "--json").out)["data"]
     found = {one["what"]: one for one in report["spending"] if "step" not in one}
     assert found["tokens"] == {"what": "tokens", "spent": 1200, "limit": 1000, "measured": False}
     assert found["attempts"] == {"what": "attempts", "spent": 1, "limit": 5, "measured": True}
