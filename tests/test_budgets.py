@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from ordain.core.event import AttemptEnded, AttemptStarted, BudgetReached, DecisionGiven, Usage
-from ordain.core.failure import Retry
-from ordain.core.model import Budget, ForEach
+from ordain.core.failure import Fallback, Retry
+from ordain.core.model import Budget, ForEach, NestedPlan
 from ordain.core.problem import Refused
 from ordain.core.report import RunReport
-from ordain.core.value import Instant
+from ordain.core.value import Instant, StepId
 from ordain.ports import Command, Finished, ToolResult
-from tests.build import step
+from tests.build import plan, step
 from tests.scenario import ROBOT, Scenario
 
 
@@ -117,6 +117,9 @@ def test_the_time_of_a_step_ends_its_attempt_and_then_asks():
     assert (life.status(), given) == ("waiting", [10_000, 5_000])
     assert life.report is not None
     assert life.report.questions[0].item.endswith("/.budget/a")
+    assert kinds(life, AttemptEnded)[-1].outcome.detail == (
+        "did not end within 5 s, which was all that its budget had left"
+    )
 
 
 def test_what_a_tool_reports_is_recorded_as_reported():
@@ -150,6 +153,24 @@ def test_the_items_of_a_step_share_its_budget():
     life.approve().run()
     assert (life.status(), begun(life)) == ("waiting", ["list", "each[0]", "each[1]"])
     assert life.answer(".budget/each", "extend").resume().status() == "completed"
+
+
+def test_a_nested_plan_is_asked_about_by_itself():
+    inner = plan(step("x"), step("y"), budget=Budget(tokens=10))
+    life = Scenario(step("n", needs=(), action=NestedPlan(plan=inner)), step("b", needs=()), concurrency=1)
+    life.script(x=spends('{"tokens": 11}')).approve().run()
+    assert (life.status(), sorted(begun(life))) == ("waiting", ["b", "n/x"])
+    life.answer(".budget/n", "extend").resume().expect(n="passed", b="passed")
+    assert spent(life.report)["tokens"] == 11
+    assert life.app.auditing.verify().good
+
+
+def test_a_fallback_is_not_paid_by_the_step_that_failed():
+    failing = replace(
+        step("a", on_failure=Fallback(steps=(StepId("f"),)), contract="check f"), budget=Budget(attempts=1)
+    )
+    life = Scenario(failing, fallbacks=(step("f", needs=()),)).script(a=1).approve().run()
+    assert (life.status(), begun(life)) == ("completed", ["a", "a+f"])
 
 
 def test_nothing_changes_for_a_plan_without_a_budget():

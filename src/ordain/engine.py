@@ -18,7 +18,7 @@ from ordain.beginning import Beginnings
 from ordain.core import chain
 from ordain.core.action import CallTool, LockAction
 from ordain.core.approval import Approval
-from ordain.core.budget import expected, over_at
+from ordain.core.budget import expected
 from ordain.core.canonical import step_key
 from ordain.core.condition import CustomCondition
 from ordain.core.event import (
@@ -322,7 +322,7 @@ class Engine:
                     event, keeps = begins
                     self._keeps += keeps
                     self._fold(self._judged_by_before(event) if type(event) is BudgetReached else event)
-                    if type(event) is not AttemptStarted or over_at(self._state, self._now) is not None:
+                    if type(event) is not AttemptStarted or self._state.budgeted:
                         self._look_again()  # also for when the time of a budget that has begun to run will be over
                 case Reach(event=event):
                     self._fold(self._judged_by_before(event))

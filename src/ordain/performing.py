@@ -73,8 +73,14 @@ class Performing:
             return self._not_begun(f"what it refers to is not there: {missing}")
         timeout_ms = self.timeout_ms(step)
         left_ms = time_left_ms(self._state, step_id, self._clock.now())
-        if left_ms is not None:
-            timeout_ms = min(timeout_ms, left_ms)
+        if left_ms is not None and left_ms < timeout_ms:
+            outcome = await self._effect(step_id, step, left_ms)
+            if outcome.error == "F_STEP_TIMEOUT":
+                return replace(outcome, detail=f"{outcome.detail}, which was all that its budget had left")
+            return outcome
+        return await self._effect(step_id, step, timeout_ms)
+
+    async def _effect(self, step_id: StepId, step: Step, timeout_ms: int) -> Outcome:
         command = self._command(step, timeout_ms)
         if isinstance(command, Outcome):
             return command

@@ -44,7 +44,7 @@ class Held(msgspec.Struct, frozen=True):
 def may_begin(state: RunState, step_id: StepId, now: Instant) -> BudgetReached | Held | None:
     """What keeps a step from beginning now: a budget that is reached by it, or what others have reserved; None where
     everybody who pays for it can."""
-    if not any(account.limits for account in state.accounts.values()):
+    if not state.budgeted:
         return None
     if state.held(step_id):
         return Held("a person's decision about the budget")

@@ -175,7 +175,8 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     if state.aborted_by is not None:
         over = not effects and not state.doubtful and not state.gathering
         return (End("failed", _why_aborted(state)),) if over else tuple(effects)
-    effects += [Reach(event) for event in over_by_now(state, now)]  # before anything else could reach it
+    if state.budgeted:
+        effects += [Reach(event) for event in over_by_now(state, now)]  # before anything else could reach it
     effects += [WaitOn(step) for step in state.waiting if step not in stopped]  # which takes no place
     # Only as many are looked at as there are free places. What was begun before goes first, once its time has come.
     free = max(0, places - len(verifying))
@@ -187,7 +188,7 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
         effects.append(Recheck(step) if step in state.may_keep else Start(step))
     if len(positions) < free and len(due) < len(delayed):
         effects.append(Wake(delayed[len(due)][0]))
-    if (reached_at := over_at(state, now)) is not None:
+    if state.budgeted and (reached_at := over_at(state, now)) is not None:
         effects.append(Wake(reached_at))
     held = state.reached and (state.ready or state.delayed)
     if effects or state.active or state.doubtful or state.escalated or held:

@@ -252,6 +252,8 @@ class RunState:
         self.ready = [index for index, name in enumerate(self.names) if not self.needs[name]]
         self.delayed: list[tuple[Instant, int]] = []
         self.accounts: dict[StepId, Account] = {RUN: new_account(plan.budget)}
+        self.budgeted = plan.budget is not None
+        """Whether there ever was a limit of anything."""
         self.reached: dict[StepId, BudgetReached] = {}
         self.worked_at = Instant(0)
         """When an executor recorded something last."""
@@ -317,6 +319,7 @@ class RunState:
         for step in steps:
             if step.id not in self.accounts and (account := account_of(step)) is not None:
                 self.accounts[step.id] = account
+                self.budgeted = True
 
     # --- Steps that belong to others -----------------------------------------------------------------------------
 
@@ -751,16 +754,16 @@ def _refuse_held(state: RunState, event: StepEvent) -> None:
 
 def _spend(state: RunState, event: StepEvent, at: Instant, *, was_at_work: bool) -> None:
     """Note with every account that pays for a step what an event of it costs."""
-    is_at_work, began = event.step in state.active, type(event) is AttemptStarted
-    used = event.outcome.used if type(event) is AttemptEnded else None
-    if type(event) is not DecisionGiven:  # which can be given while nobody is at work
+    kind, is_at_work = type(event), event.step in state.active
+    if kind is not DecisionGiven:  # which can be given while nobody is at work
         state.worked_at = at
-    if is_at_work is was_at_work and not began and used is None:
+    used = event.outcome.used if type(event) is AttemptEnded else None
+    if is_at_work is was_at_work and used is None:
         return
-    for owner in state.payers(event.step):
+    for owner in state.payers(event.step) if len(state.accounts) > 1 else (RUN,):
         account = state.accounts[owner]
-        account.spent["attempts"] += began
         if is_at_work and not was_at_work:
+            account.spent["attempts"] += kind is AttemptStarted
             account.begin(at)
         elif was_at_work and not is_at_work:
             account.end(at)
