@@ -13,6 +13,7 @@ import msgspec
 
 from bench.measure import Line, Size, compare, timed
 from bench.plans import commands_plan
+from ordain import measuring
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.adapters.state_directory import shelf_path
 from ordain.core import chain
@@ -63,12 +64,14 @@ async def measure(size: Size) -> list[Line]:
         if workspace is long:
             await _live(ledger, workspace, count)
             events = ledger.checkpoint().size
-            verifying, auditing = (_looking_through(ledger, rounds, work) for work in (_verify, _audit))
+            works = (_verify, _audit, _count)
+            verifying, auditing, counting = (_looking_through(ledger, rounds, work) for work in works)
         await ledger.close()
     lines = [_looking(command, home, long, empty, rounds, count) for command in ("list", "status")]
     what = f"every chain and the checkpoint, {events:,} events"
     lines.append(compare("history", what, "sha256 of their bytes", verifying, target=VERIFY_TARGET))
     lines.append(compare("history", "and the whole audit", "sha256 of their bytes", auditing))
+    lines.append(compare("history", "all that `ordain stats` counts", "sha256 of their bytes", counting))
     return lines
 
 
@@ -117,6 +120,12 @@ def _audit(ledger: SqliteLedger) -> None:
     found = audit(ledger.everything(), verify=lambda key, signature, statement: False).findings
     if found:
         raise RuntimeError(f"the audit of the history that was made finds: {found[0]}")
+
+
+def _count(ledger: SqliteLedger) -> None:
+    found = measuring.measure(ledger, _AT)
+    if found.plans is None or found.plans.count != ledger.plan_count():
+        raise RuntimeError("not every plan of the history that was made is counted")
 
 
 async def _live(ledger: SqliteLedger, workspace: Path, plans: int) -> None:

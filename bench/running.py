@@ -95,6 +95,7 @@ class Bench:
             expressions=Cel,
             git_head=lambda: None,
             heard=2,
+            counts=lambda decision: False,
         )
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start

@@ -287,16 +287,16 @@ class Scenario:
         recorded = self.ledger.read(f"run/{run_id}")  # reading verifies the chain
         assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
         history = self.history()
-        replay(self.plan, history)  # every event fits the table
-        check_evidence(self.plan, [event for _, event in history])
+        state = replay(self.plan, history)  # every event fits the table
+        check_evidence(state, [event for _, event in history])
 
 
-def check_evidence(plan: Plan, events: list[RunEvent]) -> None:
+def check_evidence(state: RunState, events: list[RunEvent]) -> None:
     """Every pass has a verdict, an observed result or a decision; no step in doubt begins again by itself; no attempt
     passes by evidence during which protected files changed, or whose contract was never seen broken where it had to."""
-    contracts = {step.id for step in plan.steps if check_of(step) is not None}
-    proving = {step.id for step in plan.steps if step.proof is not None}
-    protecting = {step.id for step in plan.steps if step.protect or plan.protect}
+    contracts = {name for name, step in state.defined.items() if check_of(step) is not None}
+    proving = {name for name, step in state.defined.items() if step.proof is not None}
+    protecting: set[str] = set()
     doubtful: set[str] = set()
     tampered: set[str] = set()
     protected: set[str] = set()
@@ -305,6 +305,8 @@ def check_evidence(plan: Plan, events: list[RunEvent]) -> None:
             case AttemptStarted(step=name):
                 tampered.discard(name)
                 protected.discard(name)
+                if state.protects(name):
+                    protecting.add(name)
             case FilesProtected(step=name):
                 protected.add(name)
             case ProtectedChanged(steps=steps):

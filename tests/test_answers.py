@@ -120,10 +120,20 @@ def test_a_doubt_and_then_an_escalation_of_one_attempt_are_two_questions() -> No
 def test_an_answer_counts_only_for_what_was_shown() -> None:
     life = waiting(*two())
     shown = life.app.asked(item(life))
-    do(life.app.answer(item(life, "b"), "skip", KIM))  # somebody else, meanwhile
+    do(life.app.answer(item(life), "retry", KIM))  # somebody else, meanwhile
+    life.resume()
     assert refused(life, life.app.answer(item(life), "pass", KIM, shown)) == ["E_ANSWER_STALE"]
     do(life.app.answer(item(life), "pass", KIM, life.app.asked(item(life))))
+    assert [one.choice for one in decisions(life)] == ["retry", "pass"]
+
+
+def test_what_other_steps_do_while_somebody_reads_takes_nothing_from_their_answer() -> None:
+    life = waiting(*two())
+    shown = life.app.asked(item(life))
+    do(life.app.answer(item(life, "b"), "skip", KIM))  # somebody else, meanwhile
+    do(life.app.answer(item(life), "pass", KIM, shown))
     assert [one.step for one in decisions(life)] == ["b", "a"]
+    assert life.app.auditing.verify().good
 
 
 def test_an_answer_is_not_recorded_where_the_settings_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

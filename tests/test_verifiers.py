@@ -32,11 +32,13 @@ from hypothesis import strategies as st
 from ordain.adapters.ledger_backup import backup, export, restore
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core import chain
-from ordain.core.action import AcquireLock
+from ordain.core.action import AcquireLock, Ask
 from ordain.core.audit import NEEDS_RULES, Kind, Signed
 from ordain.core.chain import Entry, Tip
+from ordain.core.decision import decided, signed_decision
 from ordain.core.failure import Escalate
 from ordain.core.model import Budget
+from ordain.records import Records
 from tests.build import step
 from tests.core.test_audit import ANN_MARK, KIM_MARK, PASSPHRASES, beside, look, remembered, signed, told
 from tests.scenario import KIM, Scenario
@@ -677,6 +679,50 @@ def test_an_answer_whose_signature_was_taken_out_is_called_unsigned_or_found_whe
         assert both(rows).kinds == kinds
         assert answers(rows) == [(3, 2)]
         assert both(rows, keys=[KIM_MARK, ANN_MARK]).kinds == {"signature"}
+
+
+def asked_aside(*, between: bool) -> Forger:
+    """A run in which a person answered about `a` while `b` went on, told as a forger has it: the answer is bound to a
+    moment before what was recorded of `b`."""
+    life = Scenario(*(step(name, needs=(), on_failure=Escalate()) for name in "ab")).script(a=1, b=1)
+    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
+    signed(life.prepare(), "kim").run()
+    asked = life.app.asked(f"{life.run_id()}/a")
+    asyncio.run(life.app.answer(f"{life.run_id()}/{'a' if between else 'b'}", "retry", KIM, None, PASSPHRASES["kim"]))
+    life.resume()
+    state, plan_id, _ = Records(life.ledger).run(life.run_id())  # type: ignore[arg-type]
+    event = decided(state, asked.question, "pass", KIM, head=asked.head, key=KIM_MARK)
+    said = signed_decision(event, workspace_id=asked.workspace_id, run_id=asked.run_id, plan_id=plan_id)
+    signature = asyncio.run(life.app._here.sign(PASSPHRASES["kim"], said, KIM))
+    made = msgspec.to_builtins(msgspec.structs.replace(event, signature=signature))
+    forger = Forger(tuple(life.ledger.everything()))
+    return forger.insert(len(forger.events), f"run/{life.run_id()}", made)
+
+
+def test_an_answer_may_come_after_what_others_did_and_after_nothing_of_its_own_step() -> None:
+    assert both(asked_aside(between=False).rows()).kinds == set()
+    found = both(asked_aside(between=True).rows())
+    assert "decision" in found.kinds and found.ours & found.theirs
+
+
+def test_an_answer_given_twice_is_found() -> None:
+    forger = asked_aside(between=False)
+    stream, _, event = forger.events[-1]
+    rows = forger.insert(len(forger.events), stream, dict(event)).rows()
+    assert "decision" in both(rows).kinds
+
+
+def test_the_value_of_an_answer_is_what_was_signed() -> None:
+    life = Scenario(step("a", action=Ask(question="Which?")))
+    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
+    signed(life.prepare(), "kim").run()
+    asyncio.run(life.app.answer(f"{life.run_id()}/a", "1.4.0", KIM, None, PASSPHRASES["kim"]))
+    rows = list(life.ledger.everything())
+    assert both(rows).kinds == set() and answers(rows) == [(1, 1)]
+    for field, value in (("output_seal", "hmac-sha256:" + "0" * 64), ("output_tail", "9.9.9"), ("duration_ms", 1)):
+        forger = Forger(tuple(rows))
+        decisions_of(forger)[0]["outcome"][field] = value
+        assert "signature" in both(forger.rows()).kinds, field
 
 
 def test_a_signed_answer_fits_no_other_run_step_attempt_or_moment() -> None:

@@ -1,21 +1,34 @@
 """Pictures of ordain at a real terminal, for the docs: each command runs in tmux, and its screen becomes an SVG.
 
-`make pictures` writes docs/pictures/. Needs tmux.
+`make pictures` writes docs/pictures/. Needs tmux. The history that `ordain stats` counts is made with the twins that
+the tests use: weeks of runs in a moment, and the same ones every time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import html
 import os
+import random
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from ordain.adapters.memory import CountingIds, ManualClock, ScriptedProbe, ScriptedShell  # noqa: E402
+from ordain.adapters.sqlite_ledger import SqliteLedger  # noqa: E402
+from ordain.adapters.state_directory import shelf_path  # noqa: E402
+from ordain.app import App  # noqa: E402
+from ordain.ports import Command, Finished  # noqa: E402
+from tests.scenario import KIM, surroundings  # noqa: E402
+
 PICTURES = ROOT / "docs" / "pictures"
 COLUMNS = 110
 LINE, CHARACTER, MARGIN = 19, 8.43, 14
@@ -79,7 +92,51 @@ SHOTS = {
     "graph": "show --graph release.plan.md",
     "diff": "diff release.plan.md changed.plan.md",
     "simulate": "simulate release.plan.md",
+    "stats": "stats",
 }
+
+NIGHTLY = """\
+# Nightly check of greet, night {night}
+
+## Steps
+
+### 1. Fetch what is new
+
+**id:** fetch
+**run:** git pull --ff-only
+**on_fail:** retry(2)
+
+### 2. Build it
+
+**id:** build
+**run:** make -j4
+**contract:** ./greet --version
+
+### 3. Test it
+
+**id:** test
+**run:** pytest -q
+**contract:** grep -x passed report.txt
+**on_fail:** retry(1), then escalate
+
+### 4. Publish the page
+
+**id:** publish
+**run:** rsync -a site/ web:/srv/greet/
+**on_fail:** escalate
+"""
+SECOND, HOUR, DAY = 1000, 3_600_000, 86_400_000
+FIRST_NIGHT = 1_791_075_600_000
+NIGHTS, RUNS = 26, 40
+USUAL = {
+    "git pull --ff-only": (4 * SECOND, 0.12, 1, "fatal: unable to access the remote"),
+    "make -j4": (160 * SECOND, 0.0, 2, ""),
+    "./greet --version": (1 * SECOND, 0.04, 127, "bash: line 1: ./greet: No such file or directory"),
+    "pytest -q": (420 * SECOND, 0.0, 1, ""),
+    "grep -x passed report.txt": (2 * SECOND, 0.2, 1, ""),
+    "rsync -a site/ web:/srv/greet/": (25 * SECOND, 0.15, 127, "bash: line 1: rsync: command not found"),
+}
+"""How long each command takes, how often it goes wrong, and how."""
 
 
 def main() -> None:
@@ -96,6 +153,7 @@ def main() -> None:
             ("CHANGES", "1.0.0\n"),
         ):
             (workspace / name).write_text(text)
+        asyncio.run(_live(home / "state", workspace))
         for name, command in SHOTS.items():
             screen = _screen(home, workspace, command)
             # What differs from one making to the next is not worth a difference in the repository.
@@ -104,11 +162,57 @@ def main() -> None:
             print(f"docs/pictures/{name}.svg")
 
 
+async def _live(state: Path, workspace: Path) -> None:
+    """A month of nightly runs, recorded in the workspace's real ledger."""
+    shelf = shelf_path(state, workspace)
+    shelf.mkdir(parents=True, mode=0o700)
+    for made in (state, state / "workspaces"):
+        made.chmod(0o700)
+    ledger = SqliteLedger.open(shelf / "ledger.db")
+    clock, fate, shell = ManualClock(FIRST_NIGHT), random.Random(4), ScriptedShell()
+    for text, usual in USUAL.items():
+        shell.script[text] = _taking(clock, fate, *usual)
+    app = App(
+        surroundings(ledger, clock=clock, ids=CountingIds()), shell=shell, probe=ScriptedProbe(), pid=1, boot_id=""
+    )
+    for night in sorted(fate.choices(range(NIGHTS), k=RUNS)):
+        clock.advance(max(FIRST_NIGHT + night * DAY + fate.randrange(HOUR) - clock.now(), 0))
+        document = NIGHTLY.format(night=night + 1).encode()
+        plan_id = (await app.prepare(document, "nightly.plan.md", KIM)).review.plan_id
+        clock.advance(fate.randrange(2, 40) * 60 * SECOND)
+        if fate.random() < 0.1:
+            await app.reject(plan_id, KIM, "Not on the night before the release.")
+            continue
+        await app.approve(plan_id, KIM)
+        report = await app.commit(plan_id, KIM)
+        while report.questions:
+            clock.advance(fate.randrange(5, 90) * 60 * SECOND)
+            await app.answer(report.questions[0].item, fate.choice(["retry", "retry", "skip", "abort"]), KIM)
+            clock.advance(fate.randrange(120) * SECOND)
+            report = await app.resume(report.run_id)
+    await ledger.close()
+
+
+def _taking(
+    clock: ManualClock, fate: random.Random, usual_ms: int, wrong: float, status: int, said: str
+) -> Callable[[Command], Awaitable[Finished]]:
+    """A command that takes about as long as usual."""
+
+    async def run(command: Command) -> Finished:
+        took = round(usual_ms * fate.uniform(0.7, 1.6))
+        clock.advance(took)
+        failed = fate.random() < wrong
+        output = said.encode() if failed else b""
+        return Finished(duration_ms=took, exit_code=status if failed else 0, output=output, output_bytes=len(output))
+
+    return run
+
+
 def _screen(home: Path, workspace: Path, command: str) -> str:
     """What stands on a terminal after the command, with its colours."""
     tmux = ["tmux", "-u", "-S", str(home / f"socket-{command.split()[0]}{len(command)}"), "-f", "/dev/null"]
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "ORDAIN_HOME": str(home / "state"), "TERM": "xterm-256color"}
-    env |= {"LC_ALL": "C.UTF-8", "SHELL": "/bin/sh"}
+    env |= {"LC_ALL": "C.UTF-8", "SHELL": "/bin/sh", "PYTHONPATH": str(ROOT / "src")}
     ordain = shlex.join([sys.executable, "-m", "ordain"])
     shell = f"cd {shlex.quote(str(workspace))}; {ordain} {command}; echo DONE; sleep 60"
     size = ["-x", str(COLUMNS), "-y", "120"]

@@ -292,9 +292,10 @@ CLOCK_SKEW_MS = 60_000
 BELONGS = {
     "workspace": "workspace_opened config_trusted approver_enrolled approver_revoked signature_refused",
     "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
-    "approval_expired run_started stop_asked run_ended",
-    "run": "run_opened executor_started step_kept step_not_kept attempt_started files_protected protected_changed "
-    "contract_seen attempt_waiting attempt_ended contract_held contract_broken contract_inconclusive doubt_found "
+    "approval_expired run_started stop_asked answer_sent run_ended",
+    "run": "run_opened executor_started step_kept step_not_kept condition_false precondition_broken "
+    "step_approval_asked step_unfolded attempt_started files_protected protected_changed contract_seen "
+    "attempt_waiting attempt_ended contract_held contract_broken contract_inconclusive fallback_ended doubt_found "
     "doubt_settled doubt_referred budget_reached decision_given run_paused run_finished run_cancelled",
     "lock": "lock_taken lock_released",
 }
@@ -352,6 +353,23 @@ class Lineage:
             self.end(given, how)
 
 
+@dataclass
+class Moments:
+    """The heads of a run's chain, and how many events there were with the last one of each step."""
+
+    heads: list[str] = field(default_factory=list)
+    last: dict[str, int] = field(default_factory=dict)
+
+    def add(self, event: Event, head: bytes) -> None:
+        self.heads.append(head.hex())
+        steps = event.get("steps", []) if event["type"] == "protected_changed" else [event.get("step")]
+        self.last |= {step: len(self.heads) for step in steps if step is not None}
+
+    def since(self, step: str) -> list[str]:
+        """The heads since when nothing of a step was recorded."""
+        return self.heads[max(self.last.get(step, 1) - 1, 0) :]
+
+
 class Finding(NamedTuple):
     """One thing that does not fit; `seq` is 0 where it is about a whole stream or ledger."""
 
@@ -382,6 +400,7 @@ class Verifier:
         self.runs: dict[str, Run] = {}
         self.opened: dict[str, str] = {}
         """Every run that was begun, and the plan that it says it is of."""
+        self.moments: dict[str, Moments] = {}
         self.signed_events = 0
         """How many events, from the first on, a good signature vouches for."""
         self.stream, self.seq, self.at = "", 0, 0
@@ -442,8 +461,10 @@ class Verifier:
             if name not in self.opened:
                 self.opened[name] = event.get("plan_id", "") if kind == "run_opened" else ""
                 self.run_opened(name, event)
+            moments = self.moments.setdefault(name, Moments())
             if kind == "decision_given":
-                self.decision_given(name, event)
+                self.decision_given(name, event, moments)
+            moments.add(event, self.tips[self.stream][1])
 
     # --- The workspace's own stream: who may sign ---------------------------------------------------------------------
 
@@ -629,18 +650,21 @@ class Verifier:
         if run is not None:
             run.signer = None
 
-    def decision_given(self, run_id: str, event: Event) -> None:
-        """A person's answer: through a terminal, right after what they were shown, and signed where that is needed."""
+    def decision_given(self, run_id: str, event: Event, moments: Moments) -> None:
+        """A person's answer: through a terminal, before anything else of its step since they were asked, and signed
+        where that is needed."""
         name, known = f"The answer `{event['choice']}` about `{event['step']}`", len(self.findings)
         key, signature = event.get("key"), signature_of(event.get("signature"))
         value = {"workspace": self.workspace_id or "", "run": run_id, "plan": self.opened[run_id], "key": key}
         absent = {"attempt": 0, "about": "", "asked_sha256": "", "head": "", "aborts": False}
         value |= {field: event.get(field, default) for field, default in absent.items()}
         value |= {field: event[field] for field in ("step", "choice", "to", "by")}
+        value |= {"outcome": event["outcome"]} if event.get("outcome") is not None else {}
         if event["by"]["channel"] != "terminal":
             self.find("decision", f"{name} did not come through a terminal, where alone a person can be.")
         # Answers of before they were bound have none of these.
-        if (value["head"] or value["attempt"] or key is not None) and value["head"] != self.before.hex():
+        bound = value["head"] or value["attempt"] or key is not None
+        if bound and value["head"] not in (self.before.hex(), *moments.since(event["step"])):
             self.find("decision", f"{name} was given when the run was another one than before it here.")
         signer = None
         if signature is not None or key is not None:

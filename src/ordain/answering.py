@@ -1,32 +1,44 @@
 """Deciding what a run asks a person: shown first, bound to what was shown, signed where signatures are demanded.
 
-An answer is worth as much as an approval, for it lets an effect happen again or count without evidence.
+An answer is worth as much as an approval, for it lets an effect happen again or count without evidence. Where somebody
+is at work on the run, the answer is sent to them by way of the plan's stream: it is on disk before anybody says so, and
+whoever carries out the run next takes it up if nobody did.
 """
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from ordain.core.approval import Principal
+from ordain.core.ask import Given, answer_bytes
 from ordain.core.decision import (
     Asked,
-    choice_named,
+    Question,
     decided,
     find_question,
     persons_only,
     signed_decision,
     stale,
+    still_asked,
+    value_given,
 )
-from ordain.core.problem import Refused
+from ordain.core.event import AnswerSent, DecisionGiven, Outcome
+from ordain.core.problem import Refused, refuse
 from ordain.core.signature import fingerprint
 from ordain.core.state import RunState
-from ordain.core.value import PlanId, RunId
+from ordain.core.value import Instant, PlanId, RunId
 from ordain.gate import Gate
 from ordain.ports import Append, Credential
 from ordain.records import WORKSPACE_STREAM
 from ordain.surroundings import TIER, Surroundings
 
-__all__ = ["Answering"]
+__all__ = ["Answering", "answer_commands", "answer_ways"]
+
+TAKING_UP_S = 5.0
+"""How long it is waited for an executor to take up what it was sent."""
+LOOKING_S = 0.05
 
 
 class Answering:
@@ -40,46 +52,170 @@ class Answering:
         run_id = self._here.records.find_run(item.partition("/")[0])
         return _asked(item, *self._here.records.run(run_id))
 
-    def check(self, asked: Asked, word: str, by: Principal, signer: str | None) -> None:
-        """Raise Refused where this person's answer to this question could not count, before anything is typed."""
-        choice_named(asked.question, word)
-        self._gate.check_answering(by, signer, f"ordain answer {asked.question.item} {word}")
+    def check(self, asked: Asked, given: Given, by: Principal, signer: str | None) -> None:
+        """Raise Refused where this person's answer to this question could not count, before anybody signs it."""
+        value_given(self._here.records.run(asked.run_id)[0], asked.question, given)
+        self._gate.check_answering(by, signer, _command(asked.question.item, given))
 
     async def answer(
-        self, item: str, word: str, by: Principal, shown: Asked | None, credential: Credential | None
+        self, item: str, given: Given, by: Principal, shown: Asked | None, credential: Credential | None
     ) -> RunId:
-        """Record a person's decision about what a run asks; the run goes on with `resume`. `shown` is what the person
-        saw: when that is no longer how things stand, nothing is recorded."""
+        """Record a person's decision about what a run asks. `shown` is what the person saw: when that is no longer what
+        is asked, nothing is recorded. Where nobody is at work on the run it goes on with `resume`."""
         here = self._here
         run_id = here.records.find_run(item.partition("/")[0])
-        persons_only("answer this", by, f"ordain answer {item} {word}")
-        # While an executor is at work it alone appends to its run; it stops by itself when only people are waited for.
-        with here.lock.claim(run_id):
-            state, plan_id, head = here.records.run(run_id)
-            workspace, asked = here.workspace_state(), _asked(item, state, plan_id, head)
-            if shown not in (None, asked):
-                raise stale(asked.question)
-            signer = credential.name if credential is not None else None
-            command = f"ordain answer {asked.question.item} {word}"
-            approver = self._gate.check_answering(by, signer, command)
-            if approver is not None:
-                by = Principal(name=approver.name, channel=by.channel)
-            key = fingerprint(approver.key) if approver is not None else None
-            event = decided(state, asked.question, word, by, head=head, key=key)
-            if credential is not None:
-                said = signed_decision(event, workspace_id=asked.workspace_id, run_id=run_id, plan_id=plan_id)
-                event = msgspec.structs.replace(event, signature=await here.sign(credential, said, by))
+        persons_only("answer this", by, _command(item, given))
+        if here.lock.holder(run_id) is None:
+            try:
+                with here.lock.claim(run_id):
+                    await self._record(item, given, by, shown, credential)
+                return run_id
+            except Refused as refused:
+                if refused.problems[0].code != "E_RUN_BUSY":
+                    raise
+        await self._send(item, given, by, shown, credential)
+        return run_id
+
+    async def _record(
+        self, item: str, given: Given, by: Principal, shown: Asked | None, credential: Credential | None
+    ) -> None:
+        """While nobody is at work on the run: the decision stands in its own stream."""
+        here, workspace = self._here, self._here.workspace_state()
+        state, event, exact = await self._decision(item, given, by, shown, credential)
+        try:
+            await here.ledger.append(
+                here.now(),
+                Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
+                Append(stream=f"run/{state.run_id}", expected=state.size, events=(event,), keeps=exact),
+            )
+        except Refused as refused:
+            if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                raise
+            raise stale(find_question(state, item)) from refused
+
+    async def _send(
+        self, item: str, given: Given, by: Principal, shown: Asked | None, credential: Credential | None
+    ) -> None:
+        """While somebody is: only they add to it, and are sent the decision. Of several people one answers a question:
+        whoever comes second finds that it was answered."""
+        here = self._here
+        workspace = here.workspace_state()
+        state, event, exact = await self._decision(item, given, by, shown, credential)
+        while True:
+            lineage = here.records.lineage(state.lineage)
+            self._refuse_answered(state, find_question(state, item))
+            if lineage.open_run != state.run_id:
+                raise _too_late(state.run_id, f"{state.run_id} has ended just now.")
+            sent = AnswerSent(run_id=state.run_id, decision=event)
             try:
                 await here.ledger.append(
                     here.now(),
                     Append(stream=WORKSPACE_STREAM, expected=workspace.size, events=()),
-                    Append(stream=f"run/{run_id}", expected=state.size, events=(event,)),
+                    Append(stream=state.lineage, expected=lineage.size, events=(sent,), keeps=exact),
                 )
+                break
             except Refused as refused:
                 if refused.problems[0].code != "E_LEDGER_CONFLICT":
                     raise
-                raise stale(asked.question) from refused
-        return run_id
+                if here.workspace_state().size != workspace.size:
+                    raise stale(find_question(state, item)) from refused
+        await self._taken_up(state, event)
+
+    async def _taken_up(self, state: RunState, event: DecisionGiven) -> None:
+        """Wait a while for whoever is at work to record the decision; raises Refused where another one was quicker."""
+        import asyncio  # only here is anybody waited for
+
+        here, loop, run_id = self._here, asyncio.get_running_loop(), state.run_id
+        until = loop.time() + TAKING_UP_S
+        while True:
+            at_work = here.lock.holder(run_id) is not None  # first: what it records last is read after that
+            if any(one.event == event for one in here.ledger.read(f"run/{run_id}", state.size)):
+                return
+            here.records.catch_up(state, "")
+            if not still_asked(state, event):
+                detail = f"Before this answer was taken up, something else was recorded about `{event.step}`."
+                raise _too_late(run_id, detail)
+            if not at_work or loop.time() > until:
+                return  # whoever goes on with the run takes it up
+            await asyncio.sleep(LOOKING_S)
+
+    async def _decision(
+        self, item: str, given: Given, by: Principal, shown: Asked | None, credential: Credential | None
+    ) -> tuple[RunState, DecisionGiven, tuple[bytes, ...]]:
+        """A run as it stands, the decision about what it asks, and the exact answer where that is to be kept."""
+        here = self._here
+        run_id = here.records.find_run(item.partition("/")[0])
+        state, plan_id, head = here.records.run(run_id)
+        asked = _asked(item, state, plan_id, head)
+        self._refuse_answered(state, asked.question)
+        if shown is not None and _bound(shown) != _bound(asked):
+            raise stale(asked.question)
+        signer = credential.name if credential is not None else None
+        approver = self._gate.check_answering(by, signer, _command(asked.question.item, given))
+        if approver is not None:
+            by = Principal(name=approver.name, channel=by.channel)
+        key = fingerprint(approver.key) if approver is not None else None
+        value = value_given(state, asked.question, given)
+        exact = answer_bytes(value) if value is not msgspec.UNSET else None
+        outcome = self._outcome(exact, asked.question.since) if exact is not None else None
+        word = given.word if outcome is None else "answer" if asked.question.takes else str(value)
+        event = decided(state, asked.question, word, by, head=head, key=key, outcome=outcome)
+        if credential is not None:
+            said = signed_decision(event, workspace_id=asked.workspace_id, run_id=run_id, plan_id=plan_id)
+            event = msgspec.structs.replace(event, signature=await here.sign(credential, said, by))
+        return state, event, (exact,) if exact else ()
+
+    def _outcome(self, exact: bytes, since: Instant | None) -> Outcome:
+        """An answer as it may stand in an event."""
+        now = self._here.now()
+        observed = self._here.sink().output(exact)
+        return Outcome(
+            duration_ms=max(now - (since or now), 0),
+            output_tail=observed.tail,
+            output_bytes=observed.size,
+            output_seal=observed.seal,
+        )
+
+    def _refuse_answered(self, state: RunState, question: Question) -> None:
+        for one in self._gate.sent(state):
+            if one.step == question.step:
+                detail = f"{one.by.name} answered this already; the run takes it up when it goes on."
+                raise _too_late(state.run_id, detail)
+
+
+def _bound(asked: Asked) -> Asked:
+    """What a person was shown, but for what other steps did meanwhile."""
+    return msgspec.structs.replace(asked, head="", question=msgspec.structs.replace(asked.question, behind=0))
+
+
+def _too_late(run_id: RunId, detail: str) -> Refused:
+    return refuse("E_ANSWER_STALE", detail, command=f"ordain show {run_id}")
+
+
+def _command(item: str, given: Given) -> str:
+    """The command that gives this answer."""
+    if given.value is not msgspec.UNSET:
+        return f"ordain answer {item} --value {shlex.quote(msgspec.json.encode(given.value).decode())}"
+    return f"ordain answer {item} {shlex.quote(given.word)}" if given.word else f"ordain answer {item}"
+
+
+def answer_ways(question: Question) -> tuple[tuple[str, str], ...]:
+    """The commands that answer a question and what each means: one for each choice and, where a value is wanted, one
+    with its place left open."""
+    asking = f"ordain answer {question.item}"
+    ways = tuple((f"{asking} {shlex.quote(choice.word)}", choice.meaning) for choice in question.choices)
+    match question.takes:
+        case "text":
+            return (f"{asking} TEXT", "your answer, a text"), *ways
+        case "json":
+            return (f"{asking} --value JSON", "your answer, a value that fits the schema"), *ways
+        case _:
+            return ways
+
+
+def answer_commands(question: Question) -> tuple[str, ...]:
+    """The commands alone."""
+    return tuple(command for command, _ in answer_ways(question))
 
 
 def _asked(item: str, state: RunState, plan_id: PlanId, head: str) -> Asked:

@@ -10,8 +10,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ordain.answering import Answering
+from ordain.answering import Answering, answer_commands
 from ordain.core.approval import Principal
+from ordain.core.ask import Given
 from ordain.core.canonical import plan_hash, plan_id, short_id
 from ordain.core.decision import Asked
 from ordain.core.event import Recorded, StepState
@@ -33,9 +34,9 @@ from ordain.core.report import (
 )
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
-from ordain.core.state import StepRecord
+from ordain.core.state import RunState, StepRecord
 from ordain.core.summary import PlanSummary
-from ordain.core.value import PlanId, RunId, StepId
+from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.gate import Gate
 from ordain.ports import Credential, Observer, Probe, Shell
@@ -47,8 +48,10 @@ from ordain.surroundings import TIER, Surroundings
 
 if TYPE_CHECKING:
     from ordain.auditing import Auditing
+    from ordain.core.brief import Brief
     from ordain.core.difference import Comparison
     from ordain.core.simulation import Simulation
+    from ordain.core.statistics import Statistics
 
 __all__ = ["TIER", "App"]
 
@@ -194,10 +197,8 @@ class App:
         """What a step of a run wrote, exactly, as far as it is kept, part by part. Nothing in it is redacted."""
         run_id = self._records.find_run(ref)
         state = self._records.run(run_id)[0]
-        record = state.steps.get(StepId(step))
-        if record is None:
-            named = ", ".join(state.steps)
-            raise refuse("E_STEP_UNKNOWN", f"{run_id} has no step `{step}`.", f"Its steps are: {named}.")
+        self._refuse_unknown_step(state, step)
+        record = state.steps[StepId(step)]
         outcome, ledger = record.outcome, self._here.ledger
         seal = outcome.output_seal if outcome is not None else ""
         kept, parts = ledger.kept(seal), ledger.artifact(seal)
@@ -210,6 +211,11 @@ class App:
         size = len(kept) if kept is not None else outcome.output_bytes
         found = StepOutput(run_id=run_id, step=StepId(step), output_bytes=outcome.output_bytes, kept_bytes=size)
         return found, parts if parts is not None else iter((kept or b"",))
+
+    def _refuse_unknown_step(self, state: RunState, step: str) -> None:
+        if step not in state.steps:
+            named = ", ".join(state.steps)
+            raise refuse("E_STEP_UNKNOWN", f"{state.run_id} has no step `{step}`.", f"Its steps are: {named}.")
 
     def plans(self, *, open_only: bool = False, newest: int | None = None) -> tuple[PlanLine, ...]:
         """The plans of the workspace, oldest first, each with its newest run while that is not finished."""
@@ -271,6 +277,17 @@ class App:
         if names_run(ref):
             return self._records.run_events(self._records.find_run(ref))
         return self._records.lineage_events(self._records.find_plan(ref))
+
+    def statistics(self, ref: str | None = None, within_ms: int | None = None) -> Statistics:
+        """How plans and runs went: all of them, one plan with its runs, or one run; `within_ms` looks back so far."""
+        from ordain.core.tally import Tally  # only counting needs these
+        from ordain.measuring import measure
+
+        now = self._here.now()
+        since = Instant(max(now - within_ms, 0)) if within_ms is not None else None
+        if ref is None and not self._here.has_ledger():
+            return Tally().statistics(since, now)
+        return measure(self._here.ledger, now, ref, since)
 
     def settings(self) -> tuple[Settings, str, tuple[Problem, ...]]:
         """The settings in force, the digest they are bound by, and a notice when the file says something else."""
@@ -455,20 +472,38 @@ class App:
         """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""
         return await self._running.watch(ref, *observers)
 
+    def now(self) -> Instant:
+        """What the clock says."""
+        return self._here.now()
+
     def asked(self, item: str) -> Asked:
         """What a run asks a person by this name, as it stands."""
         return self._answering.asked(item)
 
-    def check_answering(self, asked: Asked, word: str, by: Principal, signer: str | None = None) -> None:
-        """Raise Refused where this person's answer to this question could not count, before anything is typed."""
-        self._answering.check(asked, word, by, signer)
+    def check_answering(self, asked: Asked, given: str | Given, by: Principal, signer: str | None = None) -> None:
+        """Raise Refused where this person's answer to this question could not count, before anybody signs it."""
+        self._answering.check(asked, _given(given), by, signer)
 
     async def answer(
-        self, item: str, word: str, by: Principal, shown: Asked | None = None, credential: Credential | None = None
+        self,
+        item: str,
+        given: str | Given,
+        by: Principal,
+        shown: Asked | None = None,
+        credential: Credential | None = None,
     ) -> RunReport:
-        """Decide what a run asks a person, and sign that where a credential is given; the run goes on with `resume`.
-        `shown` is what the person saw."""
-        return self._running.report(await self._answering.answer(item, word, by, shown, credential))
+        """Decide what a run asks a person, and sign that where a credential is given. An executor at work takes it up;
+        else the run goes on with `resume`. `shown` is what the person saw."""
+        return self._running.report(await self._answering.answer(item, _given(given), by, shown, credential))
+
+    def brief(self, ref: str, step: str) -> Brief:
+        """What a planner needs to know to propose how a run goes on after one of its steps."""
+        from ordain.core.brief import brief  # only few ask for one
+
+        run_id = self._records.find_run(ref)
+        state, identity, _ = self._records.run(run_id)
+        self._refuse_unknown_step(state, step)
+        return brief(state, identity, StepId(step), self._running.report(run_id))
 
     @property
     def carries_out(self) -> RunId | None:
@@ -492,6 +527,11 @@ class App:
     def startable(self, ref: str) -> None:
         """Raise Refused where a run of this plan is open: nobody need be asked about what could not start."""
         self._running.refuse_open(self._records.current(ref)[1])
+
+
+def _given(given: str | Given) -> Given:
+    """An answer that is a word or a text, or as it was given."""
+    return Given(word=given) if isinstance(given, str) else given
 
 
 def _why_no_output(record: StepRecord) -> str:
@@ -530,10 +570,12 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
                 kind=question.kind,
                 title=line.title,
                 plan_id=line.plan_id,
-                commands=tuple(f"ordain answer {question.item} {choice.word}" for choice in question.choices),
-                since=line.changed_at,
+                commands=answer_commands(question),
+                since=question.since or line.changed_at,
                 detail=question.text,
+                expires_at=question.until,
                 workspace=workspace,
+                question=question,
             )
             for question in line.run.questions
         ]

@@ -8,14 +8,15 @@ policy says.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from ordain.conditions import Conditions
 from ordain.core.approval import Approval
 from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.budget import may_begin
-from ordain.core.canonical import canonical_bytes
+from ordain.core.condition import Precondition
 from ordain.core.event import (
     AttemptStarted,
     BudgetReached,
@@ -28,7 +29,7 @@ from ordain.core.event import (
 )
 from ordain.core.expr import ExpressionError, Expressions
 from ordain.core.group import nested_plan_of
-from ordain.core.model import Step
+from ordain.core.model import Plan, Step
 from ordain.core.policy import effects_of
 from ordain.core.problem import Problem
 from ordain.core.result import Missing
@@ -73,7 +74,7 @@ class Beginnings:
     def look(self, step_id: StepId, now: Instant) -> Beginning | None:
         """How a step begins whose turn has come; None where it waits until there is enough of a budget again."""
         found = self._look(step_id, now)
-        if not isinstance(found[0], BEGINS):
+        if not self._state.budgeted or not isinstance(found[0], BEGINS):
             return found
         kept = may_begin(self._state, step_id, now)
         if isinstance(kept, BudgetReached):
@@ -81,8 +82,7 @@ class Beginnings:
         return found if kept is None else None
 
     def _look(self, step_id: StepId, now: Instant) -> Beginning:
-        state, step, record = self._state, self._state.step(step_id), self._state.steps[step_id]
-        conditions = self._conditions(step_id)
+        step, record = self._state.step(step_id), self._state.steps[step_id]
         if step.when is not None and not record.attempts and record.broken is None:
             try:
                 true = self._expressions().evaluate(step.when, self._results.variables(step_id, step.when))
@@ -90,39 +90,42 @@ class Beginnings:
                 return self._fault(step_id, f"`when` gave no answer: {error}", now)
             if not true:
                 return ConditionFalse(step=step_id, attempt=record.attempts), ()
-        for condition in step.preconditions:
-            why = conditions.fault(condition)
-            if why is not None:
-                return self._fault(step_id, why, now)
+        why = self._broken(step_id, step.preconditions)
+        if why is not None:
+            return self._fault(step_id, why, now)
         if step.for_each is not None:
             return self._items(step_id, now)
         nested = nested_plan_of(step)
-        if nested is not None:
-            for condition in nested.preconditions:
-                why = conditions.fault(condition)
-                if why is not None:
-                    return self._fault(step_id, f"of its plan: {why}", now)
-            attempt, count = record.attempts + 1, len(nested.steps)
-            return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
+        why = self._broken(step_id, nested.preconditions, nested) if nested is not None else None
+        if why is not None:
+            return self._fault(step_id, f"of its plan: {why}", now)
         if step.approval is not None or self._results.refers(step_id):
             stopped = self._decided(step_id, now)
             if stopped is not None:
                 return stopped, ()
-        return AttemptStarted(step=step_id, attempt=state.steps[step_id].attempts + 1, key=self._key(step_id)), ()
+        if nested is not None:
+            attempt, count = record.attempts + 1, len(nested.steps)
+            return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
+        return AttemptStarted(step=step_id, attempt=record.attempts + 1, key=self._key(step_id)), ()
 
-    def _conditions(self, step_id: StepId) -> Conditions:
+    def _broken(self, step_id: StepId, conditions: Sequence[Precondition], of: Plan | None = None) -> str | None:
+        """What of these does not hold first, in words."""
+        if not conditions:
+            return None
+        here = self._conditions(step_id, of)
+        return next((why for one in conditions if (why := here.fault(one)) is not None), None)
+
+    def _conditions(self, step_id: StepId, of: Plan | None = None) -> Conditions:
+        """Those of a step, or of the plan nested in it."""
         return Conditions(
             run_id=self._state.run_id,
             lock_holder=self._lock_holder,
             approval=self._approval,
             passed=lambda name: self._not_passed(step_id, name),
-            variables=lambda expression: self._variables(step_id, expression),
+            variables=lambda expression: self._results.variables(step_id, expression, of=of),
             expressions=self._expressions,
             panes=self._panes,
         )
-
-    def _variables(self, step_id: StepId, expression: str) -> dict[str, Any]:
-        return self._results.variables(step_id, expression)
 
     def _not_passed(self, step_id: StepId, name: str) -> str | None:
         other = self._state.steps.get(self._state.named(step_id, name))
@@ -167,7 +170,8 @@ class Beginnings:
             reason = "it destroys something, and what was not known when the plan was approved"
         else:
             return None
-        body = canonical_bytes(known.action)
+        # Results of steps may be any JSON, which is more than can stand in a plan.
+        body = json.dumps(msgspec.to_builtins(known.action), ensure_ascii=False, sort_keys=True).encode()
         seal = self._sink.seal(body)
         if record.allowed == seal:
             return None

@@ -16,15 +16,19 @@ from msgspec.structs import replace
 
 from ordain.beginning import Beginnings
 from ordain.core import chain
-from ordain.core.action import CallTool, LockAction
+from ordain.core.action import Ask, CallTool, LockAction
 from ordain.core.approval import Approval
+from ordain.core.ask import given_up, waiting_for
 from ordain.core.budget import expected
 from ordain.core.canonical import step_key
 from ordain.core.condition import CustomCondition
+from ordain.core.decision import still_asked
 from ordain.core.event import (
+    AnswerSent,
     AttemptStarted,
     BudgetReached,
     ContractSeen,
+    DecisionGiven,
     DoubtSettled,
     Evidence,
     ExecutorStarted,
@@ -45,6 +49,7 @@ from ordain.core.expr import Expressions
 from ordain.core.lineage import overtaken
 from ordain.core.lock import AtLock, LockState, at_lock, stream_of
 from ordain.core.model import Step, check_of, contract_of
+from ordain.core.payload import payload
 from ordain.core.problem import Problem, Refused
 from ordain.core.refs import literal
 from ordain.core.result import Missing
@@ -52,6 +57,7 @@ from ordain.core.schedule import (
     Effect,
     End,
     Gather,
+    GiveUp,
     Reach,
     Recheck,
     SettleByContract,
@@ -116,6 +122,7 @@ class Engine:
         expressions: Callable[[], Expressions],
         git_head: Callable[[], str | None],
         heard: int,
+        counts: Callable[[DecisionGiven], bool],
         denied: Callable[[Step], Problem | None],
         approval: Approval | None = None,
         panes: Panes | None = None,
@@ -123,8 +130,9 @@ class Engine:
         observers: tuple[Observer, ...] = (),
     ) -> None:
         """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
-        `denied` says what policy denies of a step whose values are known; `approval` is what the run was started on;
-        `former` is what was seen of the steps of the run that this one does again."""
+        `counts` says whether an answer that somebody sent is the word of a person who may give it; `denied` what policy
+        denies of a step whose values are known; `approval` is what the run was started on; `former` is what was seen of
+        the steps of the run that this one does again."""
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
@@ -133,7 +141,7 @@ class Engine:
         self._sink = sink
         self._guard = Guard(state, protection, ledger)
         self._expressions, self._git_head = expressions, git_head
-        self._heard, self._former = heard, former or {}
+        self._heard, self._counts, self._former = heard, counts, former or {}
         self._observers = observers
         self._stream = f"run/{state.run_id}"
         self._batch: list[RunEvent] = []
@@ -162,7 +170,7 @@ class Engine:
             clock=clock,
             sink=sink,
             ledger=ledger,
-            key=self._key,
+            key=self._keys.__getitem__,
             mark=self._mark,
             unwritten=self._artifacts,
         )
@@ -176,7 +184,7 @@ class Engine:
             approval=approval,
             denied=denied,
             panes=panes,
-            key=self._key,
+            key=self._new_key,
         )
         self._now = clock.now()
         """The instant of this turn: everything folded and appended in it bears this time."""
@@ -216,9 +224,11 @@ class Engine:
                 wake = min((effect.at for effect in effects if isinstance(effect, Wake)), default=None)
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
-                elif not self._under_way and self._mailbox.empty():
-                    await self._pause()
-                    return self._state
+                elif not self._under_way:
+                    self._heed()  # an answer that was just sent need not wait for the next executor
+                    if self._mailbox.empty():
+                        await self._pause()
+                        return self._state
                 await self._collect()
         finally:
             listening.cancel()
@@ -226,7 +236,7 @@ class Engine:
                 timer.cancel()
             await self._end_everything()
 
-    # --- Being asked to stop -------------------------------------------------------------------------------------
+    # --- Being told by others --------------------------------------------------------------------------------------
 
     async def _listen(self) -> None:
         """Heed what other processes record about this run in its plan's stream."""
@@ -244,12 +254,19 @@ class Engine:
         if self._ledger.size(lineage) > self._heard:
             for recorded in self._ledger.read(lineage, self._heard):
                 self._heard, event = recorded.seq, recorded.event
+                if isinstance(event, AnswerSent) and event.run_id == self._state.run_id:
+                    self._mailbox.put_nowait(self._answered(event.decision))
                 if not isinstance(event, StopAsked) or event.run_id != self._state.run_id:
                     continue
                 if not overtaken(event, self._asked):
                     self._asked = event
                     self.stop()
         return self._asked is not before
+
+    def _answered(self, decision: DecisionGiven) -> Report:
+        """A person's decision, if its question is still the one that is asked and their word counts; else it is nothing
+        to us, and whoever sent it is told."""
+        return lambda now: decision if still_asked(self._state, decision) and self._counts(decision) else None
 
     async def _pause(self) -> None:
         """With nothing under way: say that the run was paused, where somebody asked for it and it has not ended."""
@@ -284,6 +301,10 @@ class Engine:
             self._fold(found)
             if found.settle is Settlement.AGAIN:
                 self._fold(DoubtSettled(step=step_id, attempt=found.attempt, to=StepState.PENDING, reason=found.reason))
+        if before:  # answers that nobody lived to take up
+            for decision in self._records.lineage(self._state.lineage).answers_sent.values():
+                self._mailbox.put_nowait(self._answered(decision))
+            self._fold_reports()
 
     # --- One turn ------------------------------------------------------------------------------------------------
 
@@ -299,7 +320,7 @@ class Engine:
                 return ("settle", step) not in self._under_way
             case WaitOn(step=step):
                 return ("wait", step) not in self._under_way
-            case Gather() | Reach():
+            case Gather() | GiveUp() | Reach():
                 return True
             case Stop(step=step):
                 task = self._under_way.get(("start", step))
@@ -315,6 +336,8 @@ class Engine:
         """Put the intents of these effects into the batch that is about to become durable."""
         for effect in effects:
             match effect:
+                case Start(step=step_id) if self._state.aborting(step_id) is not None:
+                    pass  # what was looked at before it in this very turn has ended the run, or what it is part of
                 case Start(step=step_id):
                     begins = self._beginnings.look(step_id, self._now)
                     if begins is None:
@@ -334,6 +357,9 @@ class Engine:
                     self._fold(RunFinished(status=status, reason=reason))
                 case Stop(step=step_id) if step_id in self._state.waiting:
                     self._fold(ended(self._state, step_id, _stopped(0), self._now, stopped=True))  # it is not at work
+                    self._look_again()
+                case GiveUp(step=step_id):
+                    self._fold(given_up(self._state, step_id, self._now))
                     self._look_again()
                 case _:
                     pass
@@ -430,7 +456,7 @@ class Engine:
                 for key in (("start", step), ("wait", step)):
                     if (task := self._under_way.get(key)) is not None:
                         task.cancel()
-            case Gather() | Reach() | Wake() | End():
+            case Gather() | GiveUp() | Reach() | Wake() | End():
                 pass
             case _:
                 assert_never(effect)
@@ -467,11 +493,14 @@ class Engine:
                 outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
                 return self._ended_with(step_id, outcome)
             unproved = await self._look_first(step_id)
-            comes_to_lock = unproved is None and isinstance(self._state.step(step_id).action, LockAction)
-            outcome = unproved or (Outcome(duration_ms=0) if comes_to_lock else await self._performing.effect(step_id))
+            action = self._state.step(step_id).action
+            waits = unproved is None and isinstance(action, LockAction | Ask)
+            outcome = unproved or (Outcome(duration_ms=0) if waits else await self._performing.effect(step_id))
             await self._guard.after(step_id, self._record)
-            if comes_to_lock and not self._state.steps[step_id].tampered:
-                return self._comes_to_lock(step_id)  # which changes nothing outside of the ledger
+            if waits and not self._state.steps[step_id].tampered:  # what comes now changes only the ledger
+                if isinstance(action, Ask):
+                    return lambda now: waiting_for(self._state, step_id)
+                return self._comes_to_lock(step_id)
         except asyncio.CancelledError:
             if self._state.aborting(step_id) is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
@@ -673,13 +702,15 @@ class Engine:
         assert isinstance(action, CallTool)
         return await self._toolbox.operand(action.tool, literal(action.args))
 
-    def _key(self, step_id: StepId) -> str:
-        """The step's idempotency key: written with the intent, handed to what performs it."""
-        if step_id not in self._keys:
-            state = self._state
-            self._keys[step_id] = step_key(
-                state.workspace_identity.id, state.first_run, step_id, state.step(step_id).action
-            )
+    def _new_key(self, step_id: StepId) -> str:
+        """The idempotency key of what an attempt is about to do: written with the intent, and handed to what performs
+        it. Where the values come from other steps, another value is another thing to do."""
+        state, values = self._state, None
+        if self._results.refers(step_id):
+            with contextlib.suppress(Missing):  # the attempt says so
+                values = payload(self._results.step(step_id).action)
+        action = state.step(step_id).action
+        self._keys[step_id] = step_key(state.workspace_identity.id, state.first_run, step_id, action, values)
         return self._keys[step_id]
 
     def _mark(self, step_id: StepId) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from ordain.core import chain
 from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, check, drift, signed_bytes
 from ordain.core.canonical import plan_id, short_id
-from ordain.core.decision import persons_only, signed_decision
+from ordain.core.decision import persons_only, signed_decision, still_asked
 from ordain.core.event import (
     ApprovalExpired,
     ApprovalGiven,
@@ -19,9 +19,11 @@ from ordain.core.event import (
     ConfigTrusted,
     DecisionGiven,
     Recorded,
+    RunEvent,
 )
 from ordain.core.lineage import Permission, PlanState, Stage
 from ordain.core.model import Plan
+from ordain.core.moment import Moments
 from ordain.core.policy import unknown_names
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
@@ -220,32 +222,63 @@ class Gate:
 
     def _refuse_forged_decisions(self, run: RunState, settings: Settings, workspace: WorkspaceState) -> None:
         """Raise Refused where a step of a run is where it is by an answer that is nobody's word."""
-        head, opened = "", run.workspace_identity.id
+        moments = Moments()
         for recorded in self._here.records.run_events(run.run_id):
-            event, before, head = recorded.event, head, recorded.head
-            if not isinstance(event, DecisionGiven):
-                continue
-            code, why = "E_APPROVAL_SIGNATURE", None
-            said = signed_decision(event, workspace_id=opened, run_id=run.run_id, plan_id=plan_id(run.plan))
-            known = workspace.approvers.get(event.key or "")
-            if not event.by.person:
-                code, why = "E_APPROVAL_CHANNEL", f"came through {event.by.channel.value}, where no person can be"
-            elif event.signature is None and event.key is None:
-                why = "is not signed, and here only a signed answer counts" if settings.require_signature else None
-            elif known is None or event.signature is None or event.signature.key != event.key:
-                why = "is not signed by an enrolled key"
-            elif not self._here.keyring.verify(known.key, event.signature, said) or event.head != before:
-                why = "does not bear a signature over what it says, where it stands"
-            elif known.name != event.by.name:
-                why = f"is signed by {known.name} in the name of {event.by.name}"
-            elif known.revoked_at is not None and self._revoked_before(fingerprint(known.key), recorded):
-                why = f"is signed by {known.name}, whose key had been revoked"
-            if why is None and (barred := _not_among(event.by.name, settings, "answer")) is not None:
-                code, why = barred.code, f"is by {event.by.name}, who is not among those who may answer here"
-            if why is not None:
-                detail = f"The answer `{event.choice}` about `{event.step}` (event {recorded.seq} of the run) {why}."
-                hint = "Look who answered, and at the whole record: ordain audit verify."
-                raise refuse(code, detail, hint, command=f"ordain cancel {run.run_id}")
+            event = recorded.event
+            assert isinstance(event, RunEvent)
+            if isinstance(event, DecisionGiven):
+                wrong = self._why_not(run, event, settings, workspace)
+                if wrong is None and event.key is not None:
+                    known = workspace.approvers[event.key]
+                    if not moments.fit(event):
+                        wrong = "E_APPROVAL_SIGNATURE", "does not bear a signature over what it says, where it stands"
+                    elif known.revoked_at is not None and self._revoked_before(event.key, recorded):
+                        wrong = "E_APPROVAL_SIGNATURE", f"is signed by {known.name}, whose key had been revoked"
+                if wrong is not None:
+                    code, why = wrong
+                    place = f"event {recorded.seq} of the run"
+                    detail = f"The answer `{event.choice}` about `{event.step}` ({place}) {why}."
+                    hint = "Look who answered, and at the whole record: ordain audit verify."
+                    raise refuse(code, detail, hint, command=f"ordain cancel {run.run_id}")
+            moments.add(event, bytes.fromhex(recorded.head))
+
+    def sent(self, run: RunState) -> tuple[DecisionGiven, ...]:
+        """The answers to what a run asks now that were sent, count, and that nobody has taken up yet."""
+        if run.finished or not (run.waiting or run.doubtful or run.escalated):
+            return ()
+        decisions = self._here.records.lineage(run.lineage).answers_sent.values()
+        return tuple(one for one in decisions if still_asked(run, one) and self.counts(run, one))
+
+    def counts(self, run: RunState, decision: DecisionGiven) -> bool:
+        """Whether an answer that was sent to a run is the word of a person who may give it, as things stand now."""
+        try:
+            settings, workspace = self._here.settings()[0], self._here.workspace_state()
+        except Refused:
+            return False
+        revoked = decision.key is not None and decision.key not in {fingerprint(one.key) for one in workspace.active}
+        return not revoked and self._why_not(run, decision, settings, workspace) is None
+
+    def _why_not(
+        self, run: RunState, event: DecisionGiven, settings: Settings, workspace: WorkspaceState
+    ) -> tuple[str, str] | None:
+        """The code and the words of why an answer is nobody's word who may give it, whenever it was given."""
+        code, why = "E_APPROVAL_SIGNATURE", None
+        opened, identity = run.workspace_identity.id, plan_id(run.plan)
+        said = signed_decision(event, workspace_id=opened, run_id=run.run_id, plan_id=identity)
+        known = workspace.approvers.get(event.key or "")
+        if not event.by.person:
+            code, why = "E_APPROVAL_CHANNEL", f"came through {event.by.channel.value}, where no person can be"
+        elif event.signature is None and event.key is None:
+            why = "is not signed, and here only a signed answer counts" if settings.require_signature else None
+        elif known is None or event.signature is None or event.signature.key != event.key:
+            why = "is not signed by an enrolled key"
+        elif not self._here.keyring.verify(known.key, event.signature, said):
+            why = "does not bear a signature over what it says, where it stands"
+        elif known.name != event.by.name:
+            why = f"is signed by {known.name} in the name of {event.by.name}"
+        if why is None and (barred := _not_among(event.by.name, settings, "answer")) is not None:
+            code, why = barred.code, f"is by {event.by.name}, who is not among those who may answer here"
+        return (code, why) if why is not None else None
 
     def _revoked_before(self, key: str, decision: Recorded) -> bool:
         """Whether a key had been revoked when this was recorded. Instants can be written as one likes; the order in

@@ -19,6 +19,7 @@ from ordain.core.command import command_of, program_of, typed
 from ordain.core.event import Outcome
 from ordain.core.model import NestedPlan, Plan, Step, all_steps
 from ordain.core.refs import literal
+from ordain.core.resolve import as_variable
 from ordain.core.result import Missing, referred_to
 from ordain.core.schedule import effect_class
 from ordain.core.spending import read_usage, sound_usage
@@ -115,7 +116,7 @@ class Performing:
             text, variables = typed(argv), program.env
         else:
             return None
-        given = {name: _as_variable(value) for name, value in literal(dict(variables)).items()}
+        given = {name: as_variable(value) for name, value in literal(dict(variables)).items()}
         for name, value in given.items():
             if "\0" in value:
                 return self._not_begun(f"the value for the variable `{name}` holds a NUL, which no variable can")
@@ -250,8 +251,3 @@ class Performing:
         """Whether an artifact can be kept besides those that are to be and are not yet written."""
         held = [*self._unwritten, *self.exact.values()]
         return self._ledger.has_room(size + sum(one.size for one in held if isinstance(one, Artifact)))
-
-
-def _as_variable(value: object) -> str:
-    """A value as a variable of a command: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else _JSON.encode(value)

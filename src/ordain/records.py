@@ -42,6 +42,7 @@ __all__ = [
     "Records",
     "decoded_plan",
     "first_lineage",
+    "impossible",
     "lineage_id",
     "names_run",
     "refuse_superseded",
@@ -156,7 +157,7 @@ class Records:
             try:
                 apply_lineage(state, recorded.event, recorded.at)
             except IllegalTransition as error:
-                raise _impossible(recorded, error) from error
+                raise impossible(recorded, error) from error
         return state
 
     def plan(self, stream: str, identity: PlanId | None = None) -> Plan:
@@ -180,7 +181,7 @@ class Records:
             try:
                 apply(state, recorded.event, recorded.at)
             except IllegalTransition as error:
-                raise _impossible(recorded, error) from error
+                raise impossible(recorded, error) from error
         return state, opened.plan_id, events[-1].head
 
     def catch_up(self, state: RunState, head: str) -> str:
@@ -260,7 +261,7 @@ class Records:
             try:
                 apply_lock(state, recorded.event)
             except IllegalTransition as error:
-                raise _impossible(recorded, error) from error
+                raise impossible(recorded, error) from error
         return state
 
     def giving_back(self, state: RunState, status: str) -> tuple[Append, ...]:
@@ -305,7 +306,7 @@ class Records:
                     raise
 
 
-def _impossible(recorded: Recorded, error: IllegalTransition) -> Refused:
+def impossible(recorded: Recorded, error: IllegalTransition) -> Refused:
     """The refusal of a history that cannot have been."""
     return refuse(
         "E_LEDGER_BROKEN",

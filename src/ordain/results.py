@@ -6,6 +6,7 @@ or a person left out gave nothing, and neither did one whose output is not kept 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,9 +15,9 @@ from msgspec.structs import replace
 
 from ordain.core.artifact import is_whole
 from ordain.core.dependency import item_name
-from ordain.core.event import GroupKind
+from ordain.core.event import GroupKind, StepState
 from ordain.core.expr import named
-from ordain.core.model import Action, Step
+from ordain.core.model import Action, Plan, Step
 from ordain.core.payload import payload, with_payload
 from ordain.core.refs import (
     Index,
@@ -32,10 +33,13 @@ from ordain.core.refs import (
 )
 from ordain.core.resolve import Unwritable, resolved
 from ordain.core.result import Missing, decoded, items_in, part_of
-from ordain.core.state import RunState
+from ordain.core.state import RunState, StepRecord
 from ordain.core.value import StepId
 
 __all__ = ["Results"]
+
+_NEVER_RUN = StepRecord()
+"""What is known of a fallback that nobody fell back on."""
 
 
 class Results:
@@ -49,15 +53,17 @@ class Results:
     ) -> None:
         """`kept` and `artifact` find exact bytes by the seal that commits to them."""
         self._state, self._kept, self._artifact = state, kept, artifact
-        self._items: dict[StepId, list[Any]] = {}
+        self._items: dict[str, list[Any]] = {}
 
     # --- What a step gave ----------------------------------------------------------------------------------------
 
     def output(self, step_id: StepId) -> Any:
         """The result of a step. Raises Missing."""
-        record = self._state.steps[step_id]
+        record = self._state.steps.get(step_id)
+        if record is None:
+            raise Missing("was not run")  # a fallback that nobody fell back on
         outcome = record.outcome
-        if outcome is None or not record.satisfies:
+        if outcome is None or record.state is not StepState.PASSED:
             raise Missing(f"was {record.state.value} and gave nothing")
         if not outcome.output_bytes:
             return None if outcome.output_json else ""
@@ -77,17 +83,22 @@ class Results:
         return data
 
     def items_of(self, parent: StepId) -> list[Any]:
-        """The items for which a step is repeated, as they were when it unfolded."""
-        if parent not in self._items:
-            data = self._kept(self._state.groups[parent].items_seal)
-            self._items[parent] = json.loads(data) if data is not None else []
-        return self._items[parent]
+        """The items for which a step is repeated, as they were when it unfolded. Raises Missing."""
+        seal = self._state.groups[parent].items_seal
+        if seal not in self._items:
+            data = self._kept(seal)
+            if data is None:
+                raise Missing("is not kept in this ledger")
+            self._items[seal] = json.loads(data)
+        return self._items[seal]
 
     # --- What a step gets ----------------------------------------------------------------------------------------
 
     def step(self, step_id: StepId) -> Step:
         """A step with the values that its action refers to. Raises Missing, in words that name the reference."""
         step = self._state.step(step_id)
+        if not self.refers(step_id):
+            return step
         return replace(step, action=self._action(step_id, step))
 
     def refers(self, step_id: StepId) -> bool:
@@ -146,7 +157,8 @@ class Results:
             case StepOutput(step=name, path=path):
                 return part_of(self.output(state.named(step_id, name)), path)
             case StepExitCode(step=name):
-                outcome = state.steps[state.named(step_id, name)].outcome
+                other = state.steps.get(state.named(step_id, name))
+                outcome = other.outcome if other is not None else None
                 if outcome is None or outcome.exit_code is None:
                     raise Missing("has no exit status")
                 return outcome.exit_code
@@ -172,18 +184,22 @@ class Results:
 
     # --- What expressions ask about --------------------------------------------------------------------------------
 
-    def variables(self, step_id: StepId, expression: str, *, own_end: bool = False) -> dict[str, Any]:
-        """What an expression of a step may ask about, as the harness saw it: the steps and data that it names, the
-        parameters, its item; with `own_end`, how the step itself ended."""
+    def variables(
+        self, step_id: StepId, expression: str, *, own_end: bool = False, of: Plan | None = None
+    ) -> dict[str, Any]:
+        """What an expression of a step, or of the plan nested in it, may ask about, as the harness saw it: the steps
+        and data that it names, the parameters, its item; with `own_end`, how the step itself ended."""
         state, used = self._state, named(expression)
-        params = state.plan_around(step_id).params
+        params = (of or state.plan_around(step_id)).params
         variables: dict[str, Any] = {
             "steps": {name: self._seen(state.named(step_id, name)) for name in used.steps},
             "data": {key: self._seen(state.data[key]).get("output") for key in used.data if key in state.data},
             "params": {name: params[name].default for name in used.params if name in params},
         }
         if self._repeated(step_id) is not None:
-            variables |= {self._item_name(step_id): self._item(step_id), "index": state.members[step_id].index}
+            variables["index"] = state.members[step_id].index
+            with contextlib.suppress(Missing):  # then there is nothing of that name to ask about
+                variables[self._item_name(step_id)] = self._item(step_id)
         if own_end:
             variables |= {name: value for name, value in self._seen(step_id).items() if name != "status"}
         return variables
@@ -191,7 +207,7 @@ class Results:
     def _seen(self, step_id: StepId) -> dict[str, Any]:
         """What is known of a step. An output of which more came than its end is not there to be asked about: what was
         not seen is no evidence."""
-        record = self._state.steps[step_id]
+        record = self._state.steps.get(step_id, _NEVER_RUN)
         outcome = record.outcome
         seen: dict[str, Any] = {
             "exit_code": outcome.exit_code if outcome is not None else None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -36,6 +37,7 @@ from ordain.ports import Append, Credential, Holder, Observer, Shell
 from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, names_run
 from ordain.surroundings import Surroundings
+from ordain.telling import Telling
 
 __all__ = ["Running", "Waiting"]
 
@@ -117,9 +119,10 @@ class Running:
         if run_id != newest:
             detail = f"{run_id} is not the newest run of its plan; what passed then may have failed since."
             raise refuse("E_RUN_OLD", detail, command=f"ordain rerun {newest}")
-        if again_from is not None and again_from not in former.steps:
+        names = [one.id for one in former.plan.steps]
+        if again_from is not None and again_from not in names:
             detail = f"The plan of {run_id} has no step `{again_from}`."
-            raise refuse("E_RUN_STEP", detail, *closest(again_from, former.steps), command=f"ordain show {run_id}")
+            raise refuse("E_RUN_STEP", detail, *closest(again_from, names), command=f"ordain show {run_id}")
         # What is kept of it counts as done, so what it was begun on and decided by must count too.
         await self._gate.refuse_unsigned_run(former, *self._records.start_of(run_id, former.lineage))
         step = StepId(again_from) if again_from is not None else None
@@ -347,10 +350,11 @@ class Running:
             expressions=self._here.expressions,
             git_head=self._here.workspace.git_head,
             heard=heard,
-            denied=self._denied,
+            denied=partial(self._denied, self._here.settings()[0]),
             approval=permission.approval if permission is not None else None,
+            counts=lambda decision: self._gate.counts(state, decision),
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
-            observers=tuple(observers),
+            observers=(*observers, Telling(self._here, state).observe),
         )
 
         async def give_signs_of_life() -> None:
@@ -379,10 +383,10 @@ class Running:
         self._tell(report, state.lineage)
         return report
 
-    def _denied(self, step: Step) -> Problem | None:
+    def _denied(self, settings: Settings, step: Step) -> Problem | None:
         """What policy denies of a step, now that its values are known."""
         alone = Plan(plan_version=PLAN_VERSION, title="", steps=(step,))
-        return next(iter(self._here.rule(alone, self._here.settings()[0]).denied), None)
+        return next(iter(self._here.rule(alone, settings).denied), None)
 
     def _end_leftovers(self, state: RunState) -> None:
         """End what dead executors of other runs left running, which could disturb this one. A run is claimed meanwhile,
@@ -394,16 +398,8 @@ class Running:
                     self._shell.sweep(f"{state.workspace_identity.id}/{other}/")
 
     def _tell(self, report: RunReport, stream: str) -> None:
-        """Tell whoever the settings name how a run ended or what it asks."""
+        """Tell whoever the settings name how a run ended; what it asks was told when it arose."""
         self._proposals.write_copy(stream, self._records.lineage(stream))
-        for question in report.questions:
-            self._here.notify(
-                question.kind,
-                run_id=report.run_id,
-                title=report.title,
-                text=question.text,
-                command=f"ordain answer {question.item} …",
-            )
         if report.status in ("completed", "failed", "cancelled"):
             self._here.notify("finished", run_id=report.run_id, title=report.title, status=report.status)
 
@@ -419,6 +415,7 @@ class Running:
             executing=holder is not None,
             silent_ms=holder.silent_ms if holder is not None else 0,
             stop_asked=asked,
+            answered=frozenset(one.step for one in self._gate.sent(state)),
             stalled_after_ms=self._stalled_after_ms(),
         )
         return run_report(state, identity, self._here.now(), life)
@@ -445,7 +442,7 @@ class Running:
         """Raise Refused where a run of this plan is open."""
         if state.open_run is not None:
             asked = self.report(state.open_run).questions
-            command = f"ordain answer {asked[0].item} …" if asked else f"ordain resume {state.open_run}"
+            command = f"ordain answer {asked[0].item}" if asked else f"ordain resume {state.open_run}"
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
 
     # --- Stopping from outside -------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import AcquireLock, ReleaseLock
+from ordain.core.action import AcquireLock, Ask, ReleaseLock
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.decision import decided, questions
 from ordain.core.event import (
@@ -51,7 +51,7 @@ from ordain.core.event import (
     Verdict,
 )
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
-from ordain.core.model import Plan
+from ordain.core.model import Plan, Step
 from ordain.core.schedule import (
     Effect,
     End,
@@ -511,6 +511,7 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
         DoubtReferred(step=name, attempt=attempt, evidence=unclear, reason="r"),
         DoubtSettled(step=name, attempt=attempt, to=to, reason="r"),
         DecisionGiven(step=name, choice="pass", by=KIM, to=to, aborts=True),
+        DecisionGiven(step=name, choice="answer", by=KIM, to=to, outcome=Outcome(duration_ms=1)),
         ProtectedChanged(files=("f",), steps=(name,)),
         StepKept(step=name, attempt=attempt),
         StepKept(step=name, attempt=attempt, evidence=held),
@@ -564,7 +565,10 @@ def check_move(before: RunState, after: RunState, event: RunEvent) -> None:
             assert name == event.step and to in TRANSITIONS[origin, type(event)]
 
 
-def states() -> dict[StepState, RunState]:
+ASKING = step("a", action=Ask(question="Which?"), contract="check")
+
+
+def states(one: Step = ASKING) -> dict[StepState, RunState]:
     """A run whose one step is in each state there is."""
     name, well = StepId("a"), Outcome(duration_ms=1)
     opened = replace(OPENED, may_keep=(name,))
@@ -574,7 +578,7 @@ def states() -> dict[StepState, RunState]:
     def gone(to: StepState, outcome: Outcome = badly) -> AttemptEnded:
         return AttemptEnded(step=name, attempt=1, outcome=outcome, to=to)
 
-    made = plan(step("a", contract="check"), step("z", needs=()))
+    made = plan(one, step("z", needs=()))
     verifying = [*started, gone(StepState.VERIFYING, well)]
     histories = {
         StepState.PENDING: started[:2],
@@ -605,11 +609,37 @@ def test_every_event_in_every_state_is_in_the_table_or_refused():
                     check_move(before, state, event)
                     taken[origin, type(event), state.steps[StepId("a")].state] += 1
     moves = {(origin, kind, to) for (origin, kind), reached in TRANSITIONS.items() for to in reached}
-    # A step with a contract passes by that alone.
+    # A step with a contract passes by that alone, unless a person says otherwise; an answer is no such word.
     moves -= {(origin, AttemptEnded, StepState.PASSED) for origin in (StepState.RUNNING, StepState.WAITING)}
+    moves -= {(StepState.WAITING, DecisionGiven, StepState.PASSED)}
     assert moves <= set(taken)
     of_settled = {kind for origin, kind, _ in taken if origin in SETTLED}
     assert of_settled <= {ExecutorStarted, RunFinished, RunPaused}, "an event about a step that is settled"
+
+
+@pytest.mark.parametrize("to", list(StepState))
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_step_that_waits_is_decided_by_an_answer_where_it_asks_and_nowhere_else(to: StepState, answered: bool):
+    asking, lock = step("a", action=Ask(question="Which?")), step("a", action=AcquireLock(lock_name="db"))
+    outcome = Outcome(duration_ms=1) if answered else None
+    event = DecisionGiven(step=StepId("a"), choice="x", by=KIM, to=to, aborts=not answered, outcome=outcome)
+    after = [(asking, StepState.PASSED), (ASKING, StepState.VERIFYING)]
+    if not answered:
+        after = [(one, StepState.FAILED) for one, _ in after]
+    for one, goes in [*after, (lock, None), (step("a"), None)]:
+        made = plan(one, step("z", needs=()))
+        begun = [
+            OPENED,
+            ExecutorStarted(epoch=1, pid=1, boot_id="b"),
+            AttemptStarted(step=StepId("a"), attempt=1, key="k"),
+            AttemptWaiting(step=StepId("a"), attempt=1, reason="r"),
+        ]
+        state = replay(made, [(Instant(0), happened) for happened in begun])
+        if goes is to:
+            assert apply(state, event, Instant(1)).steps[StepId("a")].outcome == outcome
+        else:
+            with pytest.raises(IllegalTransition):
+                apply(state, event, Instant(1))
 
 
 @pytest.mark.parametrize("settled_in", sorted(SETTLED))

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from ordain.core.approval import Approval, Base, Channel, Principal, WorkspaceIdentity
 from ordain.core.event import (
+    AnswerSent,
     ApprovalExpired,
     ApprovalGiven,
     ApprovalRevoked,
+    DecisionGiven,
     LineageEvent,
     PlanArchived,
     PlanCancelled,
@@ -20,11 +22,12 @@ from ordain.core.event import (
     PlanRejected,
     RunEnded,
     RunStarted,
+    StepState,
     StopAsked,
 )
 from ordain.core.lineage import TRANSITIONS, PlanState, Stage, apply_lineage
 from ordain.core.state import IllegalTransition
-from ordain.core.value import Instant, PlanId, RunId
+from ordain.core.value import Instant, PlanId, RunId, StepId
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 ROBOT = Principal(name="robot", channel=Channel.ROBOT)
@@ -99,6 +102,7 @@ cancelled                            |      | canc | canc |      |      |      |
 expired                              |      | expi |      |      |      |      |      |      |      |      |
 run started                          |      | exec | exec |      | exec | exec |      |      |      |      |
 asked to stop                        |      |      |      | exec |      |      |      |      |      |      |
+answer sent                          |      |      |      | exec |      |      |      |      |      |      |
 run completed                        |      |      |      | comp |      |      |      |      |      |      |
 run failed                           |      |      |      | fail |      |      |      |      |      |      |
 run cancelled                        |      |      |      | canc |      |      |      |      |      |      |
@@ -156,6 +160,9 @@ HAPPENS: dict[str, LineageEvent] = {
     "expired": PlanExpired(plan_id=A),
     "run started": started("RUN-2"),
     "asked to stop": StopAsked(run_id=RunId("RUN-1"), to="paused", by=KIM),
+    "answer sent": AnswerSent(
+        run_id=RunId("RUN-1"), decision=DecisionGiven(step=StepId("a"), choice="retry", by=KIM, to=StepState.PENDING)
+    ),
     "run completed": ended("completed"),
     "run failed": ended("failed"),
     "run cancelled": ended("cancelled"),

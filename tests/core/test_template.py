@@ -321,9 +321,21 @@ def test_a_part_that_an_item_does_not_have_is_refused() -> None:
     assert refused(made, l=[{"name": "x"}]) == ["E_REF"]
 
 
-def test_nothing_is_left_of_the_item_or_the_bound_where_nothing_is_put_in() -> None:
+def test_a_list_stays_where_only_so_many_items_may_be_at_work_at_once() -> None:
     bounded = plan(replace(fan().steps[1], needs=(), for_each=each(concurrency=1)), params={"files": FILES})
-    assert refused(bounded, files=THREE) == ["E_NOT_YET"]
+    made = filled(bounded, files=THREE)
+    assert [(step.id, step.for_each) for step in made.steps] == [(bounded.steps[0].id, bounded.steps[0].for_each)]
+    assert made.params["files"].default == THREE["src/*.py"]
+    assert refused(
+        plan(
+            replace(bounded.steps[0], for_each=ForEach(source="${params.files}", max=2, concurrency=1)),
+            params={"files": FILES},
+        ),
+        files=THREE,
+    ) == ["E_STEP_LIMIT"]
+
+
+def test_nothing_is_left_of_the_item_where_nothing_is_put_in() -> None:
     reading = plan(act("a", Task(task="t", reads=("file:${item}",)), for_each=each()), params={"files": FILES})
     assert refused(reading, files=THREE) == ["E_REF_PLACE"]
 

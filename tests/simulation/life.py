@@ -440,7 +440,7 @@ class Life:
         recorded = self.ledger.read(self.ledger.streams("run/")[-1])  # reading verifies the chain
         assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
         check_history(self.plan, history, BUILT_IN)
-        check_evidence(self.plan, [event for _, event in history])
+        check_evidence(replay(self.plan, history), [event for _, event in history])
         assert [one.id for one in report.steps] == [step.id for step in self.plan.steps]
         through = all(one.state in ("passed", "skipped") for one in report.steps)
         if isinstance(history[-1][1], RunFinished):  # else somebody ended it before it was seen that nothing is left

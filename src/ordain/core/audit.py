@@ -45,6 +45,7 @@ from ordain.core.event import (
 from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.lock import LockState, apply_lock, stream_of
 from ordain.core.model import Plan
+from ordain.core.moment import Moments
 from ordain.core.signature import Signature, Verifier, fingerprint
 from ordain.core.state import IllegalTransition, RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
@@ -601,6 +602,7 @@ class _Run:
         """What the run says that it is of."""
         self.state: RunState | None = None
         """None before it is opened, where its plan cannot be read, and after what cannot happen."""
+        self.moments = Moments()
 
     def look(self, event: Event, at: Instant, seq: int) -> None:
         if not self.opened:
@@ -608,6 +610,7 @@ class _Run:
             self.open(event, seq)
         if isinstance(event, DecisionGiven):
             self.decided(event, seq)
+        self.moments.add(event, self.auditor.streams[self.name].head)  # type: ignore[arg-type]
         if self.state is None:
             return
         try:
@@ -632,7 +635,7 @@ class _Run:
             wrongs.append(_Wrong(Kind.DECISION, sentence))
         # Answers of before they were bound have none of these, and say nothing of the place that they were given in.
         bound = event.head or event.attempt or event.key is not None
-        if bound and event.head != auditor.streams[self.name].before.hex():
+        if bound and event.head != auditor.streams[self.name].before.hex() and not self.moments.fit(event):
             wrongs.append(_Wrong(Kind.DECISION, f"{name} was given when the run was another one than before it here."))
         signer = auditor.signer(event.by, event.key, event.signature, said)
         if isinstance(signer, str):

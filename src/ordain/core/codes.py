@@ -253,6 +253,11 @@ PAGES: dict[str, Page] = {
         "The expression is not CEL, names something that is not there, is not a yes-or-no question, or could take too long. It is checked before anybody is asked to approve.",
         'Write a condition such as `steps["a"].exit_code == 0`.',
     ),
+    "E_ASK": Page(
+        "A question that nobody could answer",
+        "A step asks a person, and its question is empty, its choices are not different words, it has choices and a schema, or the schema has something that is not looked at here: references, formats and conditions are not.",
+        "Give a question, and choices, or a schema of `type`, `enum`, `pattern`, `minimum`, `properties`, `required`, `items` and the like, or neither for a text.",
+    ),
     "E_TOOL_UNKNOWN": Page(
         "Unknown tool",
         "No tool of this name is registered.",
@@ -374,6 +379,15 @@ PAGES: dict[str, Page] = {
         "Contract may hide a failure",
         "The contract switches pipefail off or has a trap that can change its exit status, so that a failure may not be seen; or it is too long or too odd to be looked into.",
         "Leave `set +o pipefail` and the trap out; put a long check into a script of its own.",
+    ),
+    "W_FALLBACK_UNPROVED": Page(
+        "Fallback that can not make its step pass",
+        (
+            "After the fallback steps the contract of the step is tried again, and only that passes it. A step without "
+            "one stays failed, and the plan's failure policy follows: good for undoing something, not for doing it "
+            "another way."
+        ),
+        "Give the step a contract that holds when the work is done, whoever did it.",
     ),
     "W_CONTRACT_EXISTENCE": Page(
         "Contract only asks whether something is there",
@@ -706,7 +720,7 @@ PAGES: dict[str, Page] = {
         "That is not what is asked now",
         (
             "An answer counts for the question that was shown. This one is for an earlier question about the step, which "
-            "somebody has answered since, or something was recorded about the run while the question was being read. "
+            "somebody has answered since, or something was recorded about the step while the question was being read. "
             "From the second question about a step on, `RUN/STEP@2` says which one is meant. Nothing was recorded."
         ),
         "`ordain status` shows what is asked now, with the commands that answer it.",
@@ -715,6 +729,11 @@ PAGES: dict[str, Page] = {
         "Not one of the choices",
         "The answer is not one of those the question allows.",
         "`ordain status` lists the choices.",
+    ),
+    "E_ANSWER_VALUE": Page(
+        "The answer is of another kind",
+        "The plan asks for a text, or for a value that fits a schema, and this answer is none. Nothing was recorded.",
+        "`ordain show RUN/STEP` shows what is asked. A JSON value is given with `--value`.",
     ),
     "E_CODE_UNKNOWN": Page(
         "No such code",

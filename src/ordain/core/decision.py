@@ -1,26 +1,33 @@
 """What a person can be asked about a run, what each answer does, and the exact bytes that an answer signs.
 
 An answer is bound to its question: to the run, the plan, the step and its attempt, to the words that were shown, and to
-the run's chain as it stood. It is recorded right after that, or not at all.
+the run's chain as it stood. It is recorded before anything else is of that step, or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from ordain.core.action import Ask
 from ordain.core.approval import Channel, Principal
+from ordain.core.ask import ABORT, Given, answer_value
 from ordain.core.budget import amount_words, left, question_words
 from ordain.core.canonical import canonical_bytes
-from ordain.core.event import DecisionGiven, Settlement, StepState
-from ordain.core.model import contract_of
+from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
+from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan
+from ordain.core.model import Step, check_of, contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
+from ordain.core.schedule import asks, last_policy, policy_of
 from ordain.core.signature import statement
 from ordain.core.spending import budget_name, owner_of
-from ordain.core.state import RunState
-from ordain.core.value import PlanId, RunId, StepId
+from ordain.core.state import RunState, StepRecord
+from ordain.core.tries import Try
+from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
     "Asked",
@@ -30,9 +37,12 @@ __all__ = [
     "decided",
     "find_question",
     "persons_only",
+    "question_about",
     "questions",
     "signed_decision",
     "stale",
+    "still_asked",
+    "value_given",
 ]
 
 
@@ -51,11 +61,26 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     step: StepId
     attempt: int
     kind: str
-    """`doubt`, `escalation` or `budget`."""
+    """`doubt`, `escalation`, `ask`, `approval` of one step, or `budget`."""
     text: str
     choices: tuple[Choice, ...]
     detail: str = ""
     output_tail: str = ""
+    takes: str = ""
+    """For a question of the plan that has no choices: `text`, or `json` for a value that fits the schema."""
+    schema: Mapping[str, Any] = {}
+    wants: str = ""
+    """What the failure policy wants of a planner: `replan` or `recover`."""
+    policy: FailurePolicy | None = None
+    """What was to follow a failure."""
+    tries: tuple[Try, ...] = ()
+    """What was tried, the last attempt too; of very many the newest."""
+    since: Instant | None = None
+    """Since when it waits for a person."""
+    until: Instant | None = None
+    """When it waits no longer."""
+    behind: int = 0
+    """How many steps cannot begin before it is answered."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +120,16 @@ _ABORT = Choice(
 )
 
 
+_ALLOW = Choice(
+    word="allow",
+    meaning="it may be done, exactly as shown",
+    consequence="It is carried out; were its arguments to change, you would be asked again.",
+)
+_DENY = Choice(
+    word="deny",
+    meaning="it must not be done",
+    consequence="It is skipped, steps that need it are not begun, and the run ends as failed.",
+)
 _UNLIMITED = Choice(
     word="unlimited",
     meaning="go on without this limit for the rest of this run",
@@ -122,36 +157,131 @@ def questions(state: RunState) -> tuple[Question, ...]:
     """Everything this run waits for a person to decide, in the plan's order."""
     if state.finished:
         return ()
-    found = list(_budget_questions(state))
-    for step_id in sorted({*state.doubtful, *state.escalated}, key=lambda step_id: state.position[step_id]):
-        record, step = state.steps[step_id], state.step(step_id)
-        choices: tuple[Choice, ...]
-        if record.state is StepState.IN_DOUBT:
-            if record.settle is not Settlement.PERSON:
-                continue
-            kind, choices = "doubt", (_happened(checked=contract_of(step) is not None), _DID_NOT, _ABORT)
-            text = f"`{step.description}` was begun, and the executor died before it saw the end. Did it happen?"
-            detail = record.how
-        else:
-            kind, choices = "escalation", (_RETRY, _SKIP, _PASS, _ABORT)
-            text = f"`{step.description}` did not succeed. What now?"
-            source = record.evidence or record.outcome
-            detail = source.detail if source is not None else ""
-        last = record.evidence or record.outcome
-        again = f"@{record.decisions + 1}" if record.decisions else ""
-        found.append(
-            Question(
-                item=f"{state.run_id}/{step_id}{again}",
-                step=step_id,
-                attempt=record.attempts,
-                kind=kind,
-                text=text,
-                choices=choices,
-                detail=detail,
-                output_tail=last.output_tail if last is not None else "",
-            )
-        )
-    return tuple(found)
+    open_ = sorted({*state.doubtful, *state.escalated, *state.waiting}, key=lambda step_id: state.position[step_id])
+    about_steps = (question_about(state, step_id) for step_id in open_)
+    return (*_budget_questions(state), *(found for found in about_steps if found is not None))
+
+
+def question_about(state: RunState, step_id: StepId) -> Question | None:
+    """What a person is asked about this step, if anything."""
+    record, step = state.steps[step_id], state.step(step_id)
+    match record.state:
+        case StepState.IN_DOUBT if record.settle is Settlement.PERSON:
+            asked = _doubt(step, record)
+        case StepState.ESCALATED if record.asked is not None:
+            asked = _permission(step, record.asked)
+        case StepState.ESCALATED:
+            asked = _escalation(state, step, record)
+        case StepState.WAITING if asks(state, step_id):
+            asked = _question(step, record)
+        case _:
+            return None
+    last = record.evidence or record.outcome
+    again = f"@{record.asked_before + 1}" if record.asked_before else ""
+    return replace(
+        asked,
+        item=f"{state.run_id}/{step_id}{again}",
+        attempt=record.attempts,
+        output_tail=last.output_tail if last is not None else "",
+        policy=policy_of(state, step_id),
+        tries=(*record.tries, record.last_try()) if record.attempts else (),
+        since=record.ended_at if asked.kind == "escalation" else record.waits_since,
+        behind=_behind(state, step_id),
+    )
+
+
+def _doubt(step: Step, record: StepRecord) -> Question:
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="doubt",
+        text=f"`{step.description}` was begun, and the executor died before it saw the end. Did it happen?",
+        choices=(_happened(checked=contract_of(step) is not None), _DID_NOT, _ABORT),
+        detail=record.how,
+    )
+
+
+_WANTS = {"replan": "another plan", "recover": "how to recover it"}
+
+
+def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
+    source, policy = record.evidence or record.outcome, last_policy(state, step.id)
+    wants = "replan" if isinstance(policy, Replan) else "recover" if isinstance(policy, Recover) else ""
+    text = f"`{step.description}` did not succeed. What now?"
+    if isinstance(policy, AskApproval):
+        text = policy.summary
+    elif wants:
+        text = f"`{step.description}` did not succeed, and a planner is to propose {_WANTS[wants]}. What now?"
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="escalation",
+        text=text,
+        choices=(_RETRY, _SKIP, _PASS, _ABORT),
+        detail=source.detail if source is not None else "",
+        wants=wants,
+    )
+
+
+def _permission(step: Step, asked: StepApprovalAsked) -> Question:
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="approval",
+        text=f"May `{step.description}` be done? {asked.reason[:1].upper()}{asked.reason[1:]}.",
+        choices=(_ALLOW, _DENY, _ABORT),
+        detail=asked.shown,
+    )
+
+
+def _question(step: Step, record: StepRecord) -> Question:
+    action = step.action
+    assert isinstance(action, Ask)
+    checked = "Its contract is run then, and only that passes it." if check_of(step) is not None else ""
+    consequence = f"It becomes the result of `{step.id}`, which later steps may use. {checked}".rstrip()
+    choices = tuple(Choice(word=word, meaning="", consequence=consequence) for word in action.choices)
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="ask",
+        text=action.question,
+        choices=choices if ABORT in action.choices else (*choices, _ABORT),
+        detail=step.description if step.description != action.question else "",
+        takes="" if action.choices else "json" if action.schema else "text",
+        schema=action.schema,
+        until=record.waits_until,
+    )
+
+
+def _behind(state: RunState, step_id: StepId) -> int:
+    """How many steps need this one, directly or through others."""
+    found, front = {step_id}, [step_id]
+    while front:
+        new = [other for other in state.dependents_of(front.pop()) if other not in found]
+        found.update(new)
+        front += new
+    return len(found) - 1
+
+
+def still_asked(state: RunState, decision: DecisionGiven) -> bool:
+    """Whether the very question that this decides is the one that is asked now."""
+    if state.finished:
+        return False
+    if decision.step in state.steps:
+        asked = question_about(state, decision.step)
+    else:
+        asked = next((one for one in _budget_questions(state) if one.step == decision.step), None)
+    return asked is not None and (asked.kind, _digest(asked)) == (decision.about, decision.asked_sha256)
+
+
+def _digest(question: Question) -> str:
+    """What an answer is bound to: all that was shown of the step itself. What other steps do meanwhile changes nothing
+    about the question."""
+    return hashlib.sha256(canonical_bytes(replace(question, behind=0))).hexdigest()
 
 
 def _budget_questions(state: RunState) -> Iterator[Question]:
@@ -159,7 +289,7 @@ def _budget_questions(state: RunState) -> Iterator[Question]:
     as it is; and none where nothing is left to do."""
     for owner, reached in state.reached.items():
         account = state.accounts[owner]
-        if account.at_work or state.aborted_by is not None or not left(state, owner):
+        if account.at_work or state.aborted_by is not None or not (held := left(state, owner)):
             continue
         text, detail = question_words(state, owner)
         again = f"@{account.decisions + 1}" if account.decisions else ""
@@ -172,20 +302,23 @@ def _budget_questions(state: RunState) -> Iterator[Question]:
             text=text,
             choices=(_extend(amount), _UNLIMITED, _ABORT),
             detail=detail,
+            since=account.reached_at,
+            behind=len(held),
         )
 
 
-def _decided_before(state: RunState, name: StepId) -> int:
-    """How often a person decided about what a question of this name is about."""
+def _asked_before(state: RunState, name: StepId) -> int:
+    """How many questions have ended about what one of this name is about."""
     owner = owner_of(name)
-    return state.steps[name].decisions if owner is None else state.accounts[owner].decisions
+    return state.steps[name].asked_before if owner is None else state.accounts[owner].decisions
 
 
 def find_question(state: RunState, item: str) -> Question:
     """The question that a person names: `RUN/STEP`, `RUN` where only one thing is asked, and with `@2` the second one
     about the same step. Raises Refused where nothing of that name is asked now, or another question about the step is.
 
-    A question about a step ends with a decision and no other way, so their number says which one is meant.
+    A question about a step ends with a decision, or unanswered, and no other way, so their number says which one is
+    meant.
     """
     asked = questions(state)
     step, mark, number = item.partition("/")[2].partition("@")
@@ -198,14 +331,14 @@ def find_question(state: RunState, item: str) -> Question:
             *(["It asks about: " + ", ".join(one.item for one in asked) + "."] if asked else []),
             command="ordain status",
         )
-    if (number if mark else "1") != str(_decided_before(state, found.step) + 1):
+    if (number if mark else "1") != str(_asked_before(state, found.step) + 1):
         raise stale(found, f"What is asked about `{found.step}` now is another question than this answers.")
     return found
 
 
 def stale(question: Question, detail: str = "") -> Refused:
     """The refusal of an answer to what is not asked, or not so, any more."""
-    detail = detail or "Something was recorded about the run while the question was being read."
+    detail = detail or "Something was recorded about the step while the question was being read."
     about = f"It is about attempt {question.attempt} now; look" if question.attempt else "Look"
     hint = f"{about} at it, then answer {question.item}."
     return refuse("E_ANSWER_STALE", detail, hint, command="ordain status")
@@ -220,41 +353,65 @@ def choice_named(question: Question, word: str) -> Choice:
     raise Refused([Problem(code="E_ANSWER_CHOICE", detail=f"`{word}` is no answer to this.", hints=hints)])
 
 
+def value_given(state: RunState, question: Question, given: Given) -> Any:
+    """The value of an answer to a question of the plan; UNSET where the answer is one of our own choices. Raises
+    Refused for what is no answer to it."""
+    plain = given.value is msgspec.UNSET
+    if question.kind == "ask" and isinstance(action := state.step(question.step).action, Ask):
+        if plain and given.word == ABORT and ABORT not in action.choices:
+            return msgspec.UNSET
+        return answer_value(action, given)
+    choice_named(question, given.word if plain else given.typed)
+    return msgspec.UNSET
+
+
 def decided(
-    state: RunState, question: Question, word: str, by: Principal, *, head: str = "", key: str | None = None
+    state: RunState,
+    question: Question,
+    word: str,
+    by: Principal,
+    *,
+    head: str = "",
+    key: str | None = None,
+    outcome: Outcome | None = None,
 ) -> DecisionGiven:
-    """The event for a person's answer, not signed yet; raises Refused for an answer that is not one of the choices."""
-    choice_named(question, word)
-    match word:
-        case "happened":
-            # Even a person's word does not stand in for a contract that can be run.
-            checked = contract_of(state.step(question.step)) is not None
-            to = StepState.VERIFYING if checked else StepState.PASSED
-        case "did-not" | "retry" | "extend" | "unlimited":
-            to = StepState.PENDING
-        case "skip":
-            to = StepState.SKIPPED
-        case "pass":
-            to = StepState.PASSED
-        case _:
-            to = StepState.FAILED
+    """The event for a person's answer, not signed yet; raises Refused for an answer that is not one of the choices. An
+    answer to a question of the plan has an outcome, which is what was answered."""
+    if outcome is not None:
+        to = StepState.VERIFYING if check_of(state.step(question.step)) is not None else StepState.PASSED
+    else:
+        choice_named(question, word)
+        match word:
+            case "happened":
+                # Even a person's word does not stand in for a contract that can be run.
+                checked = contract_of(state.step(question.step)) is not None
+                to = StepState.VERIFYING if checked else StepState.PASSED
+            case "did-not" | "retry" | "allow" | "extend" | "unlimited":
+                to = StepState.PENDING
+            case "skip" | "deny":
+                to = StepState.SKIPPED
+            case "pass":
+                to = StepState.PASSED
+            case _:
+                to = StepState.FAILED
     return DecisionGiven(
         step=question.step,
         choice=word,
         by=by,
         to=to,
-        aborts=word == "abort",
+        aborts=outcome is None and word == ABORT,
         attempt=question.attempt,
         about=question.kind,
-        asked_sha256=hashlib.sha256(canonical_bytes(question)).hexdigest(),
+        asked_sha256=_digest(question),
         head=head,
+        outcome=outcome,
         key=key,
     )
 
 
 def signed_decision(event: DecisionGiven, *, workspace_id: str, run_id: str, plan_id: str) -> bytes:
     """What the signature of a decision is over: all of it, and which run of which plan it is about."""
-    value = {
+    value: dict[str, Any] = {
         "workspace": workspace_id,
         "run": run_id,
         "plan": plan_id,
@@ -269,6 +426,8 @@ def signed_decision(event: DecisionGiven, *, workspace_id: str, run_id: str, pla
         "by": msgspec.to_builtins(event.by),
         "key": event.key,
     }
+    if event.outcome is not None:  # what was signed before there were such answers stays what it was
+        value["outcome"] = msgspec.to_builtins(event.outcome)
     return statement("decision", value)
 
 

@@ -14,12 +14,13 @@ from ordain.core.action import StoreData, Task
 from ordain.core.condition import CustomCondition, StepCompleted
 from ordain.core.expr import named
 from ordain.core.failure import Fallback, LastPolicy, Retry
+from ordain.core.graph import ancestors
 from ordain.core.model import Plan, Step
 from ordain.core.payload import payload
 from ordain.core.refs import StepExitCode, StepOutput, StoredData, Unreadable, parse, references
 from ordain.core.value import StepId
 
-__all__ = ["Link", "item_name", "links", "needs_of", "stores_of", "users_of"]
+__all__ = ["Link", "item_name", "links", "may_refer", "needs_of", "stores_of", "users_of"]
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -106,27 +107,35 @@ def users_of(plan: Plan) -> dict[str, set[str]]:
 
 def needs_of(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
     """What each step of a plan waits for, fallbacks left out: its own needs, and what references imply. A fallback runs
-    for the steps that name it, so what it refers to comes before those."""
+    for the steps that name it, so what it refers to comes before those, and what it needs unless that comes after."""
     steps = {step.id for step in plan.steps}
     implied: dict[StepId, list[StepId]] = {}
     stores = stores_of(plan)
     for step in plan.steps:
-        if _may_refer(step):
-            found = [StepId(link.target) for link in links(step, stores) if link.target in steps]
-            if found:
-                implied[step.id] = found
+        if may_refer(step):
+            implied[step.id] = [StepId(link.target) for link in links(step, stores) if link.target in steps]
     users = users_of(plan)
     for fallback in plan.fallbacks:
         for link in links(fallback, stores):
             for user in users[fallback.id]:
                 if user in steps and link.target in steps and user != link.target:
                     implied.setdefault(StepId(user), []).append(StepId(link.target))
-    if not implied:
-        return {step.id: step.needs for step in plan.steps}
-    return {step.id: tuple(dict.fromkeys((*step.needs, *implied.get(step.id, ())))) for step in plan.steps}
+    needs = {step.id: step.needs for step in plan.steps}
+    for name, found in implied.items():
+        needs[name] = tuple(dict.fromkeys((*needs[name], *found)))
+    for fallback in plan.fallbacks:
+        for user in map(StepId, users[fallback.id]):
+            for need in fallback.needs if user in steps else ():
+                if need in steps and need != user and not _comes_before(needs, user, need):
+                    needs[user] = tuple(dict.fromkeys((*needs[user], need)))
+    return needs
 
 
-def _may_refer(step: Step) -> bool:
+def _comes_before(needs: Mapping[StepId, tuple[StepId, ...]], first: StepId, then: StepId) -> bool:
+    return first in ancestors({str(name): found for name, found in needs.items()}, then)
+
+
+def may_refer(step: Step) -> bool:
     """Whether it is worth a look: most steps refer to nothing, and a plan may have 20,000."""
     if step.for_each is not None or step.when is not None or step.preconditions or step.verification is not None:
         return True

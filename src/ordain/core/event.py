@@ -21,6 +21,7 @@ from ordain.core.signature import PublicKey, Signature
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
+    "AnswerSent",
     "ApprovalExpired",
     "ApprovalGiven",
     "ApprovalRevoked",
@@ -480,8 +481,8 @@ class ContractSeen(_Fact, frozen=True, tag="contract_seen"):
 
 
 class AttemptWaiting(_Fact, frozen=True, tag="attempt_waiting"):
-    """A step that has begun can do nothing until something outside of its run happens; recorded again when it waits for
-    somebody else. It is not at work, so no crash puts it in doubt."""
+    """A step that has begun can do nothing until something outside of its run happens: a lock is given back, a person
+    answers. Recorded again when it waits for somebody else. It is not at work, so no crash puts it in doubt."""
 
     step: StepId
     attempt: int
@@ -602,7 +603,8 @@ class BudgetReached(_Fact, frozen=True, tag="budget_reached"):
 
 
 class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
-    """What a person answered about an escalated step, a doubt or a budget, and what it was an answer to.
+    """What a person answered about an escalated step, a doubt, a budget or a question of the plan, and what it was an
+    answer to.
 
     The later half is missing in decisions of before answers were bound; `core.decision` says what is signed.
     """
@@ -615,14 +617,25 @@ class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
     attempt: int = 0
     """The attempt that was asked about."""
     about: str = ""
-    """`doubt`, `escalation`, `approval` or `budget`."""
+    """`doubt`, `escalation`, `ask`, `approval` or `budget`."""
     asked_sha256: str = ""
     """Digest of the question as it was put: its words, what was seen of the step, the choices and what each does."""
     head: str = ""
-    """The run's chain as it was when the person was asked: this event comes right after it, and nowhere else."""
+    """The run's chain as it was when the person was asked. Between that and this event nothing of the step is
+    recorded; of other steps there may be something, where they went on meanwhile."""
+    outcome: Outcome | None = None
+    """For a question of the plan: the answer, which is the step's result, by its seal and its redacted end."""
     key: str | None = None
     """The fingerprint of the key that signs this decision."""
     signature: Signature | None = None
+
+
+class AnswerSent(_Fact, frozen=True, tag="answer_sent"):
+    """A person answered while somebody was at work on the run. It stands in the plan's stream, which anybody may add
+    to; whoever carries out the run records the decision itself, if its question is still the one that is asked."""
+
+    run_id: RunId
+    decision: DecisionGiven
 
 
 class RunFinished(_Fact, frozen=True, tag="run_finished"):
@@ -679,6 +692,7 @@ LineageEvent = (
     | ApprovalExpired
     | RunStarted
     | StopAsked
+    | AnswerSent
     | RunEnded
 )
 StepEvent = (

@@ -8,7 +8,7 @@ made of nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +29,7 @@ __all__ = [
     "nested_members",
     "nested_plan_of",
     "repeated",
+    "within",
 ]
 
 
@@ -88,7 +89,8 @@ def repeated(step: Step) -> Step:
 
 
 def item_members(step: Step, original: Step, count: int) -> Made:
-    """One step for each item. The budget is for all of them, and stays with the repeated step."""
+    """One step for each item; `original` is the step with all that the plan says of it. The budget is for all of them,
+    and stays with the repeated step."""
     kept = original.when if asks_about_item(original) else None
     return tuple(
         (replace(original, id=StepId(f"{step.id}[{index}]"), needs=(), when=kept, for_each=None, budget=None), ())
@@ -96,38 +98,56 @@ def item_members(step: Step, original: Step, count: int) -> Made:
     )
 
 
-def nested_members(step_id: StepId, plan: Plan) -> Made:
-    """The steps of a nested plan."""
+def within(step: Step, plan: Plan, around: Step) -> Step:
+    """A step of a nested plan with what that plan, and the step that holds it, say of all steps in it."""
+    protect = tuple(dict.fromkeys((*step.protect, *plan.protect, *around.protect)))
+    return replace(step, protect=protect, timeout_ms=step.timeout_ms or plan.timeout_ms)
+
+
+def nested_members(around: Step, plan: Plan) -> Made:
+    """The steps of the plan nested in a step."""
     known = needs_of(plan)
 
     def inner(name: StepId) -> StepId:
-        return StepId(f"{step_id}/{name}")
+        return StepId(f"{around.id}/{name}")
 
     return tuple(
         (
-            replace(
-                step,
-                id=inner(step.id),
-                needs=(),
-                protect=(*step.protect, *plan.protect),
-                timeout_ms=step.timeout_ms or plan.timeout_ms,
-            ),
+            replace(within(step, plan, around), id=inner(step.id), needs=()),
             tuple(inner(need) for need in known[step.id]),
         )
         for step in plan.steps
     )
 
 
-def fallback_members(step_id: StepId, plan: Plan, names: Sequence[StepId]) -> Made:
-    """The fallback steps that a failure policy names, one after the other."""
-    known = {step.id: step for step in plan.fallbacks}
-    made: list[tuple[Step, tuple[StepId, ...]]] = []
+def fallback_members(
+    step_id: StepId, fallbacks: Iterable[Step], names: Sequence[StepId], outside: Callable[[StepId], StepId]
+) -> Made:
+    """The fallback steps that a failure policy names, one after the other, each after those that it needs. `outside`
+    finds the step that a name means which is no fallback."""
+    known = {step.id: step for step in fallbacks}
+    made: dict[StepId, tuple[Step, tuple[StepId, ...]]] = {}
+
+    def inner(name: StepId) -> StepId:
+        return StepId(f"{step_id}+{name}")
+
+    begun: set[StepId] = set()
+
+    def make(name: StepId, before: tuple[StepId, ...]) -> None:
+        if name in begun:
+            return
+        begun.add(name)
+        for need in known[name].needs:
+            if need in known:
+                make(need, before)
+        needs = tuple(inner(need) if need in known else outside(need) for need in known[name].needs)
+        made[name] = (replace(known[name], id=inner(name), needs=()), tuple(dict.fromkeys((*before, *needs))))
+
     before: tuple[StepId, ...] = ()
-    for name in dict.fromkeys(names):
-        one = StepId(f"{step_id}+{name}")
-        made.append((replace(known[name], id=one, needs=()), before))
-        before = (one,)
-    return tuple(made)
+    for name in names:
+        make(name, before)
+        before = (inner(name),)
+    return tuple(made.values())
 
 
 def nested_plan_of(step: Step) -> Plan | None:

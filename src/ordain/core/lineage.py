@@ -15,9 +15,11 @@ import msgspec
 
 from ordain.core.approval import Approval, Principal
 from ordain.core.event import (
+    AnswerSent,
     ApprovalExpired,
     ApprovalGiven,
     ApprovalRevoked,
+    DecisionGiven,
     LineageEvent,
     PlanArchived,
     PlanCancelled,
@@ -81,6 +83,7 @@ TRANSITIONS: Mapping[str, Mapping[Stage | None, Stage]] = {
     "expired": _all((Stage.PROPOSED,), Stage.EXPIRED),
     "run started": _all((*_UNDECIDED, *_ENDED), Stage.EXECUTING),
     "asked to stop": _staying(Stage.EXECUTING),
+    "answer sent": _staying(Stage.EXECUTING),
     "run completed": {Stage.EXECUTING: Stage.COMPLETED},
     "run failed": {Stage.EXECUTING: Stage.FAILED},
     "run cancelled": {Stage.EXECUTING: Stage.CANCELLED},
@@ -152,6 +155,8 @@ class PlanState(msgspec.Struct):
     stop_asked: StopAsked | None = None
     """What whoever carries out the open run was asked last."""
     stop_asked_at: Instant = Instant(0)
+    answers_sent: dict[StepId, DecisionGiven] = {}
+    """The newest answer about each step of the open run that was sent to whoever carries it out."""
     size: int = 0
 
     @property
@@ -230,11 +235,17 @@ def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanSta
             if not overtaken(event, state.stop_asked):
                 state.stop_asked, state.stop_asked_at = event, at
             _move(state, "asked to stop")
+        case AnswerSent():
+            if event.run_id != state.open_run:
+                raise IllegalTransition(f"{event.run_id} is answered, and is not open")
+            state.answers_sent[event.decision.step] = event.decision
+            _move(state, "answer sent")
         case RunEnded():
             if event.run_id != state.open_run:
                 raise IllegalTransition(f"{event.run_id} ends, and is not open")
             state.runs[event.run_id] = event.status
             state.stop_asked = None
+            state.answers_sent.clear()
             if event.status == Stage.CANCELLED:
                 _end_all(state, "revoked")
             _move(state, f"run {event.status}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ordain.core.action import Ask
 from ordain.core.approval import Base, Principal
 from ordain.core.artifact import is_whole
 from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
@@ -17,7 +18,7 @@ from ordain.core.lineage import Rejection
 from ordain.core.model import Plan, contract_of
 from ordain.core.policy import PlannedEffect
 from ordain.core.problem import Problem
-from ordain.core.schedule import why_waiting
+from ordain.core.schedule import asks, why_waiting
 from ordain.core.state import RunState, StepRecord
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
@@ -154,6 +155,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Protected files that changed while its last attempt was at work, and were put back."""
     part_of: StepId | None = None
     """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
+    decided_by: str | None = None
+    """Who decided that it is where it is, where a person did: their word, not evidence."""
     used: Usage | None = None
     """What its last attempt reported that it used."""
 
@@ -180,6 +183,9 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     (nobody is carrying it out) or stalled (no sign of life for too long)."""
     steps: tuple[StepReport, ...]
     questions: tuple[Question, ...]
+    """What nobody has answered yet."""
+    answered: tuple[str, ...] = ()
+    """What was asked and is answered, by the names of the questions, and that nobody has taken up yet."""
     reason: str = ""
     """Why it ended so, where there is more to say than the steps do."""
     executors: int = 0
@@ -220,7 +226,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that waits for a person, and the commands that decide it, one for each choice there is."""
 
     kind: str
-    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `budget` or `stalled`."""
+    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `ask`, `budget` or `stalled`."""
     title: str
     plan_id: PlanId
     commands: tuple[str, ...]
@@ -229,6 +235,8 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Instant | None = None
     destructive: int = 0
     workspace: str = ""
+    question: Question | None = None
+    """What is asked with all that is known about it, where a run asks."""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,19 +257,23 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     stop_asked: str | None = None
     """What the executor was asked and has not done yet: to have it `paused`, `cancelled` or `failed`."""
     stalled_after_ms: int = DAY_MS
+    answered: frozenset[StepId] = frozenset()
+    """The steps about which somebody sent an answer that is not taken up yet."""
 
 
 def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> RunReport:
     """The report of a run as it stands."""
-    asked = questions(state)
+    everything = questions(state)
+    asked = tuple(one for one in everything if one.step not in life.answered)
     return RunReport(
         run_id=state.run_id,
         plan_id=plan_id,
         plan_hash=plan_hash(plan_id),
         title=state.plan.title,
-        status=state.status or _open_status(state, now, life),
+        status=state.status or _open_status(state, now, life, waits=bool(asked)),
         steps=tuple(_step_reports(state, now)),
         questions=asked,
+        answered=tuple(one.item for one in everything if one.step in life.answered),
         reason=state.reason,
         executors=state.epoch,
         rerun_of=state.rerun_of,
@@ -270,26 +282,32 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
     )
 
 
-def _open_status(state: RunState, now: Instant, life: Life) -> str:
-    """The one word for a run that has not ended."""
+def _open_status(state: RunState, now: Instant, life: Life, *, waits: bool) -> str:
+    """The one word for a run that has not ended; `waits` whether it waits for an answer."""
     if life.executing:
         if life.silent_ms > life.stalled_after_ms:
             return "stalled"
         if life.stop_asked is not None:
             return "pausing" if life.stop_asked == "paused" else "cancelling"
         return "executing"
-    if questions(state) and not _could_go_on(state):
+    if waits and not _could_go_on(state, now, life):
         return "waiting"
     if state.paused_by is not None:
         return "paused"
     return "stalled" if now - state.changed_at > life.stalled_after_ms else "stopped"
 
 
-def _could_go_on(state: RunState) -> bool:
+def _could_go_on(state: RunState, now: Instant, life: Life) -> bool:
     """Whether anything could be done without a person's answer."""
-    begun = state.active or state.waiting or state.gatherable
+    if state.aborted_by is not None and not state.doubtful:
+        return True
+    if life.answered or state.active or state.gatherable:
+        return True
     places = (*state.ready, *(position for _, position in state.delayed)) if state.aborted_by is None else ()
-    return bool(begun or any(not state.held(state.names[place]) for place in places))
+    if any(not state.held(state.names[place]) for place in places):
+        return True
+    times = [(asks(state, step), state.steps[step].waits_until) for step in state.waiting]
+    return any(not asked or (until is not None and until <= now) for asked, until in times)
 
 
 def _step_reports(state: RunState, now: Instant) -> Iterator[StepReport]:
@@ -311,7 +329,7 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         description=step.description,
         state=record.state,
         attempts=record.attempts,
-        evidence=_evidence(record, contract_of(step) is not None),
+        evidence=_evidence(record, contract_of(step) is not None, asked=isinstance(step.action, Ask)),
         duration_ms=outcome.duration_ms if outcome is not None else None,
         error=_error(record),
         output_tail=shown.output_tail if shown is not None else "",
@@ -321,6 +339,7 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         verified=record.evidence,
         seen_before=record.seen_before,
         tampered=record.tampered,
+        decided_by=record.decided_by,
         used=outcome.used if outcome is not None else None,
     )
 
@@ -340,6 +359,16 @@ def _error(record: StepRecord) -> str | None:
     return record.outcome.error if record.outcome is not None else None
 
 
+ANSWER_CHARACTERS = 200
+"""How much of an answer a line of a report shows."""
+
+
+def _said(outcome: Outcome) -> str:
+    """What a person answered, without secrets and on one line."""
+    words = " ".join(outcome.output_tail.split())
+    return words if len(words) <= ANSWER_CHARACTERS else words[:ANSWER_CHARACTERS] + "…"
+
+
 def _cut(outcome: Outcome | None) -> str:
     """That not all of a result is kept, where it is not."""
     if outcome is None or outcome.output_bytes <= OUTPUT_BYTES_MAX or is_whole(outcome.output_seal):
@@ -348,11 +377,13 @@ def _cut(outcome: Outcome | None) -> str:
     return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept{room}"
 
 
-def _evidence(record: StepRecord, contract: bool) -> str:
+def _evidence(record: StepRecord, contract: bool, *, asked: bool) -> str:
     outcome, evidence = record.outcome, record.evidence
     what = "contract" if contract else "verification"
     match record.state:
         case StepState.PASSED:
+            if asked and record.decided_by is not None and evidence is None and outcome is not None:
+                return f"answered by {record.decided_by}: {_said(outcome)}"
             if record.decided_by is not None and (evidence is None or evidence.verdict != "held"):
                 return f"unverified: {record.decided_by} said so ({record.how})"
             if evidence is not None:

@@ -14,7 +14,7 @@ import msgspec
 from ordain.core.bound import STRING_BYTES_MAX
 from ordain.core.refs import Reference, Unreadable, is_reference, parse, spans
 
-__all__ = ["KEPT", "Kept", "Resolve", "Unwritable", "Written", "as_text", "escaped", "part", "resolved"]
+__all__ = ["KEPT", "Kept", "Resolve", "Unwritable", "Written", "as_text", "as_variable", "escaped", "part", "resolved"]
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -121,6 +121,13 @@ def escaped(value: Any) -> Any:
 def as_text(value: Any) -> str:
     """A value inside a longer text: a string as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def as_variable(value: Any) -> str:
+    """A value as a variable of a command holds it: a list of texts one on each line, anything else as text."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "\n".join(value)
+    return as_text(value)
 
 
 def part(value: Any, path: tuple[str | int, ...]) -> Any:

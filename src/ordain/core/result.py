@@ -7,6 +7,7 @@ its end, as `$(…)` in a shell does; a part of it can be referred to where it i
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from ordain.core.model import Action, Plan
 from ordain.core.resolve import part
 
 __all__ = ["Missing", "decoded", "items_in", "part_of", "referred_to"]
+
+DEPTH_MAX = 100
 
 
 class Missing(Exception):
@@ -41,9 +44,30 @@ def part_of(value: Any, path: tuple[str | int, ...]) -> Any:
         except (ValueError, RecursionError):
             raise Missing("gave a text that is not JSON, which has no parts") from None
     try:
-        return part(value, path)
+        found = part(value, path)
     except (LookupError, TypeError):
         raise Missing(f"has no part {_spelt(path)}") from None
+    _refuse_odd(found)
+    return found
+
+
+def _refuse_odd(value: Any) -> None:
+    """Raise Missing for a value that cannot be handed on: what a command writes is not ours to trust."""
+    todo = [(value, 0)]
+    while todo:
+        one, depth = todo.pop()
+        if depth > DEPTH_MAX:
+            raise Missing(f"gave a value that is nested more than {DEPTH_MAX} deep")
+        if isinstance(one, str):
+            if not one.isascii() and any("\ud800" <= letter <= "\udfff" for letter in one):
+                raise Missing("gave a text with half a character in it")
+        elif isinstance(one, float):
+            if not math.isfinite(one):
+                raise Missing(f"gave {one}, which is no number")
+        elif isinstance(one, Mapping):
+            todo += [(inner, depth + 1) for pair in one.items() for inner in pair]
+        elif isinstance(one, list | tuple):
+            todo += [(inner, depth + 1) for inner in one]
 
 
 def _spelt(path: tuple[str | int, ...]) -> str:
@@ -58,6 +82,7 @@ def items_in(value: Any) -> list[Any]:
             found = json.loads(value) if value.lstrip().startswith("[") else None
         except (ValueError, RecursionError):
             found = None
+        _refuse_odd(found)
         return found if isinstance(found, list) else [line for line in value.splitlines() if line.strip()]
     if not isinstance(value, list | tuple):
         kind = "a mapping" if isinstance(value, Mapping) else f"`{json.dumps(value)}`"

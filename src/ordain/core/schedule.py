@@ -14,7 +14,7 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import LockAction
+from ordain.core.action import Ask, LockAction
 from ordain.core.bound import DAY_MS
 from ordain.core.budget import Held, may_begin, over_at, over_by_now
 from ordain.core.event import (
@@ -50,7 +50,7 @@ from ordain.core.failure import (
     Retry,
     Skip,
 )
-from ordain.core.model import Step, check_of, contract_of
+from ordain.core.model import NestedPlan, Step, check_of, contract_of
 from ordain.core.spending import BUDGET
 from ordain.core.state import SETTLED, RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
@@ -61,6 +61,7 @@ __all__ = [
     "Effect",
     "End",
     "Gather",
+    "GiveUp",
     "Reach",
     "Recheck",
     "SettleByContract",
@@ -69,6 +70,7 @@ __all__ = [
     "Verify",
     "WaitOn",
     "Wake",
+    "asks",
     "consequence",
     "decide",
     "doubt",
@@ -77,6 +79,7 @@ __all__ = [
     "fallback_ended",
     "judged",
     "keepable",
+    "last_policy",
     "looks_first",
     "not_begun",
     "not_held",
@@ -122,6 +125,12 @@ class WaitOn(msgspec.Struct, frozen=True):
     step: StepId
 
 
+class GiveUp(msgspec.Struct, frozen=True):
+    """End an attempt that waited for a person, whose time is over."""
+
+    step: StepId
+
+
 class Stop(msgspec.Struct, frozen=True):
     """End an attempt that runs or waits, because the run is being aborted."""
 
@@ -153,7 +162,7 @@ class End(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Gather | Stop | Reach | Wake | End
+Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Gather | GiveUp | Stop | Reach | Wake | End
 
 
 def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
@@ -177,7 +186,7 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
         return (End("failed", _why_aborted(state)),) if over else tuple(effects)
     if state.budgeted:
         effects += [Reach(event) for event in over_by_now(state, now)]  # before anything else could reach it
-    effects += [WaitOn(step) for step in state.waiting if step not in stopped]  # which takes no place
+    with_person, times_over = _waits(state, now, effects) if state.waiting else (False, [])
     # Only as many are looked at as there are free places. What was begun before goes first, once its time has come.
     free = max(0, places - len(verifying))
     ready, delayed = _unheld(state)
@@ -186,12 +195,14 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     for position in positions:
         step = state.names[position]
         effects.append(Recheck(step) if step in state.may_keep else Start(step))
-    if len(positions) < free and len(due) < len(delayed):
-        effects.append(Wake(delayed[len(due)][0]))
     if state.budgeted and (reached_at := over_at(state, now)) is not None:
-        effects.append(Wake(reached_at))
+        times_over.append(reached_at)
+    if len(positions) < free and len(due) < len(delayed):
+        effects.append(Wake(min((delayed[len(due)][0], *times_over))))
+    elif times_over and (effects or state.active):  # nobody stays only to see that a person does not answer
+        effects.append(Wake(min(times_over)))
     held = state.reached and (state.ready or state.delayed)
-    if effects or state.active or state.doubtful or state.escalated or held:
+    if effects or state.active or with_person or state.doubtful or state.escalated or held:
         return tuple(effects)
     return (End("failed" if state.unsatisfied else "completed"),)
 
@@ -204,12 +215,36 @@ def _unheld(state: RunState) -> tuple[Sequence[int], Sequence[tuple[Instant, int
     return ready, [one for one in state.delayed if not state.held(state.names[one[1]])]
 
 
+def _waits(state: RunState, now: Instant, effects: list[Effect]) -> tuple[bool, list[Instant]]:
+    """Add what is to be done about the steps that wait, which take no place; whether any waits for a person, and when
+    the time of those is over that may still get an answer."""
+    with_person, times_over = False, []
+    for step in state.waiting:
+        if state.aborting(step) is not None:
+            continue  # it is stopped
+        until = state.steps[step].waits_until
+        if not asks(state, step):
+            effects.append(WaitOn(step))
+            continue
+        with_person = True
+        if until is not None and until <= now:
+            effects.append(GiveUp(step))
+        elif until is not None:
+            times_over.append(until)
+    return with_person, times_over
+
+
+def asks(state: RunState, step_id: StepId) -> bool:
+    """Whether a step waits for what only a person can say."""
+    return isinstance(state.step(step_id).action, Ask) and state.steps[step_id].state is StepState.WAITING
+
+
 def _why_aborted(state: RunState) -> str:
     """The message of the failure policy that ended the run, where it has one."""
     assert state.aborted_by is not None
     if state.aborted_by == BUDGET:
         return "its budget was reached, and a person ended it"
-    last = _last(_policy(state, state.aborted_by), _general(state, state.aborted_by))
+    last = last_policy(state, state.aborted_by)
     return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"
 
 
@@ -274,15 +309,15 @@ def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
     """What the failure policy says after one more attempt of this step went badly."""
     if state.aborting(step_id) is not None:
         return Consequence(to=StepState.FAILED)
-    policy = _policy(state, step_id)
+    policy = policy_of(state, step_id)
     if isinstance(policy, Retry):
         failures = state.steps[step_id].failures + 1
         if failures < policy.max_attempts:
             return Consequence(to=StepState.PENDING, not_before=Instant(now + _delay_ms(policy, failures - 1)))
     general = _general(state, step_id)
-    last = _last(policy, general)
-    if isinstance(last, Fallback) and (state.steps[step_id].fell_back or state.falls_back(step_id)):
-        last = Abort() if isinstance(general, Fallback) else general  # once is enough, and no fallback has its own
+    last = last_policy(state, step_id)
+    if isinstance(last, Fallback) and state.steps[step_id].fell_back:
+        last = Abort() if isinstance(general, Fallback) else general  # once is enough
     match last:
         case Abort():
             return Consequence(to=StepState.FAILED, aborts=True)
@@ -293,17 +328,13 @@ def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
         case Fallback(steps=steps):
             return Consequence(to=StepState.WAITING, fallback=steps)
         case Escalate() | AskApproval() | Replan() | Recover():
+            # Who decides is a person, who may have a planner propose something (core.brief).
             return Consequence(to=StepState.ESCALATED)
         case _:
             assert_never(last)
 
 
-def policy_of(state: RunState, step_id: StepId) -> LastPolicy:
-    """What follows when the tries of a step have run out."""
-    return _last(_policy(state, step_id), _general(state, step_id))
-
-
-def _policy(state: RunState, step_id: StepId) -> FailurePolicy:
+def policy_of(state: RunState, step_id: StepId) -> FailurePolicy:
     """The failure policy of a step: its own, its plan's, that of the settings. What fails among fallback steps ends
     them, unless they say otherwise: the plan's policy is what they are part of."""
     own = state.step(step_id).on_failure
@@ -315,6 +346,12 @@ def _policy(state: RunState, step_id: StepId) -> FailurePolicy:
     return state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
 
 
+def last_policy(state: RunState, step_id: StepId) -> LastPolicy:
+    """What follows when a step's tries have run out."""
+    policy = policy_of(state, step_id)
+    return policy.then or _general(state, step_id) if isinstance(policy, Retry) else policy
+
+
 def _general(state: RunState, step_id: StepId) -> LastPolicy:
     """The policy of a step's plan for when tries have run out, else abort."""
     member = state.members.get(step_id)
@@ -322,10 +359,6 @@ def _general(state: RunState, step_id: StepId) -> LastPolicy:
         return Abort()
     policy = state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
     return policy.then or Abort() if isinstance(policy, Retry) else policy
-
-
-def _last(policy: FailurePolicy, general: LastPolicy) -> LastPolicy:
-    return policy.then or general if isinstance(policy, Retry) else policy
 
 
 def _delay_ms(policy: Retry, retries_done: int) -> int:
@@ -429,8 +462,8 @@ def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tu
         record = former.steps[step.id]
         if record.state is not StepState.PASSED or step.id in again or former.protects(step.id):
             continue
-        if isinstance(step.action, LockAction) or step.id in former.groups:
-            continue  # the run before gave its locks back; and what became steps of its own is looked at one by one
+        if isinstance(step.action, LockAction | NestedPlan) or step.for_each is not None:
+            continue  # the run before gave its locks back; and what became steps of its own is done again as a whole
         # An expression asks about the attempt itself, which there is none of; a person's word is not evidence.
         observed = check_of(step) is None and record.decided_by is None
         if contract_of(step) is not None or (observed and again_from is not None and person):
@@ -530,8 +563,9 @@ def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass
     """
     tool = definition_of(step.action, tools)
     effect = tool.effect if tool is not None else EffectClass.OPAQUE
-    # What happens in the ledger's own transaction has happened only where it is recorded, whatever the plan says.
-    if effect is EffectClass.READS or isinstance(step.action, LockAction):
+    # What happens in the ledger's own transaction, or has no effect, did nothing unless it is recorded, whatever the
+    # plan says.
+    if effect is EffectClass.READS or isinstance(step.action, LockAction | Ask):
         return effect
     if step.idempotent is not None:
         return EffectClass.REPEATABLE if step.idempotent else EffectClass.OPAQUE

@@ -78,6 +78,8 @@ class Account(msgspec.Struct):
     """How many steps are running or being verified."""
     since: Instant = Instant(0)
     """While there are any: since when without a break."""
+    reached_at: Instant | None = None
+    """When it was reached last."""
     decisions: int = 0
     """How often a person decided about it: a question is told from the one before by that."""
 

@@ -13,8 +13,9 @@ from typing import assert_never
 
 import msgspec
 
-from ordain.core.action import LockAction, StoreData
+from ordain.core.action import Ask, LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
+from ordain.core.bound import REPETITIONS_MAX
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
     AttemptEnded,
@@ -64,9 +65,11 @@ from ordain.core.group import (
     nested_members,
     nested_plan_of,
     repeated,
+    within,
 )
 from ordain.core.model import Plan, Step, check_of
 from ordain.core.spending import RUN, Account, account_of, counted, new_account, owner_of, sayable
+from ordain.core.tries import Try, with_try
 from ordain.core.value import Instant, RunId, StepId
 
 __all__ = ["TRANSITIONS", "IllegalTransition", "RunState", "StepRecord", "apply", "replay"]
@@ -91,6 +94,7 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (WAITING, AttemptWaiting): frozenset({WAITING}),
     (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
     (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED}),
     (VERIFYING, ContractHeld): frozenset({PASSED}),
     (VERIFYING, ContractBroken): AFTER_FAILURE,
     (VERIFYING, ContractInconclusive): AFTER_FAILURE,
@@ -129,11 +133,15 @@ class StepRecord(msgspec.Struct):
     failures: int = 0
     """Attempts that went badly since the last person's decision."""
     decisions: int = 0
-    """How often a person decided about it: a question is told from the one before by that."""
+    """How often a person decided about it."""
+    unanswered: int = 0
+    """How often it asked a person something, and the question ended without an answer."""
     not_before: Instant | None = None
     waits_for: str = ""
     """For a step that waits: what for."""
     waits_until: Instant | None = None
+    waits_since: Instant | None = None
+    """For a step that waits or is in doubt: since when."""
     started_at: Instant | None = None
     ended_at: Instant | None = None
     outcome: Outcome | None = None
@@ -171,11 +179,30 @@ class StepRecord(msgspec.Struct):
     """What became of its fallback steps, where they were run."""
     gathers: bool = False
     """Whether it waits for steps of its own."""
+    tries: tuple[Try, ...] = ()
+    """The attempts before the last one; nothing is kept of a step that was tried once."""
 
     @property
     def satisfies(self) -> bool:
         """Whether steps that need it may begin."""
         return self.state in SATISFIES and not self.denied
+
+    @property
+    def asked_before(self) -> int:
+        """How many questions about it have ended: one is told from the one before by that."""
+        return self.decisions + self.unanswered
+
+    def last_try(self) -> Try:
+        """The last attempt, as far as it got."""
+        return Try(
+            attempt=self.attempts,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            outcome=self.outcome,
+            evidence=self.evidence,
+            how=self.how,
+            decided_by=self.decided_by,
+        )
 
 
 class RunState:
@@ -216,6 +243,8 @@ class RunState:
         """The first of the chain of reruns that this run belongs to."""
         self.may_keep: set[StepId] = set()
         """Steps that passed in the run before and may still be kept; they are looked at when their turn comes."""
+        self._run_again: set[StepId] = set()
+        """Where some steps may be kept: those that are run again, and all that comes after them."""
         self.paused_by: Principal | None = None
         self.opened_at = Instant(0)
         self.executor_at = Instant(0)
@@ -325,14 +354,17 @@ class RunState:
 
     def plan_around(self, step_id: StepId) -> Plan:
         """The plan that a step is of: the outermost, or the nested one."""
+        around = self.holder(step_id)
+        nested = nested_plan_of(self.defined[around]) if around is not None else self.plan
+        assert nested is not None
+        return nested
+
+    def holder(self, step_id: StepId) -> StepId | None:
+        """The step that holds the plan which a step is of; None where that is the outermost."""
         member = self.members.get(step_id)
-        if member is None:
-            return self.plan
-        if member.kind is GroupKind.NESTED:
-            nested = nested_plan_of(self.defined[member.parent])
-            assert nested is not None
-            return nested
-        return self.plan_around(member.parent)
+        while member is not None and member.kind is not GroupKind.NESTED:
+            member = self.members.get(member.parent)
+        return member.parent if member is not None else None
 
     def named(self, step_id: StepId, name: str) -> StepId:
         """The step that this name means where it stands in a step: of the same plan, or of the same fallback."""
@@ -357,15 +389,6 @@ class RunState:
             member = self.members.get(member.parent)
         return member.parent if member is not None else None
 
-    def falls_back(self, step_id: StepId) -> bool:
-        """Whether a step is there only because another one failed, however far above."""
-        member = self.members.get(step_id)
-        while member is not None:
-            if member.kind is GroupKind.FALLBACK:
-                return True
-            member = self.members.get(member.parent)
-        return False
-
     def aborting(self, step_id: StepId) -> StepId | None:
         """The step that ends the run, or the plan or fallback that this step is of, however far above."""
         parent: StepId | None = step_id
@@ -387,6 +410,7 @@ class RunState:
         """Let steps come to be, or begin anew, that a step waits for. What has passed of a nested plan stays so."""
         again = group.kind is not GroupKind.NESTED
         self.groups[parent] = group
+        self.gatherable.pop(parent, None)
         for (step, needs), member in zip(made, members, strict=True):
             name = step.id
             if name not in self.steps:
@@ -399,7 +423,9 @@ class RunState:
                     self._dependents[need].append(name)
                 self.steps[name] = StepRecord()
             elif again or not self.steps[name].satisfies:
-                self.steps[name] = StepRecord(attempts=self.steps[name].attempts, decisions=self.steps[name].decisions)
+                self.steps[name] = _anew(self.steps[name])
+                if again and name in self.groups:
+                    self._forget(name)
             self.defined[name] = repeated(step) if step.for_each is not None else step
         self._open_accounts(step for step, _ in made)
         for name in group.members:
@@ -409,6 +435,13 @@ class RunState:
                 self._offer(name)
         if group.live == 0:
             self.gatherable[parent] = None
+
+    def _forget(self, parent: StepId) -> None:
+        """Let nothing stay done that belongs to a step which begins anew."""
+        for name, member in self.members.items():
+            if member.parent == parent:
+                self.steps[name] = _anew(self.steps[name], CANCELLED)
+                self._forget(name)
 
     def end_early(self, parent: StepId, by: StepId) -> None:
         """End a nested plan or a fallback: what has not begun does not begin any more."""
@@ -468,8 +501,22 @@ class RunState:
         elif record.satisfies:
             self.unsatisfied -= 1
         if record.satisfies:
+            action = self.defined[step_id].action
+            if to is PASSED and type(action) is StoreData:
+                self.data[action.key] = step_id
             for other in self._dependents[step_id]:
                 self._meet(StepId(other))
+
+    def run_again(self, step_id: StepId) -> None:
+        """Keep nothing of the run before that comes after a step which is run again, however far, for it may come out
+        otherwise; but a lock is the same lock again."""
+        front = [step_id]
+        while front:
+            name = front.pop()
+            if name not in self._run_again and not isinstance(self.defined[name].action, LockAction):
+                self._run_again.add(name)
+                self.may_keep.discard(name)
+                front += map(StepId, self._dependents[name])
 
     def gather(self, step_id: StepId) -> None:
         """Have a step wait for the steps of its group."""
@@ -540,6 +587,19 @@ class RunState:
             self.gatherable.pop(parent, None)
 
 
+def _anew(record: StepRecord, state: StepState = PENDING) -> StepRecord:
+    """The record of a step that belongs to another one and begins anew: its attempts are still counted and told, and
+    the questions that were asked about it."""
+    tries = with_try(record.tries, record.last_try()) if record.started_at is not None else record.tries
+    return StepRecord(
+        state=state,
+        attempts=record.attempts,
+        decisions=record.decisions,
+        unanswered=record.unanswered,
+        tries=tries,
+    )
+
+
 def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
     """The state that a run's whole history adds up to."""
     state = RunState(plan)
@@ -605,6 +665,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if not isinstance(event, DecisionGiven) and event.attempt != expected:
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
+    _refuse_fallback(state, event)
+    _refuse_group(state, record, event)
     match event:
         case StepKept() | StepNotKept():
             if event.step not in state.may_keep or state.unmet_needs(event.step):
@@ -630,7 +692,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.broken = event
         case StepApprovalAsked():
             _refuse_blocked(state, event)
-            record.asked = event
+            record.asked, record.waits_since = event, at
             state.move(event.step, ESCALATED)
         case StepUnfolded():
             _refuse_blocked(state, event)
@@ -659,6 +721,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case AttemptWaiting():
             if record.tampered:
                 raise IllegalTransition(f"{event.step} was at work while protected files changed; it can only fail")
+            if record.state is RUNNING:
+                record.waits_since = at
             record.waits_for, record.waits_until = event.reason, event.until
             state.move(event.step, WAITING)
         case AttemptEnded():
@@ -670,15 +734,12 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
-            if record.gathers and event.step not in state.gatherable:
-                raise IllegalTransition(f"{event.step} waits for steps of its own")
+            if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
+                record.unanswered += 1
             record.outcome, record.ended_at = event.outcome, at
             record.waits_for, record.waits_until = "", None
             _let_go(state, event.step)
             _after(state, event, failed=event.outcome.error is not None)
-            action = state.step(event.step).action
-            if isinstance(action, StoreData) and event.to in (PASSED, VERIFYING):
-                state.data[action.key] = event.step
         case ContractHeld():
             _refuse_tampered(state, event.step)
             record.evidence, record.ended_at = event.evidence, at
@@ -687,16 +748,12 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.evidence, record.ended_at = event.evidence, at
             _after(state, event, failed=True)
         case FallbackEnded():
-            if not record.gathers or state.groups[event.step].kind is not GroupKind.FALLBACK:
-                raise IllegalTransition(f"{event.step} has no fallback under way")
-            if event.step not in state.gatherable:
-                raise IllegalTransition(f"{event.step} waits for steps of its own")
             record.fell_back, record.ended_at = event.reason, at
             record.waits_for, record.waits_until = "", None
             _let_go(state, event.step)
             _after(state, event, failed=False)
         case DoubtFound():
-            record.settle, record.how = event.settle, event.reason
+            record.settle, record.how, record.waits_since = event.settle, event.reason, at
             state.move(event.step, IN_DOUBT)
         case DoubtReferred():
             if record.state is not IN_DOUBT:
@@ -707,24 +764,41 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 _refuse_tampered(state, event.step)
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
-            state.move(event.step, event.to)
+            _again(state, event.step, event.to)
         case DecisionGiven():
             if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
                 raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
+            if (record.asked is not None) is not (event.about == "approval"):
+                raise IllegalTransition(f"a decision about {event.step} that is not the one that was asked for")
+            if record.asked is not None and event.to is PASSED:
+                raise IllegalTransition(f"{event.step} was not begun and cannot have passed")
+            if record.state is WAITING or event.outcome is not None:
+                _refuse_answer(state, event)
+                record.outcome, record.waits_for, record.waits_until = event.outcome, "", None
             record.decisions += 1
-            record.settle, record.failures = None, 0
+            if event.outcome is None:  # an answer is what the step was for, and no second chance
+                record.failures = 0
+            record.settle = None
             record.how, record.decided_by = event.choice, event.by.name
             record.ended_at = at
-            record.fell_back = ""
-            if record.asked is not None and event.about == "approval":
+            record.fell_back, record.broken = "", None
+            if record.asked is not None:
                 record.allowed = record.asked.seal if event.to is PENDING else ""
                 record.denied = event.to is SKIPPED
                 record.asked = None
-            state.move(event.step, event.to)
+            _again(state, event.step, event.to)
             if event.aborts:
                 _abort(state, event.step)
         case _:
             assert_never(event)
+
+
+def _again(state: RunState, step_id: StepId, to: StepState) -> None:
+    """Take a step where a doubt or a question about it was settled to; nothing begins again that is part of something
+    which was ended meanwhile."""
+    state.move(step_id, to)
+    if to is PENDING and step_id in state.members and state.aborting(step_id) is not None:
+        state.move(step_id, CANCELLED)
 
 
 def _tampered(state: RunState, event: ProtectedChanged) -> None:
@@ -740,6 +814,35 @@ def _tampered(state: RunState, event: ProtectedChanged) -> None:
 def _refuse_tampered(state: RunState, step_id: StepId) -> None:
     if state.steps[step_id].tampered:
         raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
+
+
+def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
+    """Raise IllegalTransition for what is no answer to a question that the plan asks."""
+    step = state.step(event.step)
+    if state.steps[event.step].state is not WAITING or not isinstance(step.action, Ask):
+        raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
+    after = FAILED if event.aborts else VERIFYING if check_of(step) is not None else PASSED
+    if event.to is not after or event.aborts is not (event.outcome is None):
+        raise IllegalTransition(f"an answer cannot take {event.step} to {event.to}")
+    if event.outcome is not None and event.outcome.error is not None:
+        raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
+    if not event.aborts:
+        _refuse_tampered(state, event.step)
+
+
+def _refuse_fallback(state: RunState, event: StepEvent) -> None:
+    """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
+    have."""
+    if not isinstance(event, AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken):
+        return
+    if not event.fallback and event.to is not WAITING:
+        return
+    if not event.fallback or event.to is not WAITING:
+        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
+    known = {one.id for one in state.plan_around(event.step).fallbacks}
+    if unknown := set(event.fallback) - known:
+        names = ", ".join(sorted(unknown))
+        raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
 
 
 def _refuse_blocked(state: RunState, event: StepEvent) -> None:
@@ -787,7 +890,7 @@ def _reach(state: RunState, event: BudgetReached, at: Instant) -> None:
     if account.total(event.what, at) < account.limits[event.what] >= wanted:
         raise IllegalTransition(f"{event.step} is not reached: there is enough {event.what} left")
     state.reached[owner] = event
-    state.worked_at = at
+    account.reached_at = state.worked_at = at
 
 
 def _decide_budget(state: RunState, owner: StepId, event: DecisionGiven, at: Instant) -> None:
@@ -811,9 +914,10 @@ def _decide_budget(state: RunState, owner: StepId, event: DecisionGiven, at: Ins
 
 def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) -> None:
     """Note that one more attempt of a step has begun."""
-    # What depends on a step that is run again may come out otherwise; but a lock is the same lock again.
-    if state.may_keep and not isinstance(state.step(step_id).action, LockAction):
-        state.may_keep.difference_update((step_id, *state.dependents_of(step_id)))
+    if state.may_keep:
+        state.run_again(step_id)
+    if record.started_at is not None:
+        record.tries = with_try(record.tries, record.last_try())
     record.attempts += 1
     record.outcome, record.evidence, record.broken = None, None, None
     record.seen_before, record.operand_before = None, None
@@ -826,13 +930,13 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     step_id, count = event.step, event.count
     step = state.step(step_id)
     match event.kind:
-        case GroupKind.ITEMS if step.for_each is not None:
+        case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
             original = _as_written(state, step_id)
             made = item_members(step, original, count)
             limit = step.for_each.concurrency
             names = [state.written_name(step_id)] * count
-        case GroupKind.NESTED if step.for_each is None and (nested := nested_plan_of(step)) is not None:
-            made, limit = nested_members(step_id, nested), nested.concurrency
+        case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
+            made, limit = nested_members(step, nested), nested.concurrency
             names = [one.id for one in nested.steps]
         case _:
             raise IllegalTransition(f"{step_id} does not become {event.kind.value}")
@@ -842,19 +946,30 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     state.unfold(step_id, group, made, members)
 
 
+def _nested(step: Step) -> Plan | None:
+    return nested_plan_of(step) if step.for_each is None else None
+
+
 def _as_written(state: RunState, step_id: StepId) -> Step:
     """A step with everything that the plan says of it."""
     plan, name = state.plan_around(step_id), state.written_name(step_id)
-    return next(one for one in (*plan.steps, *plan.fallbacks) if one.id == name)
+    return _within(state, step_id, next(one for one in (*plan.steps, *plan.fallbacks) if one.id == name))
+
+
+def _within(state: RunState, step_id: StepId, written: Step) -> Step:
+    """A step of the plan that this one is of, with what is said of all steps in that plan, if it is a nested one."""
+    around = state.holder(step_id)
+    return written if around is None else within(written, state.plan_around(step_id), state.step(around))
 
 
 def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
     """Let the fallback steps of a step begin."""
-    plan = state.plan_around(step_id)
-    if unknown := set(names).difference(one.id for one in plan.fallbacks):
-        raise IllegalTransition(f"{step_id} falls back on {', '.join(sorted(unknown))}, which the plan does not have")
-    made = fallback_members(step_id, plan, names)
-    members = [Member(step_id, GroupKind.FALLBACK, name, index) for index, name in enumerate(dict.fromkeys(names))]
+    fallbacks = [_within(state, step_id, one) for one in state.plan_around(step_id).fallbacks]
+    made = fallback_members(step_id, fallbacks, names, lambda name: state.named(step_id, name))
+    prefix = len(step_id) + 1
+    members = [
+        Member(step_id, GroupKind.FALLBACK, StepId(one.id[prefix:]), index) for index, (one, _) in enumerate(made)
+    ]
     state.gather(step_id)
     group = Group(kind=GroupKind.FALLBACK, members=tuple(one.id for one, _ in made))
     state.unfold(step_id, group, made, members)
@@ -920,12 +1035,26 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             to = event.to
     if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
         raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
-    falls_back = isinstance(event, _MAY_FALL_BACK) and bool(event.fallback)
-    if isinstance(event, _MAY_FALL_BACK) and (to is WAITING) is not falls_back:
-        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
 
 
-_MAY_FALL_BACK = AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken
+def _refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None:
+    """Refuse what does not fit the steps that a step waits for, or would wait for."""
+    name = event.step
+    if record.gathers:
+        group = state.groups[name]
+        if name not in state.gatherable:
+            raise IllegalTransition(f"{name} waits for steps of its own")
+        if type(event) is not (FallbackEnded if group.kind is GroupKind.FALLBACK else AttemptEnded):
+            raise IllegalTransition(f"{type(event).__name__} is not how {name} ends to wait for its {group.kind.value}")
+        went_well = type(event) is AttemptEnded and event.outcome.error is None
+        if went_well and not all(state.steps[one].satisfies for one in group.members):
+            raise IllegalTransition(f"{name} went well, and not all steps of its own did")
+    elif type(event) is FallbackEnded:
+        raise IllegalTransition(f"{name} has no fallback under way")
+    elif type(event) is AttemptStarted:
+        step = state.step(name)
+        if step.for_each is not None or nested_plan_of(step) is not None:
+            raise IllegalTransition(f"{name} becomes steps of its own and is not begun itself")
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:

@@ -37,7 +37,7 @@ from ordain.core.refs import (
     references,
     spelt,
 )
-from ordain.core.resolve import KEPT, Kept, Resolve, Unwritable, Written, as_text, part, resolved
+from ordain.core.resolve import KEPT, Kept, Resolve, Unwritable, Written, as_variable, part, resolved
 from ordain.core.value import StepId
 
 __all__ = ["Filled", "fill"]
@@ -84,6 +84,8 @@ class _Template:
         self.groups: dict[str, tuple[Step, ...]] = {}
         """What has become of each step that was repeated over a list known now."""
         self.originals = {step.id: step for step in (*plan.steps, *plan.fallbacks)}
+        self._repeated_over: set[str] = set()
+        """Parameters over whose items steps are repeated at run time."""
         self._became: dict[StepId, tuple[StepId, ...]] = {}
         self._room = DOCUMENT_BYTES_MAX
 
@@ -94,6 +96,8 @@ class _Template:
         room = STEPS_MAX - len(self.originals)
         for step in self.originals.values():
             known = self._known_list(step)
+            if known is not None and step.for_each is not None and self._stays(step.for_each, step, len(known)):
+                continue
             if known is not None and step.for_each is not None:
                 made = tuple(islice(self._generated(step, step.for_each, known, taken), room + 1))
                 self.groups[step.id] = made
@@ -114,8 +118,9 @@ class _Template:
         )
 
     def _params_left(self) -> dict[str, Parameter]:
-        """The parameters that expressions ask for, with their values."""
+        """The parameters that expressions ask for and that steps are repeated over at run time, with their values."""
         asked = {name for _, expression, _ in _expressions(self.plan) for name in named(expression).params}
+        asked |= self._repeated_over
         return {
             name: Parameter(type=parameter.type, description=parameter.description, default=self.values.get(name))
             for name, parameter in self.plan.params.items()
@@ -264,14 +269,30 @@ class _Template:
             return None
         return list(value)
 
+    def _stays(self, each: ForEach, step: Step, count: int) -> bool:
+        """Whether a step is repeated at run time although its list is known: so many items at once can be bounded only
+        then."""
+        if each.concurrency is None:
+            return False
+        count = -(-count // each.batch) if each.batch else count
+        if count > each.max:
+            self._too_many(each, step, count)
+        reference = parse(each.source)
+        if isinstance(reference, Reference) and isinstance(reference.source, ParamValue):
+            self._repeated_over.add(reference.source.name)
+        return True
+
+    def _too_many(self, each: ForEach, step: Step, count: int) -> None:
+        detail = f"The list has {count} items, and `for_each` allows {each.max}."
+        self._add("E_STEP_LIMIT", detail, step.id, "Raise `max`, or take a larger `batch`.")
+
     def _for_each(self, step: Step) -> ForEach | None:
         return None if step.id in self.origin else step.for_each
 
     def _generated(self, step: Step, each: ForEach, items: list[Any], taken: set[StepId]) -> Iterator[Step]:
         batches = [items[at : at + each.batch] for at in range(0, len(items), each.batch)] if each.batch else items
         if len(batches) > each.max:
-            detail = f"The list has {len(batches)} items, and `for_each` allows {each.max}."
-            self._add("E_STEP_LIMIT", detail, step.id, "Raise `max`, or take a larger `batch`.")
+            self._too_many(each, step, len(batches))
             return
         self._refuse_item_elsewhere(step, each)
         for index, value in enumerate(batches):
@@ -314,7 +335,7 @@ class _Template:
 
         def change(value: Any) -> Any:
             made = resolved(value, resolve, item)
-            return {name: _for_env(one) for name, one in made.items()} if is_command else made
+            return {name: as_variable(one) for name, one in made.items()} if is_command else made
 
         try:
             return with_payload(action, change)
@@ -343,10 +364,7 @@ class _Template:
                     self._add("E_EXPR", detail, step.id if step is not None else None)
 
     def _refuse_item_elsewhere(self, step: Step, each: ForEach) -> None:
-        """Refuse what would be left of the item, or of the bound, where nothing is put in for it."""
-        if each.concurrency is not None:
-            detail = "This version does not carry out `concurrency` of a list that is known before the run."
-            self._add("E_NOT_YET", detail, step.id, "The plan's own `concurrency` bounds all steps.")
+        """Refuse what would be left of the item where nothing is put in for it."""
         reads = step.action.reads if isinstance(step.action, Task) else ()
         for text in (*reads, *step.writes, *step.protect):
             if next(references(text, each.name or "item"), None) is not None:
@@ -368,13 +386,6 @@ def _size(value: Any) -> int:
         elif isinstance(one, list | tuple):
             todo += one
     return size
-
-
-def _for_env(value: Any) -> str:
-    """A value as a variable holds it: a list of texts one on each line, anything else as text."""
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return "\n".join(value)
-    return as_text(value)
 
 
 def _expressions(plan: Plan) -> Iterator[tuple[Step | None, str, str]]:

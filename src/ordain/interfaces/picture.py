@@ -6,11 +6,8 @@ does not fit is cut with a visible mark, and the last line says so.
 
 from __future__ import annotations
 
-import unicodedata
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 from ordain.core.action import CallTool, Task
@@ -23,6 +20,7 @@ from ordain.core.report import RunReport
 from ordain.core.tool import action_kind
 from ordain.core.value import StepId
 from ordain.core.waves import Needs, fallbacks_for, waits_for, waves
+from ordain.interfaces.fitting import fitted
 from ordain.interfaces.lanes import drawn
 from ordain.interfaces.render import Style, painted
 from ordain.interfaces.visible import visible
@@ -127,7 +125,7 @@ def _drawn_lines(plan: Plan, needs: Needs, states: States, style: Style) -> Iter
         room = _WIDTH - 2 - lanes - 2 - len(label) - len(word)
         shown = f"{before}{painted(mark, state, style) if states else mark}{after}  {label}"
         state_word = painted(word, state, style) if states else ""
-        yield f"  {shown}{state_word}{style.dim(_fitted(_short(step), room))}".rstrip()
+        yield f"  {shown}{state_word}{style.dim(fitted(_short(step), room))}".rstrip()
 
 
 def _short(step: Step) -> str:
@@ -150,14 +148,6 @@ def _short(step: Step) -> str:
 def _first(text: str) -> str:
     line, more, _ = text.strip("\n").partition("\n")
     return visible(line) + (" …" if more else "")
-
-
-def _fitted(text: str, room: int) -> str:
-    """A text that fits into so many columns; what does not is cut, with a mark."""
-    ends = list(accumulate(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text))
-    if not ends or ends[-1] <= room:
-        return text
-    return text[: bisect_right(ends, max(room, 1) - 1)] + "…"
 
 
 # --- In waves --------------------------------------------------------------------------------------------------------
@@ -226,4 +216,4 @@ def _fallback_lines(plan: Plan) -> Iterator[str]:
         whom = [visible(user) for user in users]
         whom += ["every step without a policy of its own"] if name in for_all(plan) else []
         head = f"    {visible(name)}, for {', '.join(whom) or 'nobody'}: "
-        yield head + _fitted(_short(steps[name]), max(_WIDTH - len(head), 20))
+        yield head + fitted(_short(steps[name]), max(_WIDTH - len(head), 20))

@@ -198,7 +198,7 @@ def _budget(budget: Budget) -> str:
 
 
 def _condition(condition: Precondition) -> str:
-    """A condition that nobody has checked yet: nothing checks one in this version."""
+    """A condition that nobody has checked yet: that happens when the turn of what it stands before has come."""
     return f"[UNCHECKED] {visible(condition_words(condition))}"
 
 

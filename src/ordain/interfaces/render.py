@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from ordain.answering import answer_ways
 from ordain.core.approval import Principal
 from ordain.core.budget import Spending, amount_said
 from ordain.core.canonical import short_id
@@ -22,6 +23,7 @@ from ordain.interfaces.visible import visible
 
 __all__ = [
     "Style",
+    "duration",
     "inbox_lines",
     "instant",
     "lint_lines",
@@ -149,9 +151,13 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False) -> Iter
         yield f"  {style.warn('A person is asked:')} {visible(question.text)}"
         if question.detail:
             yield f"    {visible(question.detail)}"
-        for choice in question.choices:
-            yield f"    → {style.bold(f'ordain answer {question.item} {choice.word}')}"
-            yield f"        {choice.meaning}"
+        for command, meaning in answer_ways(question):
+            yield f"    → {style.bold(visible(command))}"
+            if meaning:
+                yield f"        {meaning}"
+    if report.answered:
+        yield ""
+        yield f"  Answered, and taken up when the run goes on: {', '.join(report.answered)}"
 
 
 def spent_words(spending: Iterable[Spending]) -> str:
@@ -281,19 +287,15 @@ def _who(principal: Principal) -> str:
     return f"{visible(principal.name)} ({principal.channel.value})"
 
 
-def inbox_lines(items: Iterable[InboxItem], style: Style, *, everywhere: bool) -> Iterator[str]:
-    """What waits for a person, with the commands that decide each."""
-    items = list(items)
-    if not items:
-        yield "Nothing waits for you."
-    for item in items:
-        danger = style.bad(f", {item.destructive} destructive") if item.destructive else ""
-        until = f", until {instant(item.expires_at)}" if item.expires_at is not None else ""
-        yield f"{style.warn(item.kind):<10} {short_id(item.plan_id)}  {visible(item.title)}{danger}"
-        yield f"    {visible(item.detail)} (since {instant(item.since)}{until})"
-        if everywhere:
-            yield f"    in {visible(item.workspace)}"
-        yield from (f"    → {style.bold(command)}" for command in item.commands)
+def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[str]:
+    """One thing that waits for a person, with the commands that decide it."""
+    danger = style.bad(f", {item.destructive} destructive") if item.destructive else ""
+    until = f", until {instant(item.expires_at)}" if item.expires_at is not None else ""
+    yield f"{style.warn(item.kind):<10} {short_id(item.plan_id)}  {visible(item.title)}{danger}"
+    yield f"    {visible(item.detail)} (since {instant(item.since)}{until})"
+    if everywhere:
+        yield f"    in {visible(item.workspace)}"
+    yield from (f"    → {style.bold(visible(command))}" for command in item.commands)
 
 
 def next_command(line: PlanLine) -> str | None:

@@ -22,8 +22,9 @@ from ordain.core.model import NestedPlan, Step
 from ordain.core.payload import payload
 from ordain.core.problem import Place, Problem
 from ordain.core.scalar import number_fault, string_fault
+from ordain.core.schema import schema_faults
 
-__all__ = ["lengths", "numbers", "texts", "values"]
+__all__ = ["lengths", "numbers", "questions", "texts", "values"]
 
 _ESCAPED = (b"\\u00", b"\\b", b"\\f", b"\\r")
 _WIDE = (re.compile(rb"\xc2[\x80-\x9f]"), re.compile(rb"\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"))
@@ -144,6 +145,22 @@ def values(survey: Survey, facts: Facts) -> Iterator[Problem]:
         fault = _value_fault(value)
         if fault is not None:
             yield _problem(*fault, step)
+
+
+def questions(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """What a plan asks a person can be answered: its choices are different ones, and its schema can be looked at."""
+    for step, action in survey.others:
+        if not isinstance(action, Ask):
+            continue
+        faults = [*schema_faults(action.schema)] if _value_fault(action.schema) is None else []
+        if not action.question.strip():
+            faults.append("there is no question")
+        if action.choices and action.schema:
+            faults.append("it has both choices and a schema; one of them says what an answer is")
+        if len(set(action.choices)) < len(action.choices) or not all(word.strip() for word in action.choices):
+            faults.append("its choices are not different words")
+        for fault in faults:
+            yield _problem("E_ASK", f"Nobody could answer what it asks: {fault}.", step)
 
 
 def _free_values(survey: Survey) -> Iterator[tuple[Step | None, Any]]:

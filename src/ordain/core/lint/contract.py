@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ordain.core.action import CallTool, Task
 from ordain.core.command import command_text
 from ordain.core.condition import Contract
+from ordain.core.failure import Fallback
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.paths import folded
 from ordain.core.lint.script import (
@@ -18,8 +19,8 @@ from ordain.core.lint.script import (
     top_level,
 )
 from ordain.core.lint.status import constant_status, ignores_failures
-from ordain.core.lint.survey import Survey
-from ordain.core.model import Step
+from ordain.core.lint.survey import Survey, last_policy
+from ordain.core.model import Step, check_of
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import without_references
 
@@ -36,6 +37,7 @@ __all__ = [
     "contract_syntax",
     "contract_unread",
     "contract_vacuous",
+    "fallback_unproved",
 ]
 
 
@@ -182,6 +184,20 @@ def contract_existence(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 detail=f"The contract of `{step.id}` asks only whether something is there: `{shown}`.",
                 where=Place(step=step.id),
                 hints=("Ask what is in it: `test -s FILE` for not empty, `grep PATTERN FILE >/dev/null`, `cmp A B`.",),
+            )
+
+
+def fallback_unproved(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Nothing can say that a step without a contract is done after all."""
+    for step in survey.steps:
+        last = last_policy(step.on_failure)
+        if isinstance(last, Fallback) and check_of(step) is None:
+            names = ", ".join(last.steps)
+            yield Problem(
+                code="W_FALLBACK_UNPROVED",
+                detail=f"`{step.id}` falls back on {names}, and has no contract that could pass it afterwards.",
+                where=Place(step=step.id),
+                hints=("It stays failed, and the plan's failure policy follows. A contract would tell.",),
             )
 
 

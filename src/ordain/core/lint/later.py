@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-from ordain.core.action import CallTool, LockAction, RunCommand, StoreData
+from ordain.core.action import Ask, CallTool, LockAction, RunCommand, StoreData
 from ordain.core.condition import (
     Contract,
     CustomCondition,
@@ -18,11 +18,11 @@ from ordain.core.condition import (
     PaneState,
     PatternMatched,
     PatternNotMatched,
+    Precondition,
 )
-from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Fallback, Retry, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
-from ordain.core.model import NestedPlan, Plan, Step, all_steps
+from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.problem import Place, Problem
 from ordain.core.tool import action_kind
 
@@ -37,7 +37,7 @@ _NOTHING = ((), None, None, None, None)
 
 def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A warning for each part of the plan that this version does not carry out."""
-    for step, what in _parts(survey.plan):
+    for step, what in _parts(survey):
         yield Problem(
             code="W_NOT_YET",
             detail=f"This version does not carry out {what}; it will refuse to prepare the plan.",
@@ -53,21 +53,18 @@ def not_yet_refused(plan: Plan) -> tuple[Problem, ...]:
             detail=f"This version does not carry out {what}.",
             where=Place(step=step) if step is not None else None,
         )
-        for step, what in _parts(plan)
+        for step, what in _parts(Survey(plan))
     )
 
 
-def _parts(plan: Plan) -> Iterator[tuple[str | None, str]]:
-    for name in _PLAN_FIELDS:
-        if getattr(plan, name):
-            yield None, f"the plan's `{name}`"
-    yield from ((None, what) for what in _policy_parts(plan.on_failure))
-    for step in all_steps(plan):
+def _parts(survey: Survey) -> Iterator[tuple[str | None, str]]:
+    for scope in survey.scopes:
+        whose = "a nested plan's" if scope.depth else "the plan's"
+        yield from ((None, f"{whose} `{name}`") for name in _PLAN_FIELDS if getattr(scope.plan, name))
+        yield from ((None, what) for what in _condition_parts(scope.plan.preconditions))
+    for step in survey.steps:
         for what in _step_parts(step):
             yield step.id, what
-        if isinstance(step.action, NestedPlan):
-            inner = step.action.plan
-            yield from ((step.id, f"`{name}` of a nested plan") for name in _PLAN_FIELDS if getattr(inner, name))
 
 
 def _step_parts(step: Step) -> Iterator[str]:
@@ -78,22 +75,17 @@ def _step_parts(step: Step) -> Iterator[str]:
     action = step.action
     if isinstance(action, CallTool) and action.operation is not None:
         yield "`operation`"
-    if not isinstance(action, RunCommand | CallTool | LockAction | StoreData | NestedPlan):
+    if not isinstance(action, RunCommand | CallTool | LockAction | StoreData | NestedPlan | Ask):
         yield f"the action `{action_kind(action)}`"
-    for condition in step.preconditions:
-        if isinstance(condition, PaneExists | PaneState | PatternMatched | PatternNotMatched):
-            yield f"the precondition `{condition.__struct_config__.tag}`"
+    if step.preconditions:
+        yield from _condition_parts(step.preconditions)
     if step.verification is not None:
         strategy = step.verification.strategy
         if not isinstance(strategy, Contract | CustomCondition | NoCheck):
             yield f"the verification `{strategy.__struct_config__.tag}`"
-    if step.on_failure is not None:
-        yield from _policy_parts(step.on_failure)
 
 
-def _policy_parts(policy: FailurePolicy | None) -> Iterator[str]:
-    last = policy.then if isinstance(policy, Retry) else policy
-    if isinstance(last, Skip) and last.warn is not None:
-        yield "`warn` of the failure policy `skip`"
-    if last is not None and not isinstance(last, Abort | Skip | Continue | Escalate | Fallback):
-        yield f"the failure policy `{last.__struct_config__.tag}`"
+def _condition_parts(conditions: tuple[Precondition, ...]) -> Iterator[str]:
+    for condition in conditions:
+        if isinstance(condition, PaneExists | PaneState | PatternMatched | PatternNotMatched):
+            yield f"the precondition `{condition.__struct_config__.tag}`"

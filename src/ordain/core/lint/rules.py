@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     content.lengths,
     content.numbers,
     content.values,
+    content.questions,
     structure.tier,
     structure.workspace,
     reference.known,
@@ -75,6 +76,7 @@ RULES: tuple[Rule, ...] = (
     contract.contract_unread,
     contract.contract_existence,
     contract.contract_sigpipe,
+    contract.fallback_unproved,
     contract.contract_missing_program,
     later.not_yet,
 )

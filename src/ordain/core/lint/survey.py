@@ -15,8 +15,9 @@ from ordain.core.action import CallTool, RunCommand, StoreData, Task
 from ordain.core.bound import NESTED_PLANS_MAX, STEPS_MAX
 from ordain.core.command import command_of
 from ordain.core.condition import Contract, CustomCondition, Precondition
+from ordain.core.dependency import Link, item_name, links, may_refer, stores_of, users_of
 from ordain.core.expr import OWN_END, VARIABLES, Named, named
-from ordain.core.failure import FailurePolicy, Fallback, LastPolicy, Retry
+from ordain.core.failure import FailurePolicy, LastPolicy, Retry
 from ordain.core.lint.order import Order
 from ordain.core.lint.script import Script, plain_script
 from ordain.core.model import Action, NestedPlan, Plan, Step
@@ -24,9 +25,6 @@ from ordain.core.payload import payload
 from ordain.core.problem import closest
 from ordain.core.refs import (
     Reference,
-    StepExitCode,
-    StepOutput,
-    StoredData,
     Unreadable,
     parse,
     references,
@@ -35,15 +33,6 @@ from ordain.core.refs import (
 __all__ = ["Asked", "Link", "Mention", "Scope", "Survey", "last_policy", "written"]
 
 COMPARED_MAX = 50_000
-
-
-class Link(msgspec.Struct, frozen=True):
-    """A step that comes after another one, not because it says so but because of what it refers to."""
-
-    step: str
-    target: str
-    code: str
-    text: str
 
 
 class Scope:
@@ -62,13 +51,7 @@ class Scope:
     @cached_property
     def users(self) -> dict[str, set[str]]:
         """For each fallback, the steps whose own policy names it."""
-        found: dict[str, set[str]] = {name: set() for name in self.fallbacks}
-        for step in self.known.values():
-            last = last_policy(step.on_failure)
-            if isinstance(last, Fallback):
-                for name in last.steps:
-                    found.setdefault(name, set()).add(step.id)
-        return found
+        return users_of(self.plan)
 
     @cached_property
     def declared(self) -> Order:
@@ -179,7 +162,7 @@ class Survey:
             self._take_conditions(scope, step, step.preconditions)
 
     def _take_references(self, scope: Scope, step: Step, value: Any, *, in_source: bool = False) -> None:
-        item = step.for_each.name or "item" if step.for_each is not None else "item"
+        item = item_name(step)
         for text in references(value, item):
             self.mentions.append(Mention(scope, step, text, parse(text, item), in_source))
 
@@ -198,32 +181,11 @@ class Survey:
 
     def _link(self) -> None:
         """Who comes after whom because of a reference, an expression or a `reads: step:…`."""
-        for mention in self.mentions:
-            target = self._target(mention)
-            if target is not None:
-                mention.scope.links.append(Link(mention.step.id, target, "E_REF", mention.text))
-        for asked in self.asked:
-            for target in asked.named.steps if asked.step is not None else ():
-                if asked.step is not None and not (asked.after and target == asked.step.id):
-                    asked.scope.links.append(Link(asked.step.id, target, "E_EXPR", f'steps["{target}"]'))
-        for scope, step, task in self.tasks:
-            for read in task.reads:
-                if read.startswith("step:"):
-                    scope.links.append(Link(step.id, read.removeprefix("step:"), "E_REF", read))
-
-    def _target(self, mention: Mention) -> str | None:
-        """The step that a reference makes its own step wait for. Data is stored by a step too; where several store it,
-        the plan must say in which order."""
-        if isinstance(mention.reference, Unreadable):
-            return None
-        match mention.reference.source:
-            case StepOutput(step=step) | StepExitCode(step=step):
-                return step
-            case StoredData(key=key):
-                here = [step for step in self.stores.get(key, ()) if mention.scope.known.get(step.id) is step]
-                return here[0].id if len(here) == 1 else None
-            case _:
-                return None
+        for scope in self.scopes:
+            stores = stores_of(scope.plan)
+            for step in scope.known.values():
+                if may_refer(step):
+                    scope.links += links(step, stores)
 
     @cached_property
     def encoded(self) -> bytes | None:

@@ -15,6 +15,7 @@ from ordain.core.event import (
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
+    DecisionGiven,
     DoubtFound,
     DoubtSettled,
     ProtectedChanged,
@@ -111,6 +112,8 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
                 text = f"▸ {event.step}{again}"
             case AttemptWaiting():
                 text = f"◌ {event.step}: waits for {render.visible(event.reason)}"
+            case DecisionGiven():
+                text = f"{style.warn('◆')} {event.step}: {render.visible(event.by.name)} said {_said(event)}"
             case AttemptEnded() if event.outcome.error is not None:
                 text = f"{style.bad('✗')} {event.step}: {render.visible(event.outcome.detail)}{_then(recorded, event)}"
             case AttemptEnded() if event.to.value == "passed":
@@ -131,6 +134,12 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
         click.echo(f"  {text}", err=not as_result)
 
     return watch
+
+
+def _said(event: DecisionGiven) -> str:
+    """What a person decided, and where that takes the step."""
+    words = event.outcome.output_tail if event.outcome is not None else event.choice
+    return f"{render.visible(' '.join(words.split())[:80])} → {event.to.value}"
 
 
 def _why(reason: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from ordain.answering import answer_commands, answer_ways
 from ordain.core.canonical import plan_id
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.report import LintReport, Prepared, Review, RunReport, StepOutput
@@ -27,6 +28,7 @@ from ordain.interfaces.cli.writing import write_new, write_whole
 from ordain.interfaces.mermaid import mermaid_text
 from ordain.interfaces.picture import picture_lines, picture_value
 from ordain.interfaces.preview import review_lines
+from ordain.interfaces.question import brief_lines, context_lines
 from ordain.records import names_run
 
 __all__ = ["lint", "prepare", "prepared_value", "say_prepared", "show"]
@@ -70,12 +72,13 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
 
 
 @command()
-@click.argument("what", metavar="DOCUMENT|PLAN|RUN")
+@click.argument("what", metavar="DOCUMENT|PLAN|RUN|RUN/STEP")
 @click.option("--quiet", "detail", flag_value="quiet", help="Only steps and states.")
 @click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
 @click.option("--verbose", "detail", flag_value="verbose", help="Everything, defaults too.")
 @click.option("--graph", is_flag=True, help="Draw which step waits for which.")
 @click.option("--output", "step", metavar="STEP", help="What a step of a run wrote, as far as it is kept.")
+@click.option("--brief", "planned", metavar="STEP", help="What a planner needs to know about a step of a run.")
 @click.option(
     "-o",
     "target",
@@ -90,9 +93,10 @@ def show(
     detail: str,
     graph: bool,
     step: str | None,
+    planned: str | None,
     target: str | None,
 ) -> int:
-    """Show what a document or plan would do, how a run stands, or what one of its steps wrote.
+    """Show what a document or plan would do, how a run stands, what it asks about a step, or what the step wrote.
 
     Example: ordain show fix.plan.md
     """
@@ -100,6 +104,12 @@ def show(
         raise click.UsageError("-o writes a picture or an output; it goes with --graph or --output.")
     if step is not None and (graph or not names_run(what)):
         raise click.UsageError("--output is for a step of a run, and not for a picture.")
+    if planned is not None and (graph or step is not None or not names_run(what)):
+        raise click.UsageError("--brief is for a step of a run, and for nothing else.")
+    if planned is not None:
+        return _show_brief(session, what, planned)
+    if "/" in what and names_run(what.partition("/")[0]):
+        return _show_question(session, what)
     if step is not None:
         return _show_output(session, what, step, target)
     if graph:
@@ -116,6 +126,30 @@ def show(
         session.answer(review_value(review), problems=review.notices)
     else:
         session.say(review_lines(review, session.style, detail=detail), exactly=True)
+    return FINE
+
+
+def _show_question(session: Session, item: str) -> int:
+    """Show what a run asks a person, with all that is known about it."""
+    asked = session.app.asked(item)
+    commands = answer_commands(asked.question)
+    if session.json:
+        session.answer(msgspec.to_builtins(asked), next_=commands)
+        return FINE
+    session.say(context_lines(asked.question, session.app.now(), session.style))
+    for command_line, meaning in answer_ways(asked.question):
+        session.say([f"  → {session.style.bold(render.visible(command_line))}"])
+        session.say([f"      {meaning}"] if meaning else [])
+    return FINE
+
+
+def _show_brief(session: Session, run: str, step: str) -> int:
+    """Show everything about a step of a run that a planner needs."""
+    found = session.app.brief(run, step)
+    if session.json:
+        session.answer(msgspec.to_builtins(found))
+    else:
+        session.say(brief_lines(found, session.style))
     return FINE
 
 

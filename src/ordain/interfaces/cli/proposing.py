@@ -16,6 +16,7 @@ from ordain.core.value import StepId
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import say_prepared
 from ordain.interfaces.cli.shell import FINE, Session, command, read_to_store, with_params
+from ordain.interfaces.question import context_lines
 from ordain.records import names_run
 
 __all__ = ["archive", "cancel", "inbox", "list_", "reject", "revise"]
@@ -55,7 +56,8 @@ def _commands(lines: Sequence[PlanLine]) -> list[str]:
 
 @command()
 @click.option("--all", "every", is_flag=True, help="Look through every workspace of this user.")
-def inbox(session: Session, every: bool) -> int:
+@click.option("--verbose", is_flag=True, help="With all that is known about what runs ask: tries, verdicts, outputs.")
+def inbox(session: Session, every: bool, verbose: bool) -> int:
     """List what waits for a person, the most dangerous first, each with the command that decides it.
 
     Example: ordain inbox --all
@@ -77,7 +79,13 @@ def inbox(session: Session, every: bool) -> int:
         session.answer({"items": msgspec.to_builtins(items)}, problems=problems, next_=commands)
     else:
         session.notices(problems)
-        session.say(render.inbox_lines(items, session.style, everywhere=every))
+        if not items:
+            session.say(["Nothing waits for you."])
+        for item in items:
+            session.say(render.inbox_lines(item, session.style, everywhere=every))
+            if verbose and item.question is not None:
+                lines = context_lines(item.question, session.app.now(), session.style)
+                session.say(f"    {line}" for line in lines)
     return FINE
 
 

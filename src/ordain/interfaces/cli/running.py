@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+
 import click
 import msgspec
 
+from ordain.core.ask import ABORT, Given
+from ordain.core.decision import Question
 from ordain.core.event import Recorded, to_wire
-from ordain.core.problem import Problem
+from ordain.core.problem import Problem, refuse
 from ordain.core.value import RunId
 from ordain.interfaces import render
 from ordain.interfaces.cli.approving import ask_approval, check_approvable, credential, signer_named
@@ -15,7 +20,7 @@ from ordain.interfaces.cli.detaching import detach
 from ordain.interfaces.cli.planning import prepared_value
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.preview import review_lines
-from ordain.interfaces.question import question_lines
+from ordain.interfaces.question import answer_lines, context_lines, wanted_words
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
 
@@ -153,35 +158,84 @@ def status(session: Session) -> int:
 
 @command()
 @click.argument("item", metavar="RUN/STEP")
-@click.argument("choice")
+@click.argument("word", metavar="[ANSWER]", required=False)
+@click.option("--value", "json_text", metavar="JSON", help="The answer as a JSON value.")
 @click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once.")
 @click.option("--sign", is_flag=True, help="Sign the answer with an enrolled key.")
 @click.option("--as", "name", metavar="NAME", help="Whose key; default: the one of yours that is enrolled here.")
-def answer(session: Session, item: str, choice: str, go_on: bool, sign: bool, name: str | None) -> int:
-    """Decide what a run asks a person: an escalation, or a step in doubt. `ordain status` lists the choices.
+def answer(
+    session: Session,
+    item: str,
+    word: str | None,
+    json_text: str | None,
+    go_on: bool,
+    sign: bool,
+    name: str | None,
+) -> int:
+    """Decide what a run asks a person: a question of the plan, an escalation, or a step in doubt. Without ANSWER it
+    shows all that is known about it and asks; an executor at work takes the answer up at once.
 
     Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
     """
-    session.needs_person("answer this", f"ordain answer {item} {choice}")
+    if word is not None and json_text is not None:
+        raise click.UsageError("An answer is either ANSWER or --value JSON.")
+    given = _given(word, json_text)
+    typed = [shlex.quote(word)] if word is not None else ["--value", shlex.quote(json_text)] if json_text else []
+    session.needs_person("answer this", " ".join(["ordain answer", item, *typed]))
     if session.json:
-        session.run(session.app.answer(item, choice, session.by))  # refused: the robots' channel can only ask
+        session.run(session.app.answer(item, given or "", session.by))  # refused: the robots' channel can only ask
         return WAITING
     asked = session.app.asked(item)
+    session.say(context_lines(asked.question, session.app.now(), session.style))
+    prompted = given is None
+    if given is None:
+        typed_answer = _ask_answer(session, asked.question)
+        if not typed_answer:
+            session.say(["Not answered; nothing was recorded."])
+            return REFUSED
+        given = Given(word=typed_answer)
     wanted = sign or name is not None or session.app.settings()[0].require_signature
     signer = signer_named(session, name) if wanted else None
-    session.app.check_answering(asked, choice, session.by, signer)
+    session.app.check_answering(asked, given, session.by, signer)
+    chosen = next((one for one in asked.question.choices if given.typed == one.word), None)
     by = signer or session.by.name
-    session.say([*question_lines(asked, choice, by, signed=wanted, style=session.style), ""])
+    shown = tuple(one for one in asked.question.choices if one is chosen or not prompted)
+    said = answer_lines(asked, chosen, by, signed=wanted, given=given.typed, choices=shown, style=session.style)
+    session.say([*said, ""])
     signing = credential(session, signer) if signer is not None else None
-    report = session.run(session.app.answer(item, choice, session.by, asked, signing))
-    if not report.questions and (go_on or choice == "abort"):
+    report = session.run(session.app.answer(item, given, session.by, asked, signing))
+    aborts = chosen is not None and chosen.word == ABORT and bool(chosen.meaning)
+    if report.status in ("stopped", "paused") and (go_on or aborts):
         return carry_out(
             session, session.app.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False))
         )
     session.say(render.run_lines(report, session.style))
-    if not report.questions:
+    if report.status in ("stopped", "paused"):
         session.say(["", f"  → {session.style.bold(f'ordain resume {report.run_id}')}"])
     return FINE
+
+
+def _given(word: str | None, json_text: str | None) -> Given | None:
+    """The answer that was typed; None where there is none yet."""
+    if json_text is None:
+        return Given(word=word) if word is not None else None
+    try:
+        return Given(value=json.loads(json_text))
+    except (ValueError, RecursionError) as error:
+        raise refuse(
+            "E_ANSWER_VALUE", f"What --value says is not JSON: {error}.", "A text is JSON in quotes."
+        ) from error
+
+
+def _ask_answer(session: Session, question: Question) -> str | None:
+    """What a person types who has seen all that is known."""
+    for choice in question.choices:
+        session.say([f"    {render.visible(choice.word):<9} {choice.meaning}".rstrip()])
+        session.say([f"    {'':<9} {session.style.dim(choice.consequence)}"])
+    words = ", ".join(render.visible(choice.word) for choice in question.choices)
+    if question.takes:
+        return session.ask(f"Your answer ({wanted_words(question)}; or {words})")
+    return session.ask(f"Your answer ({words})")
 
 
 @command()

@@ -1,0 +1,49 @@
+"""The command that counts: stats."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import click
+import msgspec
+
+from ordain.documents.duration import read_duration
+from ordain.interfaces.cli.shell import FINE, Session, command
+from ordain.interfaces.statistics_view import statistics_lines
+from ordain.records import names_run
+
+__all__ = ["stats"]
+
+WIDTH = 80
+"""Where there is no terminal that has one."""
+WIDTH_MAX = 110
+
+
+def _duration(context: click.Context, option: click.Parameter, given: str | None) -> int | None:
+    if given is None:
+        return None
+    found = read_duration(given)
+    if found is None:
+        raise click.BadParameter(f"`{given}` is not a duration; write `30d`, `12h` or `90m`.")
+    return found
+
+
+@command()
+@click.argument("what", metavar="[PLAN|RUN]", required=False)
+@click.option("--since", "within_ms", metavar="30d", callback=_duration, help="Only what began in this long until now.")
+def stats(session: Session, what: str | None, within_ms: int | None) -> int:
+    """Count how plans and runs went: how they ended, where time went, what failed and why, what was missing.
+
+    Everything is counted from the ledger: all plans of this workspace, one plan with its runs, or one run.
+
+    Example: ordain stats --since 30d
+    """
+    ref = what if what is None or names_run(what) else session.plan_named(what)
+    found = session.app.statistics(ref, within_ms)
+    if session.json:
+        session.answer(msgspec.to_builtins(found, str_keys=True))
+    else:
+        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+        session.say(statistics_lines(found, session.style, min(columns, WIDTH_MAX)))
+    return FINE

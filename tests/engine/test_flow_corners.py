@@ -1,0 +1,344 @@
+"""The corners of the flow: groups that end early, begin anew, fall back, are in doubt, or wait for others.
+
+What is said of a single feature is in `test_flow`; here is what happens where two of them meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from ordain.core.action import RunCommand, StoreData
+from ordain.core.condition import CustomCondition, LockHeld
+from ordain.core.event import AttemptStarted, FilesProtected
+from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
+from ordain.core.model import ForEach, NestedPlan, Parameter, Step
+from ordain.core.problem import Refused
+from ordain.core.value import Instant, StepId
+from ordain.ports import Command, Finished
+from tests.build import plan, step
+from tests.scenario import KIM, Scenario
+
+
+def gives(text: str, exit_code: int = 0) -> Finished:
+    return Finished(duration_ms=1, exit_code=exit_code, output=text.encode(), output_bytes=len(text.encode()))
+
+
+def nested(name: str, *steps: Step, needs: tuple[str, ...] = (), own: Any = None, **fields: Any) -> Step:
+    return step(name, action=NestedPlan(plan=plan(*steps, **fields)), needs=needs, on_failure=own)
+
+
+def repeats(name: str, source: str = "${list.output}", needs: tuple[str, ...] = (), **fields: Any) -> Step:
+    each = ForEach(source=source, max=10, concurrency=fields.pop("concurrency", None))
+    made = step(name, action=RunCommand(command=f"do {name}", env={"X": "${item}"}), needs=needs)
+    return replace(made, for_each=each, **fields)
+
+
+def on(*names: str) -> Fallback:
+    return Fallback(steps=tuple(StepId(name) for name in names))
+
+
+def one_by_one(*codes: int) -> Any:
+    """A command that ends with these, one after the other."""
+    left = iter(codes)
+
+    async def ends(command: Command) -> Finished:
+        return gives("", next(left))
+
+    return ends
+
+
+def begun(life: Scenario) -> list[str]:
+    return [event.step for _, event in life.history() if isinstance(event, AttemptStarted)]
+
+
+NEVER = replace(step("x"), preconditions=(LockHeld(lock_name="never"),)).preconditions
+
+
+# --- What ends early ---------------------------------------------------------------------------------------------
+
+
+def test_a_nested_plan_that_failed_falls_back_as_any_other_step():
+    life = Scenario(
+        step("a", action=nested("n", step("bad")).action, contract="check undo", on_failure=on("undo")),
+        fallbacks=(step("undo", needs=()),),
+    )
+    life.script(bad=1).approve().run()
+    life.expect(**{"a/bad": "failed", "a+undo": "passed", "a": "passed"})
+    assert life.world.effects == ["undo"]
+
+
+def test_what_must_hold_before_a_step_does_not_and_nothing_more_begins():
+    """In one turn two steps come to begin; the first ends the run."""
+    first = replace(step("a", needs=(), on_failure=Abort()), preconditions=NEVER)
+    life = Scenario(first, step("b", needs=()), concurrency=4).approve().run()
+    life.expect(a="failed", b="cancelled")
+    assert life.status() == "failed" and not begun(life)
+
+
+def test_what_must_hold_before_a_step_of_a_nested_plan_does_not_and_that_plan_ends():
+    first = replace(step("a", needs=(), on_failure=Abort()), preconditions=NEVER)
+    life = Scenario(nested("n", first, step("b", needs=()), own=Continue()), step("c", needs=()), concurrency=4)
+    life.approve().run().expect(**{"n/a": "failed", "n/b": "cancelled", "n": "failed", "c": "passed"})
+    assert life.world.effects == ["c"]
+
+
+@pytest.mark.parametrize("claims", [True, False])
+@pytest.mark.parametrize("own", [Continue(), Abort()])
+def test_a_step_in_doubt_whose_plan_was_ended_is_not_begun_again(claims: bool, own: Any):
+    """A crash while a nested plan is being ended, or the whole run: what was under way in it is done with."""
+
+    async def hangs(command: Command) -> Finished:
+        await asyncio.sleep(1000)
+        raise AssertionError
+
+    async def fails(command: Command) -> Finished:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return gives("", 1)
+
+    plan_in = nested("n", step("bad", needs=()), step("slow", needs=(), idempotent=claims), own=own, on_failure=Abort())
+    for boundary in range(4, 20):
+        life = Scenario(plan_in, step("beside", needs=()), concurrency=4).script(bad=fails, slow=hangs).approve()
+        life.crash_at(boundary).run()
+        if not life.crashed or life.states().get("n/bad") != "failed" or life.states()["n/slow"] != "running":
+            continue
+        before = begun(life).count("n/slow")
+        life.script(slow=0).resume()
+        if not claims and life.status() == "waiting":
+            life.answer("n/slow", "did-not").resume()
+        assert begun(life).count("n/slow") == before
+        life.expect(**{"n/slow": "cancelled", "n": "failed"})
+        assert life.status() == "failed"
+        return
+    raise AssertionError("it never stood so")
+
+
+# --- What begins anew --------------------------------------------------------------------------------------------
+
+
+def test_a_fallback_that_is_used_again_does_all_of_it_again():
+    life = Scenario(
+        step("a", contract="check never", on_failure=on("undo")),
+        fallbacks=(nested("undo", step("clean")),),
+        on_failure=Escalate(),
+    )
+    life.script(a=1).approve().run().expect(a="escalated", **{"a+undo/clean": "passed"})
+    life.answer("a", "retry").resume().expect(a="escalated", **{"a+undo/clean": "passed"})
+    assert life.world.effects.count("clean") == 2
+
+
+def test_items_are_those_of_the_time_at_which_a_step_is_repeated():
+    """A nested plan is tried again, and the data has changed meanwhile."""
+    seen: list[str] = []
+    life = Scenario(
+        step("first", action=StoreData(key="k", value=["one"]), needs=()),
+        nested(
+            "n",
+            repeats("each", "${data.k}", on_failure=Continue()),
+            needs=("first",),
+            own=Retry(max_attempts=2, initial_delay_ms=10_000),
+        ),
+        step("slow", needs=("first",)),
+        step("second", action=StoreData(key="k", value=["two", "three"]), needs=("slow",)),
+        concurrency=4,
+    )
+
+    async def each(command: Command) -> Finished:
+        seen.append(command.env["X"])
+        return gives("", int(len(seen) == 1))
+
+    async def slow(command: Command) -> Finished:
+        await life.clock.sleep_until(Instant(life.clock.now() + 5000))
+        return gives("")
+
+    life.script(each=each, slow=slow).approve().run().expect(n="passed")
+    assert seen == ["one", "two", "three"]
+
+
+# --- What a nested plan says of its steps ------------------------------------------------------------------------
+
+
+def test_what_is_protected_around_a_nested_plan_is_protected_in_it():
+    """By the nested plan, by the step that holds it, for its items and for its fallback steps."""
+    life = Scenario(
+        replace(
+            nested(
+                "n",
+                step("list", needs=()),
+                repeats("each"),
+                step("bad", on_failure=on("undo"), contract="check undo", needs=()),
+                nested("deep", step("in", needs=())),
+                protect=("plan.txt",),
+                fallbacks=(step("undo", needs=()),),
+            ),
+            protect=("step.txt",),
+        )
+    )
+    life.workspace.documents |= {"plan.txt": b"p", "step.txt": b"s"}
+    life.script(list=gives("[1]"), bad=1).approve().run().expect(n="passed")
+    kept = {event.step: set(event.of_step) for _, event in life.history() if isinstance(event, FilesProtected)}
+    both = {"plan.txt", "step.txt"}
+    assert kept == dict.fromkeys(("n/list", "n/each[0]", "n/bad", "n/bad+undo", "n/deep/in"), both)
+
+
+def test_a_nested_plan_has_the_time_that_it_says_for_items_and_fallback_steps_too():
+    life = Scenario(
+        nested(
+            "n",
+            step("list", needs=()),
+            repeats("each"),
+            step("bad", on_failure=on("undo"), contract="check undo", needs=()),
+            timeout_ms=7000,
+            fallbacks=(step("undo", needs=()),),
+        )
+    )
+    life.script(list=gives("[1]"), bad=1).approve().run().expect(n="passed")
+    assert {call.timeout_ms for call in life.shell.calls if call.text.startswith("do")} == {7000}
+
+
+def test_a_yes_is_asked_before_a_nested_plan_begins():
+    life = Scenario(replace(nested("n", step("a")), approval="ask")).approve().run()
+    life.expect(n="escalated")
+    assert life.status() == "waiting" and not life.world.effects
+
+
+def test_a_nested_plan_asks_about_its_own_parameters():
+    inner = plan(
+        step("a"),
+        params={"go": Parameter(type="boolean", default=True)},
+        preconditions=(CustomCondition(name="go", expression="params.go == true"),),
+    )
+    life = Scenario(step("n", action=NestedPlan(plan=inner))).approve().run()
+    life.expect(**{"n/a": "passed"})
+
+
+# --- What is named and not there ---------------------------------------------------------------------------------
+
+
+def test_what_a_fallback_gave_that_was_never_run_is_the_default():
+    uses = step("b", action=RunCommand(command="do b", env={"X": '${undo.output ?? "none"}'}), needs=("a",))
+    life = Scenario(step("a", on_failure=on("undo")), uses, fallbacks=(step("undo", needs=()),)).approve().run()
+    life.expect(b="passed")
+    assert [call.env["X"] for call in life.shell.calls if call.text == "do b"] == ["none"]
+
+
+def test_a_condition_may_ask_about_a_fallback_that_was_never_run():
+    asks = replace(step("b", needs=("a",)), when='steps["undo"].status == "passed"')
+    life = Scenario(step("a", on_failure=on("undo")), asks, fallbacks=(step("undo", needs=()),)).approve().run()
+    life.expect(b="skipped")
+
+
+def test_a_fallback_waits_for_what_it_needs():
+    """A fallback step needs a step of the plan: whoever may fall back on it waits for that."""
+    life = Scenario(
+        step("a", needs=(), on_failure=on("undo"), contract="check undo"),
+        step("x", needs=()),
+        fallbacks=(step("undo", needs=("x",)),),
+        concurrency=1,
+    )
+    life.script(a=1).approve().run().expect(**{"a+undo": "passed", "a": "passed", "x": "passed"})
+
+
+# --- Running again -----------------------------------------------------------------------------------------------
+
+
+def rerun(life: Scenario, again_from: str | None = None) -> Scenario:
+    life.approve()
+    return life._execute(lambda: life.app.rerun(str(life.run_id()), KIM, again_from=again_from))
+
+
+def test_data_that_a_kept_step_stored_is_still_there():
+    life = Scenario(
+        step("a", action=StoreData(key="k", value=["v"]), needs=()),
+        step("b", action=RunCommand(command="do b", env={"X": "${data.k[0]}"}), needs=("a",)),
+    )
+    rerun(life.approve().run(), "b").expect(a="passed", b="passed")
+    assert [call.env["X"] for call in life.shell.calls if call.text == "do b"] == ["v", "v"]
+
+
+def test_what_a_kept_step_gave_is_still_there():
+    life = Scenario(
+        step("a", needs=(), contract="check a"),
+        step("b", action=RunCommand(command="do b", env={"X": "${a.output}"}), needs=("a",)),
+    )
+
+    async def a(command: Command) -> Finished:
+        life.world.effects.append("a")
+        return gives("given")
+
+    rerun(life.script(a=a).approve().run()).expect(a="passed", b="passed")
+    assert life.world.effects.count("a") == 1
+    assert [call.env["X"] for call in life.shell.calls if call.text == "do b"] == ["given", "given"]
+
+
+def test_what_comes_after_a_step_that_a_condition_leaves_out_this_time_is_run_again():
+    """What it was made from has changed: its contract still holds, and yet it is another result that it would give."""
+    gave = iter(["go", "stop"])
+
+    async def first(command: Command) -> Finished:
+        return gives(next(gave))
+
+    life = Scenario(
+        step("first", needs=()),
+        replace(step("maybe", needs=("first",)), when='steps["first"].output == "go"'),
+        step("last", needs=("maybe",), contract="check last"),
+    )
+    rerun(life.script(first=first).approve().run()).expect(maybe="skipped", last="passed")
+    assert life.world.effects.count("last") == 2
+
+
+def test_a_run_is_not_done_again_from_a_step_that_only_came_to_be():
+    life = Scenario(step("list", needs=()), repeats("each")).script(list=gives("[1]")).approve().run()
+    with pytest.raises(Refused) as refused:
+        rerun(life, "each[0]")
+    assert refused.value.problems[0].code == "E_RUN_STEP"
+
+
+def test_an_item_has_the_key_of_what_is_done_for_it():
+    """A tool that takes our key and has seen it does nothing: another item must not have the same one."""
+    gave = iter(['["a"]', '["b"]'])
+
+    async def lists(command: Command) -> Finished:
+        return gives(next(gave))
+
+    life = Scenario(step("list", needs=()), repeats("each")).script(list=lists).approve().run()
+    keys = [event.key for _, event in life.history() if isinstance(event, AttemptStarted) and event.step == "each[0]"]
+    rerun(life).expect(each="passed")
+    keys += [event.key for _, event in life.history() if isinstance(event, AttemptStarted) and event.step == "each[0]"]
+    assert len(set(keys)) == 2
+
+
+def test_skipped_steps_in_a_nested_plan_that_is_tried_again_stay_skipped():
+    life = Scenario(
+        nested(
+            "n",
+            step("odd", on_failure=Skip()),
+            step("bad"),
+            own=Retry(max_attempts=2),
+        )
+    )
+    life.script(odd=1, bad=one_by_one(1, 0)).approve().run().expect(**{"n/odd": "skipped", "n": "passed"})
+    assert begun(life) == ["n/odd", "n/bad", "n/bad"]
+
+
+# --- What a command writes is not ours to trust ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["NaN", "1e999", f"{10**30}", '"\\ud800"', "[" * 900 + "]" * 900, "[" * 100_000 + "]" * 100_000, '"\\u0000"'],
+    ids=["no number", "infinite", "large", "half a character", "deep", "too deep to read", "nothing"],
+)
+def test_no_output_can_break_what_refers_to_it(output: str):
+    """Whatever it is, the step that refers to it is done or fails; nothing breaks that carries it out."""
+    uses = step("b", action=RunCommand(command="do b", env={"X": "${a.output.x}"}), needs=("a",), on_failure=Continue())
+    asked = replace(step("c", action=uses.action, needs=("a",), on_failure=Continue()), approval="ask")
+    each = repeats("each", "${a.output.list}", on_failure=Continue())
+    life = Scenario(step("a", needs=()), uses, asked, each)
+    life.script(a=gives(f'{{"x": {output}, "list": [{output}]}}')).approve().run()
+    assert life.status() in ("completed", "failed", "waiting")
+    assert {life.states()[name] for name in ("b", "each")} <= {"passed", "failed"}
