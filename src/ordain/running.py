@@ -510,7 +510,7 @@ class Running:
         """Raise Refused where a run of this plan is open."""
         if state.open_run is not None:
             asked = self.report(state.open_run).questions
-            command = f"ordain answer {asked[0].item}" if asked else f"ordain resume {state.open_run}"
+            command = asked[0].asking if asked else f"ordain resume {state.open_run}"
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
 
     # --- Stopping from outside -------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Telling:
                     run_id=self._state.run_id,
                     title=self._state.plan.title,
                     text=question.text,
-                    command=f"ordain answer {question.item}",
+                    command=question.asking,
                     commands=answer_commands(question),
                     question=msgspec.to_builtins(question),
                 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -269,6 +270,17 @@ def test_an_item_that_fails_has_the_policy_for_itself() -> None:
     assert "1 of its 3 items did not pass: each[1] (failed)" in life.report.steps[1].evidence
 
 
+def test_the_command_that_answers_about_an_item_can_be_pasted_into_a_shell() -> None:
+    life = carried_out(
+        step("list"), repeats("each", on_failure=Escalate()), script={"list": gives("[1]"), "each": gives("", 1)}
+    )
+    assert life.report is not None
+    (question,) = life.report.questions
+    assert shlex.split(question.asking) == ["ordain", "answer", f"{life.report.run_id}/each[0]"]
+    assert "'" in question.asking
+    life.answer("each[0]", "skip").resume().expect(each="passed")
+
+
 def test_a_condition_about_the_item_is_asked_of_each() -> None:
     life = carried_out(step("list"), repeats("each", when="item > 1"), script={"list": gives("[1,2,3]")})
     life.expect(**{"each[0]": "skipped", "each[1]": "passed", "each": "passed"})
@@ -346,6 +358,18 @@ def test_without_a_contract_nothing_says_that_it_is_done() -> None:
     life = carried_out(falling_back("undo"), step("b"), script={"a": 1}, fallbacks=(step("undo", needs=()),))
     life.expect(**{"a+undo": "passed", "a": "failed", "b": "cancelled"})
     assert life.status() == "failed"
+
+
+def test_what_went_wrong_first_is_told_after_a_fallback_too() -> None:
+    life = carried_out(
+        falling_back("undo", contract="check never"),
+        script={"a": gives("no room", 3)},
+        fallbacks=(step("undo", needs=()),),
+        on_failure=Abort(message="the shelf is full"),
+    )
+    life.expect(a="failed", **{"a+undo": "passed"})
+    assert life.report is not None and life.report.reason == "the shelf is full"
+    assert life.report.steps[0].evidence.startswith("exit status 3; its fallback was run; contract broken")
 
 
 def test_a_fallback_that_fails_leaves_the_plans_policy() -> None:

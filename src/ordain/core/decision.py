@@ -7,6 +7,7 @@ the run's chain as it stood. It is recorded before anything else is of that step
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -81,6 +82,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """When it waits no longer."""
     behind: int = 0
     """How many steps cannot begin before it is answered."""
+
+    @property
+    def asking(self) -> str:
+        """The command that answers it, up to the answer, as it is typed into a shell: `[` means something there."""
+        return f"ordain answer {shlex.quote(self.item)}"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

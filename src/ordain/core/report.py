@@ -13,7 +13,7 @@ from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.budget import Spending, spending
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
-from ordain.core.event import Evidence, Limits, Outcome, StepState, Usage
+from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState, Usage
 from ordain.core.lineage import Rejection
 from ordain.core.model import Plan, contract_of
 from ordain.core.policy import PlannedEffect
@@ -348,6 +348,8 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
     step, record, member = state.step(step_id), state.steps[step_id], state.members.get(step_id)
     outcome = record.outcome
     shown = record.evidence or outcome
+    if outcome is not None and outcome.error is not None and record.fell_back:
+        shown = outcome  # why it came to its fallback
     return StepReport(
         number=number,
         part_of=member.parent if member is not None else None,
@@ -355,7 +357,12 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         description=step.description,
         state=record.state,
         attempts=record.attempts,
-        evidence=_evidence(record, contract_of(step) is not None, asked=isinstance(step.action, Ask)),
+        evidence=_evidence(
+            record,
+            contract_of(step) is not None,
+            asked=isinstance(step.action, Ask),
+            gathered=_gathered(state, step_id),
+        ),
         duration_ms=outcome.duration_ms if outcome is not None else None,
         error=_error(record),
         output_tail=shown.output_tail if shown is not None else "",
@@ -403,7 +410,18 @@ def _cut(outcome: Outcome | None) -> str:
     return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept{room}"
 
 
-def _evidence(record: StepRecord, contract: bool, *, asked: bool) -> str:
+def _gathered(state: RunState, step_id: StepId) -> str:
+    """What became of the items of a repeated step, or of the steps of its plan; nothing for other steps."""
+    group = state.groups.get(step_id)
+    if group is None or group.kind is GroupKind.FALLBACK:
+        return ""
+    noun = "item" if group.kind is GroupKind.ITEMS else "step"
+    passed = sum(state.steps[name].state is StepState.PASSED for name in group.members)
+    skipped = len(group.members) - passed
+    return f"{passed} {noun}{'s' * (passed != 1)} passed" + (f", {skipped} skipped" if skipped else "")
+
+
+def _evidence(record: StepRecord, contract: bool, *, asked: bool, gathered: str) -> str:
     outcome, evidence = record.outcome, record.evidence
     what = "contract" if contract else "verification"
     match record.state:
@@ -423,7 +441,7 @@ def _evidence(record: StepRecord, contract: bool, *, asked: bool) -> str:
                 return "kept from the run before, where it passed; not looked at again"
             if outcome is not None and outcome.exit_code is not None:
                 return f"exit status {outcome.exit_code}, seen by the harness{_cut(outcome)}"
-            return f"result seen by the harness{_cut(outcome)}"
+            return gathered or f"result seen by the harness{_cut(outcome)}"
         case StepState.SKIPPED if record.denied:
             return f"denied by {record.decided_by}"
         case StepState.SKIPPED if record.decided_by is not None:
@@ -438,9 +456,12 @@ def _evidence(record: StepRecord, contract: bool, *, asked: bool) -> str:
             after = f"; {record.fell_back}" if record.fell_back else ""
             if record.broken is not None:
                 return f"not begun: {record.broken.detail}{after}"
+            seen = outcome.detail if outcome is not None else ""
             if evidence is not None:
-                return f"{what} {evidence.verdict.value}: {evidence.detail}{after}"
-            return f"{outcome.detail}{after}" if outcome is not None else ""
+                # After a fallback, what went wrong first is what a reader wants to know.
+                first = f"{seen}{after}; " if after and outcome is not None and outcome.error is not None else ""
+                return f"{first}{what} {evidence.verdict.value}: {evidence.detail}{'' if first else after}"
+            return f"{seen}{after}" if outcome is not None else ""
         case StepState.IN_DOUBT:
             return record.how
         case StepState.CANCELLED if record.how:

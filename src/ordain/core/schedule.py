@@ -245,6 +245,8 @@ def _why_aborted(state: RunState) -> str:
     if state.aborted_by == BUDGET:
         return "its budget was reached, and a person ended it"
     last = last_policy(state, state.aborted_by)
+    if isinstance(last, Fallback):
+        last = _general(state, state.aborted_by)
     return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import msgspec
@@ -41,7 +42,7 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
     if question.kind != "ask" and question.policy is not None:
         yield f"  On failure: {visible(write_failure(question.policy))}"
     if question.wants:
-        command = f"ordain show {_run(question)} --brief {question.step} --json"
+        command = f"ordain show {_run(question)} --brief {shlex.quote(question.step)} --json"
         yield f"  For a planner: {style.bold(command)}"
     if question.takes:
         yield f"  Wanted: {wanted_words(question)}"

@@ -6,6 +6,7 @@ that is not plainly visible is shown escaped. Nothing is cut silently.
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -176,7 +177,7 @@ def _step_line(step: StepReport, style: Style, digits: int, width: int) -> str:
 def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iterator[str]:
     """What a step wrote, where that matters, and with `verbose` all that is known of it."""
     wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
-    own = f"ordain show {report.run_id} --output {step.id}"
+    own = f"ordain show {report.run_id} --output {shlex.quote(step.id)}"
     if verbose and step.own_output_tail.strip():
         yield "         It wrote:"
         yield from tail_lines(step.own_output_tail, own)
@@ -204,7 +205,9 @@ def _next_lines(report: RunReport, style: Style) -> Iterator[str]:
         return
     wrong = [step for step in report.steps if step.state is StepState.FAILED]
     commands = [f"ordain show {report.run_id} --quiet"] if wrong and len(report.steps) > MANY_STEPS else []
-    commands += [f"ordain show {report.run_id} --output {step.id}" for step in wrong if step.output_tail][:1]
+    commands += [f"ordain show {report.run_id} --output {shlex.quote(step.id)}" for step in wrong if step.output_tail][
+        :1
+    ]
     commands += [f"ordain explain {code}" for code in dict.fromkeys(step.error for step in wrong) if code][:1]
     yield ""
     for command in (*commands, f"ordain rerun {report.run_id}"):

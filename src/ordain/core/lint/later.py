@@ -91,12 +91,21 @@ def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
             yield f"the wait condition `{action.condition.__struct_config__.tag}`"
     elif not isinstance(action, _CARRIED_OUT):
         yield f"the action `{action_kind(action)}`"
+    if isinstance(action, NestedPlan):
+        yield from (f"`{name}` of a step that holds a plan" for name, given in _around(step) if given is not None)
     if step.preconditions:
         yield from _condition_parts(step.preconditions, panes=panes)
     if step.verification is not None:
         strategy = step.verification.strategy
         if not isinstance(strategy, Contract | CustomCondition | NoCheck):
             yield f"the verification `{strategy.__struct_config__.tag}`"
+
+
+def _around(step: Step) -> Iterator[tuple[str, object]]:
+    """What is about one attempt, and a plan is none: its steps have attempts, each with a timeout and proof of its
+    own."""
+    yield "timeout", step.timeout_ms
+    yield "proof", step.proof
 
 
 def _condition_parts(conditions: tuple[Precondition, ...], *, panes: bool) -> Iterator[str]:

@@ -44,7 +44,7 @@ def carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: S
     with session.view if session.view is not None else contextlib.nullcontext():
         report = session.run(work)
     words = {"completed": "success", "failed": "failed", "waiting": "waiting", "stopped": "stopped"}
-    commands = [f"ordain answer {question.item}" for question in report.questions]
+    commands = [question.asking for question in report.questions]
     if report.status in ("stopped", "stalled", "paused"):
         commands.append(f"ordain resume {report.run_id}")
     if session.json:

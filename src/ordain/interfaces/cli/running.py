@@ -143,7 +143,7 @@ def status(session: Session) -> int:
     plans = (*(line for line in session.app.plans(newest=_ENDED_SHOWN) if line.lineage not in known), *open_plans)
     waiting = [question for line in plans if line.run is not None for question in line.run.questions]
     if session.json:
-        commands = [f"ordain answer {question.item}" for question in waiting]
+        commands = [question.asking for question in waiting]
         commands += [command for line in plans if line.run is None and (command := render.next_command(line))]
         value = {"workspace": session.app.workspace_path, "plans": plans, "count": session.app.plan_count()}
         session.answer(msgspec.to_builtins(value), next_=commands)
@@ -181,7 +181,7 @@ def answer(
         raise click.UsageError("An answer is either ANSWER or --value JSON.")
     given = _given(word, json_text)
     typed = [shlex.quote(word)] if word is not None else ["--value", shlex.quote(json_text)] if json_text else []
-    session.needs_person("answer this", " ".join(["ordain answer", item, *typed]))
+    session.needs_person("answer this", " ".join(["ordain answer", shlex.quote(item), *typed]))
     if session.json:
         session.run(session.app.answer(item, given or "", session.by))  # refused: the robots' channel can only ask
         return WAITING

@@ -39,7 +39,7 @@ def pause(session: Session, run_ref: str | None, reason: str) -> int:
     pausing = report.status == "pausing"
     following = f"ordain watch {report.run_id}" if pausing else f"ordain resume {report.run_id}"
     if session.json:
-        asked = [f"ordain answer {question.item}" for question in report.questions]
+        asked = [question.asking for question in report.questions]
         session.answer(msgspec.to_builtins(report), next_=asked if report.status == "waiting" else [following])
     elif pausing:
         session.say(["It is paused when what is under way has ended.", f"  → {session.style.bold(following)}"])
