@@ -7,7 +7,6 @@ the run's chain as it stood. It is recorded before anything else is of that step
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from ordain.core.approval import Channel, Principal
 from ordain.core.ask import ABORT, Given, answer_value
 from ordain.core.budget import amount_words, left, question_words
 from ordain.core.canonical import canonical_bytes
+from ordain.core.command import typed
 from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
 from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan
 from ordain.core.model import Step, check_of, contract_of
@@ -86,7 +86,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def asking(self) -> str:
         """The command that answers it, up to the answer, as it is typed into a shell: `[` means something there."""
-        return f"ordain answer {shlex.quote(self.item)}"
+        return f"ordain answer {typed([self.item])}"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
