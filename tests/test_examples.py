@@ -309,6 +309,19 @@ def test_signal(tmp_path: Path) -> None:
     assert done.text("built.txt") == "1.4.2\n"
 
 
+def test_budget(tried: Try) -> None:
+    done = tried("budget.plan.md", **{".budget": "extend"})
+    done.ended()
+    assert done.text("thoughts.txt") == "thought\nagain\n"
+    assert "The budget of the plan allows 1,000 tokens" in done.asked[".budget"]
+
+
+def test_budget_that_is_not_extended(tried: Try) -> None:
+    done = tried("budget.plan.md", **{".budget": "abort"})
+    done.ended("failed", again="cancelled")
+    assert done.text("thoughts.txt") == "thought\n"
+
+
 def test_scope(tried: Try) -> None:
     done = tried("scope.plan.md")
     done.ended(panes="skipped")

@@ -15,9 +15,11 @@ import msgspec
 from ordain.conditions import Conditions
 from ordain.core.approval import Approval
 from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.budget import may_begin
 from ordain.core.condition import Precondition
 from ordain.core.event import (
     AttemptStarted,
+    BudgetReached,
     ConditionFalse,
     GroupKind,
     RunEvent,
@@ -43,6 +45,8 @@ __all__ = ["Beginning", "Beginnings"]
 
 Beginning = tuple[RunEvent, tuple[bytes, ...]]
 """The event that says how a step begins, or why it does not; and the bytes to be kept with it."""
+BEGINS = (AttemptStarted, StepUnfolded)
+"""The events with which a step begins."""
 
 
 class Beginnings:
@@ -67,8 +71,17 @@ class Beginnings:
         self._expressions, self._lock_holder, self._panes = expressions, lock_holder, panes
         self._approval, self._denied, self._key = approval, denied, key
 
-    def look(self, step_id: StepId, now: Instant) -> Beginning:
-        """How a step begins whose turn has come."""
+    def look(self, step_id: StepId, now: Instant) -> Beginning | None:
+        """How a step begins whose turn has come; None where it waits until there is enough of a budget again."""
+        found = self._look(step_id, now)
+        if not self._state.budgeted or not isinstance(found[0], BEGINS):
+            return found
+        kept = may_begin(self._state, step_id, now)
+        if isinstance(kept, BudgetReached):
+            return kept, ()
+        return found if kept is None else None
+
+    def _look(self, step_id: StepId, now: Instant) -> Beginning:
         step, record = self._state.step(step_id), self._state.steps[step_id]
         if step.when is not None and not record.attempts and record.broken is None:
             try:

@@ -12,17 +12,21 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
 from ordain.beginning import Beginnings
 from ordain.core import chain
 from ordain.core.action import Ask, CallTool
 from ordain.core.approval import Approval
 from ordain.core.ask import given_up, waiting_for
+from ordain.core.budget import expected
 from ordain.core.canonical import step_key
 from ordain.core.condition import CustomCondition
 from ordain.core.decision import still_asked
 from ordain.core.event import (
     AnswerSent,
     AttemptStarted,
+    BudgetReached,
     ContractSeen,
     DecisionGiven,
     DoubtSettled,
@@ -53,6 +57,7 @@ from ordain.core.schedule import (
     End,
     Gather,
     GiveUp,
+    Reach,
     Recheck,
     SettleByContract,
     Start,
@@ -71,6 +76,7 @@ from ordain.core.schedule import (
     settled,
     wants_proof,
 )
+from ordain.core.spending import owner_of
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, StepId
 from ordain.following import attempt_mark
@@ -222,7 +228,7 @@ class Engine:
                 if timer is not None:
                     timer.cancel()
                     timer = None
-                wake = next((effect.at for effect in effects if isinstance(effect, Wake)), None)
+                wake = min((effect.at for effect in effects if isinstance(effect, Wake)), default=None)
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
                 elif not self._under_way:
@@ -322,7 +328,7 @@ class Engine:
                 return ("settle", step) not in self._under_way
             case WaitOn(step=step):
                 return ("wait", step) not in self._under_way
-            case Gather() | GiveUp():
+            case Gather() | GiveUp() | Reach():
                 return True
             case Stop(step=step):
                 task = self._under_way.get(("start", step))
@@ -341,11 +347,17 @@ class Engine:
                 case Start(step=step_id) if self._state.aborting(step_id) is not None:
                     pass  # what was looked at before it in this very turn has ended the run, or what it is part of
                 case Start(step=step_id):
-                    event, keeps = self._beginnings.look(step_id, self._now)
+                    begins = self._beginnings.look(step_id, self._now)
+                    if begins is None:
+                        continue  # others, which are at work, have reserved what it needs
+                    event, keeps = begins
                     self._keeps += keeps
-                    self._fold(event)
-                    if type(event) is not AttemptStarted:
-                        self._look_again()
+                    self._fold(self._judged_by_before(event) if type(event) is BudgetReached else event)
+                    if type(event) is not AttemptStarted or self._state.budgeted:
+                        self._look_again()  # also for when the time of a budget that has begun to run will be over
+                case Reach(event=event):
+                    self._fold(self._judged_by_before(event))
+                    self._look_again()
                 case Gather(step=step_id):
                     self._fold(self._gathered(step_id))
                     self._look_again()
@@ -359,6 +371,12 @@ class Engine:
                     self._look_again()
                 case _:
                     pass
+
+    def _judged_by_before(self, event: BudgetReached) -> BudgetReached:
+        """A budget that is reached, with what is left to do needed in earlier runs."""
+        owner = owner_of(event.step)
+        assert owner is not None
+        return replace(event, expected=expected(self._state, owner, self._records.outcomes()))
 
     def _look_again(self) -> None:
         """Have the loop take another turn, whether or not anything is under way."""
@@ -446,7 +464,7 @@ class Engine:
                 for key in (("start", step), ("wait", step)):
                     if (task := self._under_way.get(key)) is not None:
                         task.cancel()
-            case Gather() | GiveUp() | Wake() | End():
+            case Gather() | GiveUp() | Reach() | Wake() | End():
                 pass
             case _:
                 assert_never(effect)

@@ -11,10 +11,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from msgspec.structs import replace
+
 from ordain.conditions import covers
 from ordain.core.action import CallTool, Custom, StoreData, ValidateApproval
 from ordain.core.approval import Approval
 from ordain.core.bound import ENV_BYTES_MAX, OUTPUT_BYTES_MAX
+from ordain.core.budget import time_left_ms
 from ordain.core.command import command_of, program_of, typed
 from ordain.core.event import Outcome
 from ordain.core.model import NestedPlan, Plan, Step, all_steps
@@ -22,6 +25,7 @@ from ordain.core.refs import literal
 from ordain.core.resolve import as_variable
 from ordain.core.result import Missing, referred_to
 from ordain.core.schedule import effect_class
+from ordain.core.spending import read_usage, sound_usage
 from ordain.core.state import RunState
 from ordain.core.tool import EffectClass, ToolDefinition, action_kind, definition_of
 from ordain.core.value import StepId
@@ -77,6 +81,15 @@ class Performing:
         except Missing as missing:
             return self._not_begun(f"what it refers to is not there: {missing}")
         timeout_ms = self.timeout_ms(step)
+        left_ms = time_left_ms(self._state, step_id, self._clock.now())
+        if left_ms is not None and left_ms < timeout_ms:
+            outcome = await self._effect(step_id, step, left_ms)
+            if outcome.error == "F_STEP_TIMEOUT":
+                return replace(outcome, detail=f"{outcome.detail}, which was all that its budget had left")
+            return outcome
+        return await self._effect(step_id, step, timeout_ms)
+
+    async def _effect(self, step_id: StepId, step: Step, timeout_ms: int) -> Outcome:
         command = self._command(step, timeout_ms)
         if isinstance(command, Outcome):
             return command
@@ -142,6 +155,7 @@ class Performing:
             timeout_ms=timeout_ms,
             mark=self._mark(step.id),
             whole=True,
+            reports=True,
             # What others refer to is what it gives, not what it says on the side.
             errors_apart=handler is not None or self._state.written_name(step.id) in self._referred,
             stdin=stdin,
@@ -167,7 +181,11 @@ class Performing:
             error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
         elif finished.exit_code != 0:
             error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
-        return self.outcome(
+        used, wrong = read_usage(finished.reported)
+        if wrong:
+            unread = f"{wrong} line{'s' * (wrong != 1)} of what it says it used could not be understood"
+            detail = f"{detail}; {unread}" if detail else unread
+        outcome = self.outcome(
             step_id,
             finished.duration_ms,
             error,
@@ -180,6 +198,7 @@ class Performing:
             leftovers=finished.leftovers,
             output_json=as_value and error is None and finished.whole is None and _is_structure(finished.output),
         )
+        return replace(outcome, used=used) if used is not None else outcome
 
     # --- Tools ---------------------------------------------------------------------------------------------------
 
@@ -194,13 +213,17 @@ class Performing:
             if effect_class(step, self._tools) not in (EffectClass.READS, EffectClass.REPEATABLE):
                 raise
             result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
-        duration_ms = self._clock.now() - started
+        outcome = self._given_back(step.id, result, self._clock.now() - started)
+        used = sound_usage(result.used)
+        return replace(outcome, used=used) if used is not None else outcome
+
+    def _given_back(self, step_id: StepId, result: ToolResult, duration_ms: int) -> Outcome:
         if result.output is not None:
             data, size = result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output))
-            return self.outcome(step.id, duration_ms, result.error, result.detail, data, size, result.whole)
+            return self.outcome(step_id, duration_ms, result.error, result.detail, data, size, result.whole)
         if result.error is not None or result.value is None:
-            return self.outcome(step.id, duration_ms, result.error, result.detail, b"", 0, None)
-        return self.value(step.id, result.value, duration_ms)
+            return self.outcome(step_id, duration_ms, result.error, result.detail, b"", 0, None)
+        return self.value(step_id, result.value, duration_ms)
 
     # --- What was seen -------------------------------------------------------------------------------------------
 

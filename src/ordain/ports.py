@@ -15,7 +15,7 @@ import msgspec
 from ordain.core.approval import Moment
 from ordain.core.chain import Entry, Tip
 from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
-from ordain.core.event import Event, ProtectedFile, Recorded
+from ordain.core.event import Event, ProtectedFile, Recorded, Usage
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
 from ordain.core.progress import Told
@@ -213,6 +213,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Whether all of a long output is wanted, and not only its end."""
     stdin: bytes = b""
     """What it reads from its standard input, which ends after that."""
+    reports: bool = False
+    """Whether it may report what it uses: it is given the name of a file for that, in the variable `ORDAIN_USAGE`."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,6 +238,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     whole: Whole | None = None
     """All of it, where that was wanted and `output` is only its end."""
     leftovers: int = 0
+    reported: bytes = b""
+    """What it wrote to the file for what it uses, up to a bound."""
 
 
 class Shell(Protocol):
@@ -282,6 +286,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """How many came in all."""
     whole: Whole | None = None
     """All of them, where `output` is only their end."""
+    used: Usage | None = None
+    """What the tool reports that it used; nobody measures that."""
 
 
 class Toolbox(Protocol):

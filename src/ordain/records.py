@@ -16,6 +16,7 @@ from ordain.core.event import (
     LineageEvent,
     LockEvent,
     LockReleased,
+    Outcome,
     PlanPrepared,
     Recorded,
     RunCancelled,
@@ -238,7 +239,11 @@ class Records:
 
     def durations(self) -> dict[str, list[int]]:
         """How long actions took that went well, newest runs first, by the digest of the action."""
-        found: dict[str, list[int]] = {}
+        return {digest: [one.duration_ms for one in outcomes] for digest, outcomes in self.outcomes().items()}
+
+    def outcomes(self) -> dict[str, list[Outcome]]:
+        """How actions went that went well, newest runs first, by the digest of the action."""
+        found: dict[str, list[Outcome]] = {}
         plans = self._ledger.plans(newest=_PLANS_REMEMBERED)
         runs = [(plan.stream, run_id) for plan in plans for run_id in plan.state.runs]
         for stream, run_id in runs[-_RUNS_REMEMBERED:]:
@@ -247,7 +252,7 @@ class Records:
                 if isinstance(event, RunOpened):
                     actions = {step.id: action_digest(step.action) for step in self.plan(stream, event.plan_id).steps}
                 elif isinstance(event, AttemptEnded) and event.outcome.error is None and event.step in actions:
-                    found.setdefault(actions[event.step], []).append(event.outcome.duration_ms)
+                    found.setdefault(actions[event.step], []).append(event.outcome)
         return found
 
     def lock(self, name: str) -> LockState:

@@ -75,6 +75,7 @@ FLOW = """\
 # Flow
 
 **On failure:** escalate
+**Budget:** 20 attempts
 
 ## Steps
 
@@ -131,6 +132,7 @@ def test_what_a_run_decides_asks_and_falls_back_to_is_said(workspace: Workspace)
     assert seen.status == 0
     for line in (
         "On failure: escalate, unless a step says otherwise",
+        "Budget: 20 attempts; then a person is asked",
         "Only when:  number > 1",
         "For each:   number of ${list.output}, at most 5, 2 at once",
         "Contract:   not looked at (it asks about I, which is decided at run time)",

@@ -35,6 +35,7 @@ from ordain.adapters.processes import (
     with_descendants,
 )
 from ordain.adapters.spool import Spool
+from ordain.adapters.usage_file import USAGE, UsageFile
 from ordain.ports import Command, Finished
 
 if TYPE_CHECKING:
@@ -98,8 +99,6 @@ class BashShell:
         return found
 
     async def run(self, command: Command) -> Finished:
-        import asyncio  # most commands only look, and start faster without it
-
         started = time.monotonic()
         if command.argv:
             words = command.argv
@@ -111,8 +110,14 @@ class BashShell:
         self._left[:] = [child for child in self._left if child.poll() is None]
         if self._alone and not self._own:
             BashShell._childless = not children_of_us()
+        with UsageFile.for_one() if command.reports else contextlib.nullcontext() as usage:
+            return await self._run(words, command, usage, started)
+
+    async def _run(self, words: tuple[str, ...], command: Command, usage: UsageFile | None, started: float) -> Finished:
+        import asyncio  # most commands only look, and start faster without it
+
         try:
-            child = self._spawn(words, command)
+            child = self._spawn(words, command, usage)
         except (OSError, ValueError) as error:
             return Finished(duration_ms=_since(started), fault=str(error))
         self._own[child.pid] = command.mark
@@ -160,14 +165,16 @@ class BashShell:
             errors_bytes=errors.taken.size if errors is not None else 0,
             whole=output.taken.whole() if command.whole else None,
             leftovers=leftovers,
+            reported=usage.read() if usage is not None else b"",
         )
 
-    def _spawn(self, words: tuple[str, ...], command: Command) -> subprocess.Popen[bytes]:
+    def _spawn(self, words: tuple[str, ...], command: Command, usage: UsageFile | None) -> subprocess.Popen[bytes]:
+        given = {USAGE: usage.path} if usage is not None else {}
         with _handed_in(command.stdin) as stdin:
             child = subprocess.Popen(
                 [*self._inside, *words],
                 cwd=self._workspace,
-                env={**command.env, MARK: command.mark},
+                env={**command.env, **given, MARK: command.mark},
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if command.errors_apart else subprocess.STDOUT,

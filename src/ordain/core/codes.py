@@ -326,7 +326,7 @@ PAGES: dict[str, Page] = {
     ),
     "W_BUDGET": Page(
         "Budget does not fit",
-        "Agents work without a budget that ends them, or the steps' budgets add up to more than the plan's.",
+        "Agents work without a budget that ends them, the steps' budgets add up to more than the plan's, or one of them alone is larger.",
         "Give the plan a `**Budget:**` that covers its steps.",
     ),
     "E_PLAN_SECRET": Page(

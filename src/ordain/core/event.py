@@ -31,6 +31,7 @@ __all__ = [
     "AttemptEnded",
     "AttemptStarted",
     "AttemptWaiting",
+    "BudgetReached",
     "ConditionFalse",
     "ConfigTrusted",
     "ContractBroken",
@@ -44,6 +45,7 @@ __all__ = [
     "Event",
     "Evidence",
     "ExecutorStarted",
+    "Expected",
     "FallbackEnded",
     "FilesProtected",
     "GroupKind",
@@ -80,6 +82,7 @@ __all__ = [
     "StepState",
     "StepUnfolded",
     "StopAsked",
+    "Usage",
     "Verdict",
     "WorkspaceEvent",
     "WorkspaceOpened",
@@ -152,6 +155,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The handlers of the custom actions that the run may do, by their names among the tools: what was approved."""
 
 
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What something says that it has used. Nobody measured it."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What an attempt was seen to do. `error` is absent when it went well."""
 
@@ -172,6 +182,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Processes the attempt left behind, killed by us."""
     output_json: bool = False
     """Whether the output is the JSON of a value, and not text."""
+    used: Usage | None = None
+    """What the attempt itself reported; we did not measure it."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -566,8 +578,41 @@ class DoubtReferred(_Fact, frozen=True, tag="doubt_referred"):
     evidence: Evidence
 
 
+class Expected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is left to do will probably need, judged by how the same actions went in earlier runs."""
+
+    steps: int
+    """How many steps were left, as far as they were known."""
+    known: int = 0
+    """How many of them have gone well before, so that something is known of them."""
+    wall_clock_ms: int | None = None
+    """Of those, one after the other; absent where none is known. The same of the others, as reported then."""
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class BudgetReached(_Fact, frozen=True, tag="budget_reached"):
+    """Going on would take more than a budget allows. What is under way comes to its end; nothing more that would be
+    paid from it begins until a person has decided."""
+
+    step: StepId
+    """What the question is about: `.budget`, or `.budget/STEP` for that of a step or of the plan nested in it."""
+    what: str
+    """`attempts` or `wall_clock_ms`, which are measured; `tokens` or `cost_usd`, which are reported."""
+    spent: int | float
+    reserved: int | float
+    """What the steps at work may still spend."""
+    limit: int | float
+    wanted: int | float = 0
+    """What the step that could not begin would have reserved."""
+    wanted_by: StepId | None = None
+    """That step; absent where the time was over while others were at work."""
+    expected: Expected | None = None
+
+
 class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
-    """What a person answered about an escalated step, a doubt or a question of the plan, and what it was an answer to.
+    """What a person answered about an escalated step, a doubt, a budget or a question of the plan, and what it was an
+    answer to.
 
     The later half is missing in decisions of before answers were bound; `core.decision` says what is signed.
     """
@@ -580,7 +625,7 @@ class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
     attempt: int = 0
     """The attempt that was asked about."""
     about: str = ""
-    """`doubt`, `escalation` or `ask`."""
+    """`doubt`, `escalation`, `ask`, `approval` or `budget`."""
     asked_sha256: str = ""
     """Digest of the question as it was put: its words, what was seen of the step, the choices and what each does."""
     head: str = ""
@@ -696,7 +741,9 @@ StepEvent = (
     | DoubtReferred
     | DecisionGiven
 )
-RunEvent = RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | RunPaused | RunFinished | RunCancelled
+RunEvent = (
+    RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | BudgetReached | RunPaused | RunFinished | RunCancelled
+)
 LockEvent = LockTaken | LockReleased
 SignalEvent = SignalGiven
 Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalEvent

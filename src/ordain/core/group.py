@@ -89,10 +89,11 @@ def repeated(step: Step) -> Step:
 
 
 def item_members(step: Step, original: Step, count: int) -> Made:
-    """One step for each item; `original` is the step with all that the plan says of it."""
+    """One step for each item; `original` is the step with all that the plan says of it. The budget is for all of them,
+    and stays with the repeated step."""
     kept = original.when if asks_about_item(original) else None
     return tuple(
-        (replace(original, id=StepId(f"{step.id}[{index}]"), needs=(), when=kept, for_each=None), ())
+        (replace(original, id=StepId(f"{step.id}[{index}]"), needs=(), when=kept, for_each=None, budget=None), ())
         for index in range(count)
     )
 

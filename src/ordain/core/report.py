@@ -10,9 +10,10 @@ from ordain.core.action import Ask
 from ordain.core.approval import Base, Principal
 from ordain.core.artifact import is_whole
 from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
+from ordain.core.budget import Spending, spending
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
-from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState
+from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState, Usage
 from ordain.core.lineage import Rejection
 from ordain.core.model import Plan, contract_of
 from ordain.core.policy import PlannedEffect
@@ -156,6 +157,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
     decided_by: str | None = None
     """Who decided that it is where it is, where a person did: their word, not evidence."""
+    used: Usage | None = None
+    """What its last attempt reported that it used."""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,6 +195,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """When something was recorded of it last."""
     took_ms: int = 0
     """From its beginning to what was recorded last."""
+    spending: tuple[Spending, ...] = ()
+    """What it has spent, and how much it may: what we measured, and what was reported."""
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,7 +228,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that waits for a person, and the commands that decide it, one for each choice there is."""
 
     kind: str
-    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `ask` or `stalled`."""
+    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `ask`, `budget` or `stalled`."""
     title: str
     plan_id: PlanId
     commands: tuple[str, ...]
@@ -299,6 +304,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
         rerun_of=state.rerun_of,
         changed_at=state.changed_at,
         took_ms=state.changed_at - state.opened_at,
+        spending=spending(state, now if life.executing else state.worked_at),
     )
 
 
@@ -323,7 +329,8 @@ def _could_go_on(state: RunState, now: Instant, life: Life) -> bool:
         return True
     if life.answered or state.active or state.gatherable:
         return True
-    if (state.ready or state.delayed) and state.aborted_by is None:
+    places = (*state.ready, *(position for _, position in state.delayed)) if state.aborted_by is None else ()
+    if any(not state.held(state.names[place]) for place in places):
         return True
     times = [(asks(state, step), state.steps[step].waits_until) for step in state.waiting]
     return any(not asked or (until is not None and until <= now) for asked, until in times)
@@ -366,6 +373,7 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         seen_before=record.seen_before,
         tampered=record.tampered,
         decided_by=record.decided_by,
+        used=outcome.used if outcome is not None else None,
     )
 
 

@@ -15,7 +15,7 @@ from ordain.core.canonical import action_digest
 from ordain.core.condition import Precondition
 from ordain.core.event import Verdict
 from ordain.core.failure import FailurePolicy
-from ordain.core.model import Action, ForEach, Plan, contract_of
+from ordain.core.model import Action, Budget, ForEach, Plan, contract_of
 from ordain.core.payload import decided_later
 from ordain.core.value import PlanId, StepId
 from ordain.core.waves import fallbacks_for, waits_for, waves
@@ -47,6 +47,8 @@ class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     for_each: ForEach | None = None
     approval: str | None = None
     """`ask` where a person is asked before it."""
+    budget: Budget | None = None
+    """What it may spend over all its attempts."""
     on_failure: FailurePolicy | None = None
     """Its own; else the plan's."""
     decided_later: Mapping[str, tuple[str, ...]] = {}
@@ -79,6 +81,7 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expected_ms: int | None = None
     """How long it would take, where it is known of every step how long it took before."""
     unknown_durations: int = 0
+    budget: Budget | None = None
     on_failure: FailurePolicy | None = None
     """The plan's own, for steps that have none."""
     preconditions: tuple[Precondition, ...] = ()
@@ -110,6 +113,7 @@ def simulate(
             preconditions=step.preconditions,
             for_each=step.for_each,
             approval=step.approval,
+            budget=step.budget,
             on_failure=step.on_failure,
             decided_later=decided_later(step),
             contract=looked.get(step.id, Looked()) if contract_of(step) is not None else None,
@@ -128,6 +132,7 @@ def simulate(
         steps=steps,
         expected_ms=None if unknown else _expected(steps, layers, concurrency),
         unknown_durations=unknown,
+        budget=plan.budget,
         on_failure=plan.on_failure,
         preconditions=plan.preconditions,
         fallbacks=tuple(

@@ -19,7 +19,7 @@ from ordain.core.condition import Precondition, Verification
 from ordain.core.dependency import needs_of
 from ordain.core.event import Limits, StepState
 from ordain.core.failure import FailurePolicy
-from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contract_of
+from ordain.core.model import Action, Budget, NestedPlan, Plan, Step, all_steps, contract_of
 from ordain.core.payload import decided_later, shared_variables
 from ordain.core.policy import PlannedEffect
 from ordain.core.refs import literal, references
@@ -27,6 +27,7 @@ from ordain.core.report import Review, Since, StepReport
 from ordain.core.simulation import SimulatedStep
 from ordain.core.tool import HANDLER, action_kind
 from ordain.core.value import PlanId, StepId
+from ordain.documents.budget import write_budget
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import read_failure, write_failure
 from ordain.documents.yaml_text import yaml_text
@@ -34,7 +35,7 @@ from ordain.interfaces.render import Style, instant, problem_lines
 from ordain.interfaces.visible import visible
 from ordain.interfaces.words import condition_words, repeat_words
 
-__all__ = ["TIER_WORDS", "action_lines", "flow_lines", "policy_words", "review_lines"]
+__all__ = ["TIER_WORDS", "action_lines", "budget_words", "flow_lines", "policy_words", "review_lines"]
 
 _VERBS = {
     "agent": "gives tasks to",
@@ -51,13 +52,13 @@ TIER_WORDS = {0: "tier 0, cooperative: stops mistakes and crashes, not an agent 
 _PLAN_SHOWN = frozenset(
     [
         "plan_version", "title", "context", "steps", "fallbacks", "preconditions", "on_failure", "tools", "protect",
-        "timeout_ms",
+        "timeout_ms", "budget",
     ]
 )  # fmt: skip
 _STEP_SHOWN = frozenset(
     [
         "id", "description", "action", "needs", "preconditions", "verification", "proof", "protect", "on_failure",
-        "timeout_ms", "idempotent", "when", "for_each", "approval",
+        "timeout_ms", "idempotent", "budget", "when", "for_each", "approval",
     ]
 )  # fmt: skip
 """The fields that have words of their own; all others are shown by their names."""
@@ -157,6 +158,8 @@ def _plan_lines(
         yield f"  Protects:    {_patterns(plan.protect)}; what a step changes there fails it and is put back"
     if plan.timeout_ms is not None:
         yield f"  Each step:   at most {write_duration(plan.timeout_ms)}"
+    if plan.budget is not None:
+        yield f"  Budget:      {budget_words(plan.budget)}"
     yield from (line[5:] for line in _other_fields(plan, _PLAN_SHOWN, width=13))
 
 
@@ -197,6 +200,8 @@ def _step_lines(
         yield f"       On failure: {visible(policy_words(step.on_failure))}"
     if step.timeout_ms is not None:
         yield f"       Timeout:    {write_duration(step.timeout_ms)}"
+    if step.budget is not None:
+        yield f"       Budget:     {budget_words(step.budget)}"
     if step.idempotent is not None:
         word = "may be run again after a crash (claimed)" if step.idempotent else "never run again unasked"
         yield f"       Repeatable: {style.warn(word)}"
@@ -204,6 +209,17 @@ def _step_lines(
     report = reports.get(name) if reports is not None else None
     if report is not None and report.evidence:
         yield f"       Evidence:   {visible(report.evidence)}"
+
+
+def budget_words(budget: Budget) -> str:
+    """A budget in words, and how it is known what was spent."""
+    exact = [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    others = msgspec.structs.replace(budget, tokens=None)
+    if others != Budget():
+        exact.append(write_budget(others) or json.dumps(msgspec.to_builtins(others)))
+    words = ", ".join(exact)
+    reported = "; tokens and money as reported" if budget.tokens is not None or budget.cost_usd is not None else ""
+    return f"{words}{reported}; then a person is asked"
 
 
 def flow_lines(step: Step | SimulatedStep) -> Iterator[str]:

@@ -24,7 +24,8 @@ _HOUR_MS = 3_600_000
 def context_lines(question: Question, now: Instant, style: Style) -> Iterator[str]:
     """What is asked, what was tried, what the choices are, how long it has waited and what waits behind it."""
     yield f"{style.warn('A person is asked:')} {visible(question.text)}"
-    about = [f"{question.item}, attempt {question.attempt}, {question.kind}"]
+    attempt = f", attempt {question.attempt}" if question.attempt else ""
+    about = [f"{question.item}{attempt}, {question.kind}"]
     if question.since is not None:
         about.append(f"since {instant(question.since)} ({_long(now - question.since)})")
     if question.until is not None:

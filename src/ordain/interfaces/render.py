@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from ordain.answering import answer_ways
 from ordain.core.approval import Principal
+from ordain.core.budget import Spending, amount_said
 from ordain.core.canonical import short_id
 from ordain.core.event import Evidence, StepState
 from ordain.core.problem import Problem, Severity
@@ -129,6 +130,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
         yield f"  Why:    {visible(report.reason)}"
     if report.rerun_of is not None:
         yield f"  Again:  {report.rerun_of}"
+    if spent := spent_words(one for one in report.spending if one.step is None):
+        yield f"  Spent:  {visible(spent)}"
     yield ""
     steps = report.steps
     if quiet:
@@ -138,6 +141,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
     width = min(max((len(step.id) for step in steps), default=0), 32)
     for step in steps:
         yield _step_line(step, style, len(str(len(report.steps))), width)
+        if own_budget := spent_words(one for one in report.spending if one.step == step.id):
+            yield f"         {style.dim('Spent:')} {visible(own_budget)}"
         yield from _step_details(step, report, verbose=verbose)
     if steps:
         yield ""
@@ -207,6 +212,24 @@ def _next_lines(report: RunReport, style: Style) -> Iterator[str]:
     yield ""
     for command in (*commands, f"ordain rerun {report.run_id}"):
         yield f"    → {style.bold(command)}"
+
+
+def spent_words(spending: Iterable[Spending]) -> str:
+    """What was spent and how much may be, what is measured apart from what is reported; nothing where there is no limit
+    and nothing was reported."""
+    shown = list(spending)
+    if all(one.limit is None and one.measured for one in shown):
+        return ""
+    parts = []
+    for measured, word in ((True, "measured"), (False, "as reported")):
+        kind = [_of_limit(one) for one in shown if one.measured is measured]
+        parts += [f"{', '.join(kind)} ({word})"] if kind else []
+    return "; ".join(parts)
+
+
+def _of_limit(one: Spending) -> str:
+    spent = amount_said(one.what, one.spent)
+    return f"{spent} of {amount_said(one.what, one.limit)}" if one.limit is not None else spent
 
 
 def _evidence_lines(step: StepReport) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ordain.core.event import Verdict
 from ordain.core.simulation import SimulatedFallback, SimulatedStep, Simulation
-from ordain.interfaces.preview import action_lines, flow_lines, policy_words
+from ordain.interfaces.preview import action_lines, budget_words, flow_lines, policy_words
 from ordain.interfaces.render import Style, duration
 from ordain.interfaces.visible import visible
 from ordain.interfaces.words import condition_words
@@ -26,6 +26,8 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
     yield f"  Plan:  {simulation.plan_id}"
     for condition in simulation.preconditions:
         yield f"  Only if: {visible(condition_words(condition))}"
+    if simulation.budget is not None:
+        yield f"  Budget: {budget_words(simulation.budget)}"
     if simulation.on_failure is not None:
         yield f"  On failure: {visible(policy_words(simulation.on_failure))}, unless a step says otherwise"
     by_id = {step.id: step for step in simulation.steps}
@@ -68,6 +70,8 @@ def _step_lines(step: SimulatedStep, style: Style) -> Iterator[str]:
         yield f"       Contract:   {paint(word)}{detail}"
         if verdict is Verdict.HELD and step.proof is not None:
             yield f"       {style.bad('Would not begin')}: the plan wants it broken first ({step.proof})"
+    if step.budget is not None:
+        yield f"       Budget:     {budget_words(step.budget)}"
     if step.on_failure is not None:
         yield f"       On failure: {visible(policy_words(step.on_failure))}"
 

@@ -39,10 +39,10 @@ from ordain.core.tool import action_kind
 __all__ = ["not_yet", "not_yet_refused"]
 
 _CARRIED_OUT = RunCommand | CallTool | LockAction | StoreData | NestedPlan | Ask | ValidateApproval | Custom
-_PLAN_FIELDS = ("task", "budget", "agent", "model")
-_STEP_FIELDS = ("writes", "budget", "model", "network", "worktree", "pool")
+_PLAN_FIELDS = ("task", "agent", "model")
+_STEP_FIELDS = ("writes", "model", "network", "worktree", "pool")
 _step_values = attrgetter(*_STEP_FIELDS)
-_NOTHING = ((), None, None, None, None, None)
+_NOTHING = ((), None, None, None, None)
 """The values of a step that uses none of these fields."""
 
 

@@ -31,6 +31,7 @@ RULES: tuple[Rule, ...] = (
     structure.params,
     structure.repeated,
     limits.limits,
+    limits.budgets,
     limits.text_length,
     content.texts,
     content.lengths,
