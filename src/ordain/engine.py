@@ -721,7 +721,8 @@ class Engine:
         arrived = list(reports)
         while not self._mailbox.empty():
             arrived.append(self._mailbox.get_nowait())
-        self._now = self._clock.now()
+        if not self._batch:  # what is in it was folded with its time, and is appended with the same
+            self._now = self._clock.now()
         for report in arrived:
             event = report(self._now)
             if event is not None:

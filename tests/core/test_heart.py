@@ -9,6 +9,8 @@ here and a row in `EVENTS`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -20,11 +22,13 @@ from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import AcquireLock, Ask, ReleaseLock
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.ask import given_up, waiting_for
-from ordain.core.decision import decided, questions, still_asked
+from ordain.core.condition import LockHeld
+from ordain.core.decision import Question, decided, questions, still_asked
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
+    ConditionFalse,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -35,9 +39,12 @@ from ordain.core.event import (
     DoubtSettled,
     Evidence,
     ExecutorStarted,
+    FallbackEnded,
     FilesProtected,
+    GroupKind,
     Limits,
     Outcome,
+    PreconditionBroken,
     ProtectedChanged,
     ProtectedFile,
     RunCancelled,
@@ -46,16 +53,19 @@ from ordain.core.event import (
     RunOpened,
     RunPaused,
     Settlement,
+    StepApprovalAsked,
     StepKept,
     StepNotKept,
     StepState,
+    StepUnfolded,
     Verdict,
 )
-from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
-from ordain.core.model import Plan, Step
+from ordain.core.failure import Abort, AskApproval, Continue, Escalate, FailurePolicy, Fallback, Replan, Retry, Skip
+from ordain.core.model import ForEach, NestedPlan, Plan, Step
 from ordain.core.schedule import (
     Effect,
     End,
+    Gather,
     GiveUp,
     Recheck,
     SettleByContract,
@@ -67,15 +77,17 @@ from ordain.core.schedule import (
     decide,
     doubt,
     ended,
+    fallback_ended,
     judged,
     looks_first,
     not_begun,
+    not_held,
     rechecked,
     settled,
     wants_proof,
     why_waiting,
 )
-from ordain.core.state import SATISFIES, SETTLED, TRANSITIONS, IllegalTransition, RunState, apply, replay
+from ordain.core.state import SETTLED, TRANSITIONS, IllegalTransition, RunState, apply, replay
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from tests.build import plan, step
 from tests.reference import OPEN, UNDER_WAY, check_effects, check_history, standing
@@ -85,21 +97,32 @@ WORKSPACE = WorkspaceIdentity(id="WS-1", path="/w", device=1, inode=1)
 LIMITS = Limits(concurrency=2, step_timeout_ms=1000, contract_timeout_ms=1000, on_failure=Abort(), env=())
 OPENED = RunOpened(run_id=RunId("RUN-1"), plan_id=PlanId("plan:0"), lineage="l", workspace=WORKSPACE, limits=LIMITS)
 
-POLICIES = st.sampled_from(
-    [
-        None,
-        None,
-        Abort(),
-        Skip(),
-        Continue(),
-        Escalate(),
-        Retry(max_attempts=2),
-        Retry(max_attempts=3, initial_delay_ms=10, backoff_multiplier=2),
-        Retry(max_attempts=2, initial_delay_ms=5, then=Escalate()),
-        Retry(max_attempts=4, initial_delay_ms=5, increment_ms=5, max_delay_ms=12, then=Skip()),
-        Retry(max_attempts=2, initial_delay_ms=40, then=Continue()),
-    ]
-)
+POLICIES: list[FailurePolicy | None] = [
+    None,
+    None,
+    Abort(),
+    Skip(),
+    Continue(),
+    Escalate(),
+    Replan(),
+    AskApproval(summary="What now?"),
+    Retry(max_attempts=2),
+    Retry(max_attempts=3, initial_delay_ms=10, backoff_multiplier=2),
+    Retry(max_attempts=2, initial_delay_ms=5, then=Escalate()),
+    Retry(max_attempts=4, initial_delay_ms=5, increment_ms=5, max_delay_ms=12, then=Skip()),
+    Retry(max_attempts=2, initial_delay_ms=40, then=Continue()),
+]
+
+
+def policies(fallbacks: list[str]) -> st.SearchStrategy[FailurePolicy | None]:
+    """Any policy; where there are fallback steps, those that fall back on them too."""
+    found = list(POLICIES)
+    if fallbacks:
+        back = [Fallback(steps=(StepId(name),)) for name in fallbacks] + [Fallback(steps=tuple(map(StepId, fallbacks)))]
+        found += [*back, *back, *(Retry(max_attempts=2, initial_delay_ms=3, then=one) for one in back)]
+    return st.sampled_from(found)
+
+
 ACTIONS = st.sampled_from(
     [
         {},
@@ -125,31 +148,50 @@ ACTIONS = st.sampled_from(
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
-    """Any order without a circle, forwards and backwards."""
-    count = draw(st.integers(1, 6))
+def plans(draw: st.DrawFn, deep: int = 2, most: int = 6) -> Plan:
+    """Any order without a circle, forwards and backwards; plans within plans, repeats, fallback steps."""
+    count = draw(st.integers(1, most))
     order = draw(st.permutations(range(count)))
+    fallbacks = [f"f{index}" for index in range(draw(st.sampled_from([0, 0, 1, 2])))]
     steps = []
     for index in range(count):
         earlier = [f"s{other}" for other in range(count) if order[other] < order[index]]
         needs = tuple(sorted(draw(st.sets(st.sampled_from(earlier), max_size=2)))) if earlier else ()
-        contract = draw(st.sampled_from([None, "check", "check"]))
-        steps.append(
-            step(
-                f"s{index}",
-                needs=needs,
-                contract=contract,
-                proof=draw(st.sampled_from([None, None, "red-then-green"])) if contract else None,
-                protect=draw(st.sampled_from([(), (), ("own",)])),
-                on_failure=draw(POLICIES),
-                **draw(ACTIONS),
-            )
-        )
+        steps.append(_step(draw, f"s{index}", needs, fallbacks, deep))
+    spare = [
+        _step(draw, name, tuple(fallbacks[:index]) if draw(st.booleans()) else (), [], deep - 1)
+        for index, name in enumerate(fallbacks)
+    ]
     return plan(
         *steps,
-        on_failure=draw(POLICIES),
+        fallbacks=tuple(spare),
+        on_failure=draw(policies(fallbacks)),
         concurrency=draw(st.sampled_from([None, 1, 3])),
-        protect=draw(st.sampled_from([(), (), ("tests",)])),
+        protect=draw(st.sampled_from([(), (), ("tests",)])) if deep == 2 else (),
+    )
+
+
+def _step(draw: st.DrawFn, name: str, needs: tuple[str, ...], fallbacks: list[str], deep: int) -> Step:
+    action = draw(ACTIONS)
+    if deep > 0 and draw(st.sampled_from([False, False, True])):
+        action = {"action": NestedPlan(plan=draw(plans(deep=deep - 1, most=3)))}
+    contract = draw(st.sampled_from([None, "check", "check"]))
+    made = step(
+        name,
+        needs=needs,
+        contract=contract,
+        proof=draw(st.sampled_from([None, None, "red-then-green"])) if contract and "action" not in action else None,
+        protect=draw(st.sampled_from([(), (), ("own",)])) if "action" not in action else (),
+        on_failure=draw(policies(fallbacks)),
+        **action,
+    )
+    each = ForEach(source="${list.output}", max=3, concurrency=draw(st.sampled_from([None, 1, 2])))
+    return replace(
+        made,
+        for_each=each if draw(st.sampled_from([False, False, False, True])) else None,
+        when="1 == 1" if draw(st.sampled_from([False, False, True])) else None,
+        preconditions=(LockHeld(lock_name="l"),) if draw(st.sampled_from([False, False, True])) else (),
+        approval="ask" if draw(st.sampled_from([False, False, False, True])) else None,
     )
 
 
@@ -160,6 +202,10 @@ OPERANDS = st.sampled_from([None, "as it was", "another"])
 
 def evidence(verdict: Verdict) -> Evidence:
     return Evidence(verdict=verdict, duration_ms=1, exit_code=0 if verdict is Verdict.HELD else 1)
+
+
+KINDS = 36
+"""How many events `any_event` tries."""
 
 
 class Heart(RuleBasedStateMachine):
@@ -183,7 +229,8 @@ class Heart(RuleBasedStateMachine):
         """A new run, or one that does a run again of which any steps passed."""
         self.plan = made
         self.state = RunState(made)
-        kept = data.draw(st.sets(st.sampled_from([one.id for one in made.steps]))) if again else set()
+        plain = [one.id for one in made.steps if one.for_each is None and not isinstance(one.action, NestedPlan)]
+        kept = data.draw(st.sets(st.sampled_from(plain))) if again and plain else set()
         self.fold(replace(OPENED, may_keep=tuple(sorted(kept))))
         self.flush()
 
@@ -210,18 +257,19 @@ class Heart(RuleBasedStateMachine):
     @rule(data=st.data())
     def goes_on(self, data: st.DataObject) -> None:
         if not self.alive:
-            self.resume(dies=data.draw(st.sampled_from([False, False, False, True])), changed=data.draw(st.booleans()))
+            dies, changed = data.draw(st.sampled_from([False, False, False, True])), data.draw(st.booleans())
+            self.resume(dies=dies, changed=changed, data=data)
         elif self.under_way:
             self.work_goes_on(data)
         else:
-            self.time_comes()
+            self.time_comes(data)
 
     @precondition(lambda self: not self.state.finished)
     @rule(data=st.data())
     def goes_on_again(self, data: st.DataObject) -> None:
         self.goes_on(data)
 
-    def resume(self, dies: bool, changed: bool) -> None:
+    def resume(self, dies: bool, changed: bool, data: st.DataObject | None = None) -> None:
         """Take over as the engine does; it may die again before it has faced anything."""
         self.alive = True
         self.fold(ExecutorStarted(epoch=self.state.epoch + 1, pid=1, boot_id="b"))
@@ -245,9 +293,9 @@ class Heart(RuleBasedStateMachine):
                 self.fold(found)
                 if found.settle is Settlement.AGAIN:
                     self.fold(DoubtSettled(step=name, attempt=found.attempt, to=StepState.PENDING, reason="r"))
-        self.turn()
+        self.turn(data)
 
-    def turn(self) -> None:
+    def turn(self, data: st.DataObject | None = None) -> None:
         """Decide, make the intents durable, begin; return when there is nothing to wait for."""
         effects = decide(self.state, self.now)
         assert effects == decide(self.state, self.now), "same in, same out"
@@ -255,24 +303,29 @@ class Heart(RuleBasedStateMachine):
         if self.stopping:
             effects = tuple(effect for effect in effects if isinstance(effect, End | Stop | Verify))
             self.under_way = {key: told for key, told in self.under_way.items() if key[0] != "wait"}
-        looks_again = any(isinstance(effect, Stop | GiveUp) and effect.step in self.state.waiting for effect in effects)
+        looks_again = False
         for effect in effects:
-            self.begin(effect)
+            looks_again |= self.begin(effect, data)
         self.flush()
         self.wake = next((effect.at for effect in effects if isinstance(effect, Wake)), None)
         if looks_again:
-            self.turn()
+            self.turn(data)
         elif self.wake is None and not self.under_way:
             assert replay(self.plan, self.ledger) == self.state
             asked = questions(self.state)
             assert self.state.finished or self.stopping or asked, "nothing to do, nobody to ask, not ended: wedged"
             self.die()
 
-    def begin(self, effect: Effect) -> None:
+    def begin(self, effect: Effect, data: st.DataObject | None) -> bool:
+        """Fold the intent of an effect and begin it; whether the loop has to look again at once."""
         match effect:
             case Start(step=name) if ("start", name) not in self.under_way:
-                attempt = self.state.steps[name].attempts + 1
-                self.fold(AttemptStarted(step=name, attempt=attempt, key="k"))
+                if self.state.aborting(name) is not None:
+                    return False  # what was begun before it in this turn has ended what it is part of
+                event = self.first_look(name, data)
+                self.fold(event)
+                if not isinstance(event, AttemptStarted):
+                    return True
                 self.under_way["start", name] = False
             case Recheck(step=name):
                 self.under_way.setdefault(("recheck", name), False)
@@ -282,12 +335,17 @@ class Heart(RuleBasedStateMachine):
                 self.under_way.setdefault(("settle", name), False)
             case WaitOn(step=name):
                 self.under_way.setdefault(("wait", name), False)
+            case Gather(step=name):
+                self.fold(self.gathered(name))
+                return True
+            case GiveUp(step=name):
+                self.fold(given_up(self.state, name, self.now))
+                return True
             case Stop(step=name) if name in self.state.waiting:
                 self.under_way.pop(("wait", name), None)
                 outcome = Outcome(duration_ms=0, error="F_STEP_STOPPED")
                 self.fold(ended(self.state, name, outcome, self.now, stopped=True))
-            case GiveUp(step=name):
-                self.fold(given_up(self.state, name, self.now))
+                return True
             case Stop(step=name) if ("start", name) in self.under_way:
                 self.under_way["start", name] = True
             case End(status=status, reason=reason):
@@ -295,6 +353,38 @@ class Heart(RuleBasedStateMachine):
                 self.fold(RunFinished(status=status, reason=reason))
             case _:
                 pass
+        return False
+
+    def first_look(self, name: StepId, data: st.DataObject | None) -> RunEvent:
+        """What a step finds whose turn has come; all goes well where nothing is drawn."""
+
+        def is_so(often: int = 2) -> bool:
+            return data is not None and data.draw(st.integers(0, often)) == 0
+
+        made, record = self.state.step(name), self.state.steps[name]
+        if made.when is not None and not record.attempts and record.broken is None and is_so(3):
+            return ConditionFalse(step=name, attempt=record.attempts)
+        if made.preconditions and is_so():
+            return not_held(self.state, name, "F_PRECONDITION", "as if", self.now)
+        attempt = record.attempts + 1
+        if made.for_each is not None:
+            count = data.draw(st.integers(0, 3)) if data is not None else 1
+            return StepUnfolded(step=name, attempt=attempt, kind=GroupKind.ITEMS, count=count, items_seal="s")
+        if made.approval is not None and record.allowed != "seal" and data is not None:
+            return StepApprovalAsked(step=name, attempt=record.attempts, reason="r", shown="s", seal="seal")
+        if isinstance(made.action, NestedPlan):
+            count = len(made.action.plan.steps)
+            return StepUnfolded(step=name, attempt=attempt, kind=GroupKind.NESTED, count=count)
+        return AttemptStarted(step=name, attempt=attempt, key="k")
+
+    def gathered(self, name: StepId) -> RunEvent:
+        """What a step makes of the end of its own."""
+        group = self.state.groups[name]
+        if group.kind is GroupKind.FALLBACK:
+            return fallback_ended(self.state, name, self.now)
+        passed = all(self.state.steps[one].satisfies for one in group.members)
+        outcome = Outcome(duration_ms=1, error=None if passed else "F_STEP_FAILED")
+        return ended(self.state, name, outcome, self.now, stopped=False)
 
     def work_goes_on(self, data: st.DataObject) -> None:
         """What is under way comes forward, some of it several times; the loop looks now and then."""
@@ -305,7 +395,7 @@ class Heart(RuleBasedStateMachine):
                 self.history_is_sound()
             then = data.draw(st.sampled_from(["turn", "turn", "turn", "wait"]))
             if self.alive and then == "turn":
-                self.turn()
+                self.turn(data)
 
     def comes_forward(self, kind: str, name: StepId, error: str | None, verdict: Verdict, operand: str | None) -> None:
         if kind == "start":
@@ -397,9 +487,9 @@ class Heart(RuleBasedStateMachine):
     def clock_moves(self, by: int) -> None:
         self.now = Instant(self.now + by)
 
-    def time_comes(self) -> None:
+    def time_comes(self, data: st.DataObject | None = None) -> None:
         self.now = max(self.now, self.wake or self.now)
-        self.turn()
+        self.turn(data)
 
     @precondition(lambda self: questions(self.state))
     @rule(data=st.data())
@@ -409,6 +499,9 @@ class Heart(RuleBasedStateMachine):
         words = [choice.word for choice in question.choices if self.again or choice.word not in ("retry", "did-not")]
         word = data.draw(st.sampled_from([*["answer"] * 3, *words] if question.takes else words))
         self.again -= word in ("retry", "did-not")
+        self.decide(question, word)
+
+    def decide(self, question: Question, word: str) -> None:
         outcome = Outcome(duration_ms=1) if word == "answer" else None
         decision = decided(self.state, question, word, KIM, outcome=outcome)
         assert still_asked(self.state, decision)
@@ -432,12 +525,15 @@ class Heart(RuleBasedStateMachine):
     # --- What nobody may do --------------------------------------------------------------------------------------
 
     @rule(
-        data=st.data(), kind=st.sampled_from(range(24)), to=st.sampled_from(StepState), off=st.sampled_from([0, 0, 1])
+        data=st.data(),
+        kind=st.sampled_from(range(KINDS)),
+        to=st.sampled_from(StepState),
+        off=st.sampled_from([0, 0, 1]),
     )
     def somebody_tries_anything(self, data: st.DataObject, kind: int, to: StepState, off: int) -> None:
         """Any event at any time either fits the table or is refused, and what is refused changes nothing."""
-        name = data.draw(st.sampled_from([one.id for one in self.plan.steps]))
-        tried = list(any_event(self.state, name, to, off))[kind]
+        name = data.draw(st.sampled_from(self.state.names))
+        tried = any_event(self.state, name, to, off)[kind]
         history = [*self.ledger, *self.batch]
         copy = replay(self.plan, history)
         try:
@@ -457,24 +553,39 @@ class Heart(RuleBasedStateMachine):
         slow = standing(self.plan, history)
         states = {name: record.state.value for name, record in state.steps.items()}
         assert states == {name: one.state for name, one in slow.steps.items()}
-        due = {place: slow.steps[self.plan.steps[place].id].not_before for place in slow.ready}
+        names = list(slow.steps)
+        assert state.names == names
+        due = {place: slow.steps[names[place]].not_before for place in slow.ready}
         assert state.ready == [place for place, instant in due.items() if instant is None]
         assert state.delayed == sorted((instant, place) for place, instant in due.items() if instant is not None)
         assert set(state.active) == set(slow.having("running", "verifying"))
-        assert set(state.waiting) == set(slow.having("waiting"))
+        assert set(state.waiting) == set(slow.waiting)
+        assert set(state.gathering) == set(slow.gathering)
+        assert set(state.gatherable) == set(slow.gatherable)
         assert set(state.doubtful) == set(slow.having("in_doubt"))
         assert set(state.escalated) == set(slow.having("escalated"))
-        assert state.unsatisfied == len(state.steps) - len(slow.having(*SATISFIES))
-        assert state._unmet == {one.id: len(slow.unmet(one)) for one in self.plan.steps}
+        assert state.unsatisfied == sum(not slow.steps[one.id].satisfies for one in self.plan.steps)
+        for name in slow.having(*OPEN):
+            assert state._unmet[name] == len(slow.unmet(name)), name
+            assert state.is_blocked(name) == bool(slow.unmet(name))
+            assert (state.aborting(name) is not None) == slow.is_ended(name)
+            assert state.protects(name) == slow.protects(name) or slow.step(name).for_each is not None
+        for name in slow.gathering:
+            group, family = state.groups[name], slow.families[name]
+            assert (group.kind.value, list(group.members), group.limit) == (family.kind, family.members, family.limit)
+            assert (group.live, group.aborted_by is not None) == (slow.live(name), family.ended)
+            assert (list(group.held), set(group.begun)) == (family.held, set(family.let_in))
         assert {name: one.attempts for name, one in slow.steps.items()} == {
             name: record.attempts for name, record in state.steps.items()
         }
+        assert state.may_keep == slow.may_keep
         assert (state.status, state.aborted_by is not None) == (slow.status, slow.aborting)
         assert state == replay(self.plan, history)
-        for one in self.plan.steps:
-            reason = why_waiting(state, one.id, self.now)
-            waits = states[one.id] in OPEN - UNDER_WAY
-            assert bool(reason) == waits, f"{one.id} is {states[one.id]}: {reason}"
+        assert sorted(state.reading_order()) == sorted(names)
+        for name in names:
+            reason = why_waiting(state, name, self.now)
+            waits = states[name] in OPEN - UNDER_WAY
+            assert bool(reason) == waits, f"{name} is {states[name]}: {reason}"
 
     @invariant()
     def history_is_sound(self) -> None:
@@ -486,13 +597,12 @@ class Heart(RuleBasedStateMachine):
         if not self.ledger:
             return
         self.die()
-        for _ in range(200):
+        for _ in range(500):
             if self.state.finished:
                 return
             if not self.alive and (asked := questions(self.state)):
-                word = "skip" if asked[0].kind == "escalation" else "abort"
-                self.fold(decided(self.state, asked[0], word, KIM))
-                self.flush()
+                words = {"doubt": "abort", "escalation": "skip", "step_approval": "deny", "ask": "answer"}
+                self.decide(asked[0], words[asked[0].kind])
             elif not self.alive:
                 self.resume(dies=False, changed=False)
             elif self.under_way:
@@ -516,19 +626,33 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
     """One event of every kind a run can have, about this step and its last attempt (or another one, by `off`)."""
     attempt = state.steps[name].attempts + off
     held, broken, unclear = (evidence(verdict) for verdict in Verdict)
+    badly = Outcome(duration_ms=1, error="F_STEP_FAILED")
+    fallback = tuple(one.id for one in state.plan_around(name).fallbacks[:1])
     return [
         AttemptStarted(step=name, attempt=attempt + 1, key="k"),
         FilesProtected(step=name, attempt=attempt),
         AttemptWaiting(step=name, attempt=attempt, reason="r"),
         ContractSeen(step=name, attempt=attempt, evidence=broken),
         AttemptEnded(step=name, attempt=attempt, outcome=Outcome(duration_ms=1), to=to),
-        AttemptEnded(step=name, attempt=attempt, outcome=Outcome(duration_ms=1, error="F_STEP_FAILED"), to=to),
+        AttemptEnded(step=name, attempt=attempt, outcome=badly, to=to),
         ContractHeld(step=name, attempt=attempt, evidence=held),
         ContractBroken(step=name, attempt=attempt, evidence=broken, to=to),
         ContractInconclusive(step=name, attempt=attempt, evidence=unclear, to=to, aborts=True),
         DoubtFound(step=name, attempt=attempt, settle=Settlement.PERSON, reason="r"),
         DoubtReferred(step=name, attempt=attempt, evidence=unclear, reason="r"),
         DoubtSettled(step=name, attempt=attempt, to=to, reason="r"),
+        FallbackEnded(step=name, attempt=attempt, reason="r", to=to),
+        FallbackEnded(step=name, attempt=attempt, reason="r", to=to, aborts=True),
+        ConditionFalse(step=name, attempt=attempt),
+        PreconditionBroken(step=name, attempt=attempt, error="F_PRECONDITION", detail="d", to=to),
+        PreconditionBroken(step=name, attempt=attempt, error="F_PRECONDITION", detail="d", to=to, fallback=fallback),
+        AttemptEnded(step=name, attempt=attempt, outcome=badly, to=to, fallback=fallback),
+        ContractBroken(step=name, attempt=attempt, evidence=broken, to=to, fallback=fallback),
+        ContractInconclusive(step=name, attempt=attempt, evidence=unclear, to=to, fallback=fallback),
+        AttemptEnded(step=name, attempt=attempt, outcome=badly, to=to, fallback=(StepId("unheard-of"),)),
+        StepApprovalAsked(step=name, attempt=attempt, reason="r", shown="s", seal="s"),
+        StepUnfolded(step=name, attempt=attempt + 1, kind=GroupKind.ITEMS, count=2),
+        StepUnfolded(step=name, attempt=attempt + 1, kind=GroupKind.NESTED, count=2),
         DecisionGiven(step=name, choice="pass", by=KIM, to=to, aborts=True),
         DecisionGiven(step=name, choice="answer", by=KIM, to=to, outcome=Outcome(duration_ms=1)),
         ProtectedChanged(files=("f",), steps=(name,)),
@@ -559,7 +683,7 @@ def check_move(before: RunState, after: RunState, event: RunEvent) -> None:
     moved = {
         name: (before.steps[name].state, record.state)
         for name, record in after.steps.items()
-        if record.state is not before.steps[name].state
+        if name in before.steps and record.state is not before.steps[name].state
     }
     assert after.size == before.size + 1 and not before.finished
     match event:
@@ -580,46 +704,77 @@ def check_move(before: RunState, after: RunState, event: RunEvent) -> None:
         case _ if type(event) in STAYING:
             assert not moved and before.steps[event.step].state.value in STAYING[type(event)]
         case _:
-            ((name, (origin, to)),) = moved.items()
-            assert name == event.step and to in TRANSITIONS[origin, type(event)]
+            name, aborts = event.step, getattr(event, "aborts", False)
+            origin, to = before.steps[name].state, after.steps[name].state
+            allowed = TRANSITIONS[origin, type(event)]
+            # What is part of something that was ended does not begin again.
+            ended_before = before.aborting(name) is not None and name in before.members
+            assert to in allowed or (ended_before and to is StepState.CANCELLED and StepState.PENDING in allowed)
+            for other, (was, now) in moved.items():
+                if other != name and not is_part_of(after, other, name):
+                    assert aborts and now is StepState.CANCELLED and was.value in ("pending", "escalated")
+            assert all(is_part_of(after, other, name) for other in after.steps.keys() - before.steps.keys())
+
+
+def is_part_of(state: RunState, name: StepId, other: StepId) -> bool:
+    """Whether a step came to be for another one, however far above."""
+    while name in state.members:
+        name = state.members[name].parent
+        if name == other:
+            return True
+    return False
 
 
 ASKING = step("a", action=Ask(question="Which?"), contract="check")
 
 
-def states(one: Step = ASKING) -> dict[StepState, RunState]:
-    """A run whose one step is in each state there is."""
+def states() -> Iterator[RunState]:
+    """Runs whose step `a` is in each state there is: an ordinary one that asks, one that holds a plan, one that is
+    repeated."""
     name, well = StepId("a"), Outcome(duration_ms=1)
-    opened = replace(OPENED, may_keep=(name,))
-    started = [opened, ExecutorStarted(epoch=1, pid=1, boot_id="b"), AttemptStarted(step=name, attempt=1, key="k")]
+    opened = [replace(OPENED, may_keep=(name,)), ExecutorStarted(epoch=1, pid=1, boot_id="b")]
+    started = [*opened, AttemptStarted(step=name, attempt=1, key="k")]
     badly = Outcome(duration_ms=1, error="F_STEP_FAILED")
 
-    def gone(to: StepState, outcome: Outcome = badly) -> AttemptEnded:
-        return AttemptEnded(step=name, attempt=1, outcome=outcome, to=to)
+    def gone(to: StepState, outcome: Outcome = badly, **fields: Any) -> AttemptEnded:
+        return AttemptEnded(step=name, attempt=1, outcome=outcome, to=to, **fields)
 
-    made = plan(one, step("z", needs=()))
+    def passes(other: str) -> list[RunEvent]:
+        begun = AttemptStarted(step=StepId(other), attempt=1, key="k")
+        return [begun, AttemptEnded(step=StepId(other), attempt=1, outcome=well, to=StepState.PASSED)]
+
     verifying = [*started, gone(StepState.VERIFYING, well)]
-    histories = {
-        StepState.PENDING: started[:2],
-        StepState.RUNNING: started,
-        StepState.WAITING: [*started, AttemptWaiting(step=name, attempt=1, reason="r")],
-        StepState.VERIFYING: verifying,
-        StepState.PASSED: [*verifying, ContractHeld(step=name, attempt=1, evidence=evidence(Verdict.HELD))],
-        StepState.IN_DOUBT: [*started, DoubtFound(step=name, attempt=1, settle=Settlement.PERSON, reason="r")],
-        **{to: [*started, gone(to)] for to in StepState if to.value in ("failed", "skipped", "escalated", "cancelled")},
-    }
-    return {to: replay(made, [(Instant(0), event) for event in history]) for to, history in histories.items()}
+    falling_back = [*started, gone(StepState.WAITING, fallback=(StepId("f"),))]
+    simple = [
+        opened,
+        started,
+        [*started, AttemptWaiting(step=name, attempt=1, reason="r")],
+        falling_back,
+        [*falling_back, *passes("a+f")],
+        verifying,
+        [*verifying, ContractHeld(step=name, attempt=1, evidence=evidence(Verdict.HELD))],
+        [*started, DoubtFound(step=name, attempt=1, settle=Settlement.PERSON, reason="r")],
+        *([*started, gone(to)] for to in StepState if to.value in ("failed", "skipped", "escalated", "cancelled")),
+    ]
+    nested = NestedPlan(plan=plan(step("x", needs=()), step("y", needs=())))
+    unfolded = [*opened, StepUnfolded(step=name, attempt=1, kind=GroupKind.NESTED, count=2)]
+    holding = [opened, unfolded, [*unfolded, *passes("a/x"), *passes("a/y")]]
+    repeated = [opened, [*opened, StepUnfolded(step=name, attempt=1, kind=GroupKind.ITEMS, count=0)]]
+    each = replace(ASKING, for_each=ForEach(source="${list.output}", max=3))
+    for one, histories in ((ASKING, simple), (replace(ASKING, action=nested), holding), (each, repeated)):
+        made = plan(one, step("z", needs=()), fallbacks=(step("f", needs=()),))
+        for history in histories:
+            yield replay(made, [(Instant(0), event) for event in history])
 
 
 def test_every_event_in_every_state_is_in_the_table_or_refused():
     """All of them: each state, each event, each place it could say the step went. What is refused changes nothing, and
     all that the table has is taken."""
     taken: Counter[tuple[StepState, type, StepState]] = Counter()
-    for origin in StepState:
-        for to in StepState:
-            for kind in range(len(any_event(states()[origin], StepId("a"), to))):
-                state, before = states()[origin], states()[origin]
-                event = any_event(state, StepId("a"), to)[kind]
+    for to in StepState:
+        for kind in range(KINDS):
+            for state, before in zip(states(), states(), strict=True):
+                origin, event = state.steps[StepId("a")].state, any_event(state, StepId("a"), to)[kind]
                 try:
                     apply(state, event, Instant(1))
                 except IllegalTransition:

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import RunCommand, StoreData
+from ordain.core.action import AcquireLock, RunCommand, StoreData
 from ordain.core.condition import CustomCondition, LockHeld
-from ordain.core.event import AttemptStarted, FilesProtected
+from ordain.core.event import AttemptStarted, FilesProtected, LockTaken
 from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
 from ordain.core.model import ForEach, NestedPlan, Parameter, Step
 from ordain.core.problem import Refused
-from ordain.core.value import Instant, StepId
-from ordain.ports import Command, Finished
+from ordain.core.value import Instant, RunId, StepId
+from ordain.ports import Append, Command, Finished
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 
@@ -115,6 +115,17 @@ def test_a_step_in_doubt_whose_plan_was_ended_is_not_begun_again(claims: bool, o
         assert life.status() == "failed"
         return
     raise AssertionError("it never stood so")
+
+
+def test_a_step_that_waited_in_vain_falls_back_as_any_other():
+    """For a lock that another run holds."""
+    take = step(
+        "take", action=AcquireLock(lock_name="db", timeout_ms=1000), on_failure=on("undo"), contract="check undo"
+    )
+    life = Scenario(take, fallbacks=(step("undo", needs=()),)).approve()
+    stranger = LockTaken(lock="db", run_id=RunId("RUN-STRANGER"), step=StepId("s"))
+    asyncio.run(life.ledger.append(life.clock.now(), Append(stream="lock/db", expected=0, events=(stranger,))))
+    life.run().expect(**{"take+undo": "passed", "take": "passed"})
 
 
 # --- What begins anew --------------------------------------------------------------------------------------------

@@ -9,10 +9,25 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from ordain.core.action import AcquireLock, ReleaseLock
-from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
-from ordain.core.model import Plan, Step
-from ordain.core.value import RunId
+from msgspec.structs import replace
+
+from ordain.core.action import AcquireLock, Ask, ReleaseLock, RunCommand, StoreData
+from ordain.core.condition import CustomCondition, LockAvailable, Precondition, StepCompleted
+from ordain.core.failure import (
+    Abort,
+    AskApproval,
+    Continue,
+    Escalate,
+    FailurePolicy,
+    Fallback,
+    LastPolicy,
+    Recover,
+    Replan,
+    Retry,
+    Skip,
+)
+from ordain.core.model import ForEach, NestedPlan, Plan, Step
+from ordain.core.value import RunId, StepId
 from tests.build import plan, step
 
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -99,6 +114,7 @@ PEOPLE = {Person.ANSWERS: 40, Person.WAITS: 8, Person.CANCELS: 6, Person.GIVES_U
 RERUNS = {None: 8, "": 1, "s0": 1, "s1": 1}
 """Whether the run is done again when it has ended, and from which step on."""
 ANSWERS = {"abort": 1, "happened": 10, "did-not": 10, "retry": 6, "skip": 4, "pass": 2}
+ANSWERS |= {"allow": 10, "deny": 2, "yes": 8, "no": 4}
 """How often each word is chosen among those that are true."""
 
 JUMPS_MS = (-DAY, -HOUR, -MINUTE, MINUTE, HOUR, 3 * DAY)
@@ -108,9 +124,13 @@ POLICIES: tuple[FailurePolicy | None, ...] = (
     None,
     None,
     Abort(),
+    Abort(message="It is no use."),
     Skip(),
     Continue(),
     Escalate(),
+    Replan(),
+    Recover(),
+    AskApproval(summary="What now?"),
     Retry(max_attempts=2),
     Retry(max_attempts=4, initial_delay_ms=SECOND, backoff_multiplier=2),
     Retry(max_attempts=3, initial_delay_ms=MINUTE, then=Escalate()),
@@ -119,11 +139,28 @@ POLICIES: tuple[FailurePolicy | None, ...] = (
 )
 
 
-def _actions(name: str) -> list[dict[str, Any]]:
+def _policy(random: Random, fallbacks: list[str]) -> FailurePolicy | None:
+    """Any policy; where there are fallback steps, often that they are run."""
+    if not fallbacks or random.random() < 0.5:
+        return random.choice(POLICIES)
+    names = random.choice([fallbacks, fallbacks[:1], fallbacks[-1:]])
+    last: LastPolicy = Fallback(steps=tuple(StepId(name) for name in names))
+    return random.choice([last, last, Retry(max_attempts=2, initial_delay_ms=SECOND, then=last)])
+
+
+def _actions(name: str, earlier: list[str]) -> list[dict[str, Any]]:
     """Every effect class, each step with things of its own; commands most often."""
     url = f"http://example.org/{name}"
+    refers = f'${{{earlier[0]}.output ?? "nothing"}}' if earlier else "plain"
+    outermost = name.removeprefix("s").isdigit()
     return [
-        *[{}] * 6,
+        *[{}] * 5,
+        *[{"action": RunCommand(command=f"do {name}", env={"X": refers})}] * 2,
+        {"tool": "write_file", "args": {"path": f"{name}.txt", "content": f"<{refers}>"}},
+        *[{"action": StoreData(key="k", value={"of": name, "was": refers})}] * 2,
+        *[{"action": RunCommand(command=f"do {name}", env={"X": '${data.k.of ?? "nobody"}'})}] * outermost,
+        {"action": Ask(question="Which?", choices=("yes", "no"))},
+        {"action": Ask(question="Which?", choices=("yes", "no")), "timeout_ms": MINUTE},
         {"idempotent": True},
         {"tool": "exec", "args": {"argv": ["do", name]}},
         {"tool": "shell", "args": {"command": f"do {name}"}},
@@ -150,29 +187,61 @@ def files_for(name: str) -> dict[str, str]:
 
 
 def draw_plan(random: Random) -> Plan:
-    """Any plan that can be carried out: needs forwards and backwards, every kind of step, every policy."""
-    count = random.choice([1, 2, 3, 3, 4, 5, 6, 8])
+    """Any plan that can be carried out: needs forwards and backwards, every kind of step, every policy, plans within
+    plans, repeats over what other steps give, fallback steps, conditions."""
+    made = _draw_plan(random, "s", random.choice([1, 2, 3, 3, 4, 5, 6, 8]), random.choice([0, 1, 1, 2]))
+    # Data is always stored by somebody who waits for nobody, so that no order is a circle.
+    store = step(f"s{len(made.steps)}", action=StoreData(key="k", value={"of": "first"}), needs=())
+    made = replace(made, steps=(*made.steps, store))
+    return replace(made, protect=random.choice([(), (), ("tests/**",)]))
+
+
+def _draw_plan(random: Random, prefix: str, count: int, deep: int) -> Plan:
     order = random.sample(range(count), count)
-    steps = [_draw_step(random, index, [o for o in range(count) if order[o] < order[index]]) for index in range(count)]
+    fallbacks = [f"{prefix}f{index}" for index in range(random.choice([0, 0, 0, 1, 2]))]
+    names = [f"{prefix}{index}" for index in range(count)]
+    places = dict(zip(names, order, strict=True))
+    before = {name: [other for other in names if places[other] < at] for name, at in places.items()}
+    steps = [_draw_step(random, name, before[name], fallbacks, deep) for name in names]
     return plan(
         *steps,
-        on_failure=random.choice(POLICIES),
+        fallbacks=tuple(_draw_step(random, name, [], [], deep - 1) for name in fallbacks),
+        on_failure=_policy(random, fallbacks),
         concurrency=random.choice([None, 1, 2, 3]),
-        protect=random.choice([(), (), ("tests/**",)]),
     )
 
 
-def _draw_step(random: Random, index: int, earlier: list[int]) -> Step:
-    name = f"s{index}"
+def _draw_step(random: Random, name: str, earlier: list[str], fallbacks: list[str], deep: int) -> Step:
     needs = random.sample(earlier, min(len(earlier), random.choice([0, 0, 1, 1, 2])))
     contract = f"check {name}" if random.random() < 0.5 else None
-    return step(
+    does = random.choice(_actions(name, earlier))
+    if deep > 0 and random.random() < 0.15:
+        does = {"action": NestedPlan(plan=_draw_plan(random, f"{name}n", random.choice([1, 2, 3]), deep - 1))}
+    plain = not isinstance(does.get("action"), NestedPlan | AcquireLock | ReleaseLock | Ask | StoreData)
+    made = step(
         name,
-        needs=tuple(sorted(f"s{other}" for other in needs)),
+        needs=tuple(sorted(needs)),
         contract=contract,
-        proof="red-then-green" if contract and random.random() < 0.15 else None,
+        proof="red-then-green" if contract and plain and random.random() < 0.15 else None,
         protect=(f"own/{name}",) if random.random() < 0.15 else (),
-        on_failure=random.choice(POLICIES),
-        timeout_ms=random.choice([None, None, 20 * SECOND]),
-        **random.choice(_actions(name)),
+        on_failure=_policy(random, fallbacks),
+        **{"timeout_ms": random.choice([None, None, 20 * SECOND]), **does},
     )
+    if earlier and random.random() < 0.12:
+        each = ForEach(source=f"${{{earlier[-1]}.output ?? []}}", max=5, concurrency=random.choice([None, 1, 2]))
+        made = replace(made, for_each=each, when=random.choice([None, None, "index != 1"]))
+    elif earlier and random.random() < 0.1:
+        made = replace(made, when=random.choice(_conditions(earlier[0])))
+    if random.random() < 0.1:
+        made = replace(made, preconditions=(random.choice(_preconditions(earlier)),))
+    return replace(made, approval="ask") if random.random() < 0.05 else made
+
+
+def _conditions(other: str) -> list[str]:
+    return [f'steps["{other}"].status == "passed"', f'steps["{other}"].exit_code == 0', "1 > 2"]
+
+
+def _preconditions(earlier: list[str]) -> list[Precondition]:
+    found: list[Precondition] = [LockAvailable(lock_name=LOCK), CustomCondition(name="never", expression="1 > 2")]
+    found += [StepCompleted(step_id=name) for name in earlier[:1]]
+    return found + [CustomCondition(name="so", expression=_conditions(name)[0]) for name in earlier[:1]]

@@ -22,6 +22,7 @@ from ordain.adapters.toolbox import BUILT_IN
 from ordain.app import App
 from ordain.core.event import AttemptWaiting, LockReleased, LockTaken, RunEvent, RunFinished
 from ordain.core.lock import stream_of
+from ordain.core.model import all_steps
 from ordain.core.problem import Refused
 from ordain.core.report import RunReport
 from ordain.core.state import RunState, replay
@@ -29,7 +30,7 @@ from ordain.core.value import Instant, PlanId, StepId
 from ordain.engine import Engine
 from ordain.ports import Append, Holder, ToolResult
 from ordain.records import Records
-from tests.reference import check_history
+from tests.reference import check_history, standing
 from tests.scenario import KIM, check_evidence, surroundings
 from tests.simulation.fate import (
     ANSWERS,
@@ -102,7 +103,7 @@ class Life:
         self.world = World(self.plan, self.random)
         self.ledger = SimulatedLedger(self.world)
         self.toolbox = SimulatedToolbox(self.world)
-        for step in self.plan.steps:
+        for step in all_steps(self.plan):
             self.toolbox.files |= files_for(step.id)
             self.toolbox.answers[f"POST http://example.org/{step.id}"] = ToolResult(value="sent")
         self.ids = CountingIds()
@@ -441,8 +442,10 @@ class Life:
         assert [one.seq for one in recorded] == list(range(1, len(recorded) + 1))
         check_history(self.plan, history, BUILT_IN)
         check_evidence(replay(self.plan, history), [event for _, event in history])
-        assert [one.id for one in report.steps] == [step.id for step in self.plan.steps]
-        through = all(one.state in ("passed", "skipped") for one in report.steps)
+        slow = standing(self.plan, history)
+        assert {one.id: one.state for one in report.steps} == {name: one.state for name, one in slow.steps.items()}
+        assert [one.id for one in report.steps if one.part_of is None] == [step.id for step in self.plan.steps]
+        through = all(slow.steps[step.id].satisfies for step in self.plan.steps)
         if isinstance(history[-1][1], RunFinished):  # else somebody ended it before it was seen that nothing is left
             assert (report.status == "completed") == through, "none ready is never complete"
         assert all(one.state in ("passed", "skipped", "failed", "cancelled") for one in report.steps)

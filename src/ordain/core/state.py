@@ -414,6 +414,7 @@ class RunState:
         again = group.kind is not GroupKind.NESTED
         self.groups[parent] = group
         self.gatherable.pop(parent, None)
+        new = [step.id for step, _ in made if step.id not in self.steps]
         for (step, needs), member in zip(made, members, strict=True):
             name = step.id
             if name not in self.steps:
@@ -422,8 +423,6 @@ class RunState:
                 self.members[name] = member
                 self._dependents[name] = []
                 self.needs[name] = needs
-                for need in needs:
-                    self._dependents[need].append(name)
                 self.steps[name] = StepRecord()
             elif again or not self.steps[name].satisfies:
                 self.steps[name] = _anew(self.steps[name])
@@ -431,6 +430,9 @@ class RunState:
                     self._forget(name)
             self.defined[name] = repeated(step) if step.for_each is not None else step
         self._open_accounts(step for step, _ in made)
+        for name in new:
+            for need in self.needs[name]:  # which may stand behind it in the plan
+                self._dependents[need].append(name)
         for name in group.members:
             self._unmet[name] = len(self.unmet_needs(name))
             if self.steps[name].state is PENDING and self._unmet[name] == 0:
@@ -477,25 +479,23 @@ class RunState:
 
     # --- Moving --------------------------------------------------------------------------------------------------
 
-    def move(self, step_id: StepId, to: StepState, not_before: Instant | None = None) -> None:
-        """Put a step into a state, where it does not begin before an instant, and keep the questions' answers (ready,
-        active …) true."""
+    def move(self, step_id: StepId, to: StepState, not_before: Instant | None = None, *, gathers: bool = False) -> None:
+        """Put a step into a state, where it does not begin before an instant, or waits for steps of its own, and keep
+        the questions' answers (ready, active …) true."""
         record = self.steps[step_id]
         origin, free = record.state, self._unmet[step_id] == 0
         if origin is PENDING and free:
             self._withdraw(step_id, record)
         record.not_before = not_before
-        gathers = record.gathers
-        before = self.gathering if gathers and origin is WAITING else self._having.get(origin)
-        record.gathers = gathers and to is WAITING
-        after = self.gathering if record.gathers else self._having.get(to)
-        record.state = to
+        before = self.gathering if record.gathers else self._having.get(origin)
+        after = self.gathering if gathers else self._having.get(to)
+        record.state, record.gathers = to, gathers
         if after is not before:
             if before is not None:
                 del before[step_id]
             if after is not None:
                 after[step_id] = None
-        if gathers and not record.gathers:
+        if before is self.gathering and not gathers:
             self.gatherable.pop(step_id, None)
         if to is PENDING and free:
             self._offer(step_id)
@@ -523,8 +523,7 @@ class RunState:
 
     def gather(self, step_id: StepId) -> None:
         """Have a step wait for the steps of its group."""
-        self.steps[step_id].gathers = True
-        self.move(step_id, WAITING)
+        self.move(step_id, WAITING, gathers=True)
 
     def _meet(self, step_id: StepId) -> None:
         """One need of a step is satisfied."""
