@@ -32,6 +32,7 @@ from ordain.core.group import nested_plan_of
 from ordain.core.model import Plan, Step
 from ordain.core.policy import effects_of
 from ordain.core.problem import Problem
+from ordain.core.resolve import as_text
 from ordain.core.result import Missing
 from ordain.core.schedule import not_held
 from ordain.core.state import RunState
@@ -42,6 +43,9 @@ from ordain.results import Results
 from ordain.sink import Sink
 
 __all__ = ["Beginning", "Beginnings"]
+
+LABELLED_MAX = 1000
+LABEL_LENGTH = 60
 
 Beginning = tuple[RunEvent, tuple[bytes, ...]]
 """The event that says how a step begins, or why it does not; and the bytes to be kept with it."""
@@ -150,8 +154,14 @@ class Beginnings:
             kind=GroupKind.ITEMS,
             count=len(items),
             items_seal=self._sink.seal(data),
+            labels=tuple(self._label(item) for item in items) if len(items) <= LABELLED_MAX else (),
         )
         return event, (data,)
+
+    def _label(self, item: object) -> str:
+        """An item in so few words that it can stand on a line."""
+        words = " ".join(self._sink.text(as_text(item)).split())
+        return words if len(words) <= LABEL_LENGTH else f"{words[: LABEL_LENGTH - 1]}…"
 
     def _decided(self, step_id: StepId, now: Instant) -> RunEvent | None:
         """What keeps a step from beginning now that its values are known: policy denies it, or a person has to say yes

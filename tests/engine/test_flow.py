@@ -209,6 +209,26 @@ def test_one_step_for_each_item_and_the_list_of_what_they_gave() -> None:
     ]
 
 
+def test_an_item_is_told_from_the_others_by_what_it_is() -> None:
+    life = carried_out(
+        step("list"), repeats("each", on_failure=Escalate()), script={"list": gives('["alpha", {"b": 1}]'), "each": 1}
+    )
+    assert life.report is not None
+    assert [one.label for one in life.report.steps] == ["", "", "alpha", '{"b": 1}']
+    assert [one.text for one in life.report.questions] == [
+        "`each: alpha` did not succeed. What now?",
+        '`each: {"b": 1}` did not succeed. What now?',
+    ]
+
+
+def test_a_secret_in_an_item_is_not_shown() -> None:
+    life = Scenario(step("list"), repeats("each"))
+    life.secrets.values["TOKEN"] = "swordfish-swordfish"
+    life.script(list=gives('["swordfish-swordfish"]')).approve().run()
+    assert life.report is not None and "swordfish" not in life.report.steps[2].label
+    assert given(life, "each")["X"] == "swordfish-swordfish"
+
+
 def test_lines_are_items_where_there_is_no_list() -> None:
     carried_out(step("list"), repeats("each"), script={"list": gives("a\n\nb\n")}).expect(
         **{"each[0]": "passed", "each[1]": "passed"}

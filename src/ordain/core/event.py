@@ -448,6 +448,8 @@ class StepUnfolded(_Fact, frozen=True, tag="step_unfolded"):
     count: int
     items_seal: str = ""
     """Commits to the items, which are kept beside the chain under this name."""
+    labels: tuple[str, ...] = ()
+    """What tells each item from the others where it is shown, redacted and cut; of very many items there are none."""
 
 
 class AttemptStarted(_Fact, frozen=True, tag="attempt_started"):

@@ -153,6 +153,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """The same of a contract that was run before the effect."""
     tampered: tuple[str, ...] = ()
     """Protected files that changed while its last attempt was at work, and were put back."""
+    label: str = ""
+    """Of an item: what tells it from the others."""
     part_of: StepId | None = None
     """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
     decided_by: str | None = None
@@ -353,6 +355,7 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
     return StepReport(
         number=number,
         part_of=member.parent if member is not None else None,
+        label=member.label if member is not None else "",
         id=step.id,
         description=step.description,
         state=record.state,

@@ -931,10 +931,12 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     """Let a step become steps of its own."""
     step_id, count = event.step, event.count
     step = state.step(step_id)
+    if len(event.labels) not in (0, count):
+        raise IllegalTransition(f"{step_id} has {count} items and {len(event.labels)} names for them")
     match event.kind:
         case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
             original = _as_written(state, step_id)
-            made = item_members(step, original, count)
+            made = item_members(step, original, count, event.labels)
             limit = step.for_each.concurrency
             names = [state.written_name(step_id)] * count
         case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
@@ -942,7 +944,8 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
             names = [one.id for one in nested.steps]
         case _:
             raise IllegalTransition(f"{step_id} does not become {event.kind.value}")
-    members = [Member(step_id, event.kind, name, index) for index, name in enumerate(names)]
+    labels = event.labels or [""] * count
+    members = [Member(step_id, event.kind, name, index, labels[index]) for index, name in enumerate(names)]
     group = Group(kind=event.kind, members=tuple(one.id for one, _ in made), limit=limit, items_seal=event.items_seal)
     state.gather(step_id)
     state.unfold(step_id, group, made, members)

@@ -171,6 +171,7 @@ def _step_line(step: StepReport, style: Style, digits: int, width: int) -> str:
     state = painted(f"{step.state.value:<10}", step.state, style)
     # What belongs to a step stands below it.
     number = f"{step.number}." if step.part_of is None else ""
+    why = f"{step.label}: {why}" if step.label else why
     return f"  {number:>{max(3, digits) + 1}} {state} {step.id:<{width}} {took}  {visible(why)}{tries}".rstrip()
 
 
