@@ -399,6 +399,10 @@ def test_the_release_works_as_the_readme_shows(tmp_path: Path) -> None:
                 terminal.expect("short id (")
                 short = terminal.shown_until("): ")
                 terminal.type(short)
+            for answered in (one for one in shown if one.startswith("Your answer")):
+                question, _, answer = answered.partition("): ")
+                terminal.expect(question.removesuffix("):") + "): ")
+                terminal.type(answer)
             seen = terminal.end().out
         run = run_id(seen)
         at = 0
@@ -413,7 +417,7 @@ def _as_shown(line: str) -> str:
     """A pattern for a line of the README: ids and times differ each time."""
     varies = r"RUN-[A-Z2-7]+|\b[0-9a-f]{12}\b|[0-9.]+(?= s\b)| +"
     parts = zip(re.split(varies, line), [*re.findall(varies, line), ""], strict=True)
-    return "".join(re.escape(text) + (" +" if one.isspace() else r"\S+" if one else "") for text, one in parts) + "$"
+    return "".join(re.escape(text) + (" +" if one.isspace() else r"\S+" if one else "") for text, one in parts) + " *$"
 
 
 # --- The page about flow ---------------------------------------------------------------------------------------------

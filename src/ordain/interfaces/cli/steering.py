@@ -9,7 +9,7 @@ import msgspec
 
 from ordain.core.problem import refuse
 from ordain.interfaces import render
-from ordain.interfaces.cli.carrying import carry_out, no_wait, waiting, watcher
+from ordain.interfaces.cli.carrying import carry_out, look_on, no_wait, waiting, watcher
 from ordain.interfaces.cli.shell import FINE, Session, command
 
 __all__ = ["pause", "rerun", "signal", "watch"]
@@ -23,7 +23,7 @@ def watch(session: Session, run_ref: str | None) -> int:
 
     Example: ordain watch RUN-Q5ZK…
     """
-    return carry_out(session, session.app.watch(run_ref, watcher(session, events=True, as_result=True)))
+    return look_on(session, session.app.watch(run_ref, watcher(session, events=True, as_result=True)))
 
 
 @command()
