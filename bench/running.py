@@ -96,6 +96,7 @@ class Bench:
             git_head=lambda: None,
             heard=2,
             counts=lambda decision: False,
+            denied=lambda step: None,
         )
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start

@@ -99,6 +99,7 @@ _FIELDS: dict[tuple[Any, str], st.SearchStrategy[Any]] = {
     (Budget, "tokens"): st.integers(1, 10**9),
     (Budget, "cost_usd"): st.integers(1, 10**6).map(lambda cents: cents / 100),
     (Budget, "wall_clock_ms"): _TIMES,
+    (Budget, "attempts"): st.integers(1, 10**6),
     (ForEach, "name"): NAMES,
     (ForEach, "max"): st.integers(1, 1000),
     (ForEach, "concurrency"): st.integers(1, 64),

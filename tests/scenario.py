@@ -21,11 +21,13 @@ from ordain.adapters.memory import (
     ManualClock,
     MemoryCopies,
     MemoryKeyring,
+    MemoryPanes,
     MemoryProtection,
     MemorySecrets,
     MemoryStepLogs,
     MemoryWorkspace,
     MemoryWriterLock,
+    ScriptedHandlers,
     ScriptedProbe,
     ScriptedShell,
     ScriptedToolbox,
@@ -51,9 +53,10 @@ from ordain.core.event import (
 from ordain.core.model import Plan, Step, check_of
 from ordain.core.report import RunReport
 from ordain.core.state import RunState, replay
+from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.engine import Engine
-from ordain.ports import Append, Command, Finished, Ledger, Saved
+from ordain.ports import Append, Command, Finished, Ledger, Saved, ToolResult
 from ordain.records import Records
 from ordain.surroundings import Surroundings
 from tests.build import plan as build_plan
@@ -137,6 +140,20 @@ class WorldToolbox(ScriptedToolbox):
         return result
 
 
+class WorldHandlers(ScriptedHandlers):
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    async def call(self, handler: ToolDefinition, payload: Any, key: str) -> ToolResult:
+        self.world.boundary()
+        result = await super().call(handler, payload, key)
+        if result.error is None:
+            self.world.effects.append(handler.name)
+        self.world.boundary()
+        return result
+
+
 class WorldProtection(MemoryProtection):
     """Protected files with a boundary before each is put back."""
 
@@ -158,6 +175,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "protection": MemoryProtection(workspace),
         "expressions": Cel,
         "toolbox": ScriptedToolbox(),
+        "handlers": ScriptedHandlers(),
         "clock": ManualClock(),
         "ids": CountingIds(),
         "lock": MemoryWriterLock(),
@@ -179,6 +197,7 @@ class Scenario:
         self.shell, self.toolbox = WorldShell(self.world), WorldToolbox(self.world)
         self.clock, self.workspace, self.lock = ManualClock(), MemoryWorkspace(), MemoryWriterLock()
         self.ids, self.probe = CountingIds(), ScriptedProbe()
+        self.handlers, self.panes = WorldHandlers(self.world), MemoryPanes()
         self.protection = WorldProtection(self.world, self.workspace)
         self.keyring, self.notifier, self.secrets = MemoryKeyring(), ToldNotifier(), MemorySecrets()
         self.logs = MemoryStepLogs()
@@ -193,6 +212,8 @@ class Scenario:
             workspace=self.workspace,
             protection=self.protection,
             toolbox=self.toolbox,
+            handlers=self.handlers,
+            panes=self.panes,
             clock=self.clock,
             ids=self.ids,
             lock=self.lock,

@@ -37,6 +37,7 @@ from ordain.core.audit import NEEDS_RULES, Kind, Signed
 from ordain.core.chain import Entry, Tip
 from ordain.core.decision import decided, signed_decision
 from ordain.core.failure import Escalate
+from ordain.core.model import Budget
 from ordain.records import Records
 from tests.build import step
 from tests.core.test_audit import ANN_MARK, KIM_MARK, PASSPHRASES, beside, look, remembered, signed, told
@@ -331,6 +332,10 @@ def test_a_run_that_nobody_signed_for_is_called_unsigned_and_does_not_count_wher
         ("workspace", {"type": "lock_taken", "lock": "db", "run_id": "RUN-X", "step": "a"}, {"stray"}),
         ("lock/db", {"type": "run_finished", "status": "completed"}, {"stray"}),
         ("lock/db", {"type": "lock_taken", "lock": "db", "run_id": "RUN-X", "step": "a"}, {"history"}),
+        ("signal/go", {"type": "signal_given", "key": "go", "by": {"name": "x", "channel": "robot"}}, set()),
+        ("signal/go", {"type": "signal_given", "key": "no", "by": {"name": "x", "channel": "robot"}}, {"history"}),
+        ("lock/db", {"type": "signal_given", "key": "db", "by": {"name": "x", "channel": "robot"}}, {"stray"}),
+        ("signal/go", {"type": "lock_taken", "lock": "go", "run_id": "RUN-X", "step": "a"}, {"stray"}),
     ],
 )
 def test_what_does_not_belong_is_found(stream: str, event: Event, kinds: set[str]) -> None:
@@ -1008,3 +1013,43 @@ def test_the_page_about_audits_names_every_kind_and_who_finds_it() -> None:
 def test_every_kind_is_found_by_somebody() -> None:
     shared = {kind.value for kind in Kind} - {kind.value for kind in NEEDS_RULES}
     assert shared == {line.split()[0] for line in (tool.__doc__ or "").splitlines() if line.startswith("  ")}
+
+
+# --- Budgets ---------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def extended() -> tuple[Entry, ...]:
+    """A run whose budget was reached twice; the first answer allows more, the second ends it."""
+    life = Scenario(*(step(name) for name in "abcd"), title="Spends", budget=Budget(attempts=1))
+    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
+    life.workspace.configuration_text = DEMANDED
+    asyncio.run(life.app.trust(life.app.configuration()[1], KIM, PASSPHRASES["kim"]))
+    signed(life.prepare(), "kim").run()
+    decide(life, "extend", "kim").resume()
+    decide(life, "abort", "kim").resume()
+    assert life.status() == "failed"
+    return tuple(life.ledger.everything())
+
+
+def test_answers_about_a_budget_are_good_as_they_were_given() -> None:
+    found = both(extended())
+    assert (found.ours, found.theirs) == (set(), set())
+    assert answers(list(extended())) == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("choice", "unlimited"), ("step", ".budget/a"), ("about", "doubt"), ("head", "0" * 64), ("signature", None)],
+)
+def test_nothing_in_a_signed_answer_about_a_budget_can_be_changed(field: str, value: Any) -> None:
+    forger = Forger(extended())
+    decisions_of(forger)[0][field] = value
+    assert "signature" in both(forger.rows()).kinds
+
+
+def test_a_budget_that_was_not_reached_so_is_found() -> None:
+    forger = Forger(extended())
+    reached = next(event for _, _, event in forger.events if event["type"] == "budget_reached")
+    reached["limit"] = 7
+    assert "history" in {kind for kind, _, _ in both(forger.rows()).ours}

@@ -62,7 +62,7 @@ def type_command(
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ordain-demo-") as folder:
         workspace = Path(folder) / "greet"
-        shutil.copytree(ROOT / "examples/release", workspace)
+        shutil.copytree(ROOT / "examples/greet", workspace)
         os.chdir(workspace)
         os.environ["ORDAIN_HOME"] = str(Path(folder) / "state")
         if not COLOUR:

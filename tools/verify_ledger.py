@@ -296,8 +296,9 @@ BELONGS = {
     "run": "run_opened executor_started step_kept step_not_kept condition_false precondition_broken "
     "step_approval_asked step_unfolded attempt_started files_protected protected_changed contract_seen "
     "attempt_waiting attempt_ended contract_held contract_broken contract_inconclusive fallback_ended doubt_found "
-    "doubt_settled doubt_referred decision_given run_paused run_finished run_cancelled",
+    "doubt_settled doubt_referred budget_reached decision_given run_paused run_finished run_cancelled",
     "lock": "lock_taken lock_released",
+    "signal": "signal_given",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""

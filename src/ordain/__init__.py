@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ordain.adapters.handlers import Handler
     from ordain.app import App
     from ordain.assemble import open_workspace
     from ordain.core.action import CallTool, RunCommand
@@ -24,6 +25,7 @@ __all__ = [
     "CallTool",
     "Channel",
     "Contract",
+    "Handler",
     "Plan",
     "Principal",
     "Problem",
@@ -40,6 +42,7 @@ _HOMES = {
     "CallTool": "ordain.core.action",
     "Channel": "ordain.core.approval",
     "Contract": "ordain.core.condition",
+    "Handler": "ordain.adapters.handlers",
     "Plan": "ordain.core.model",
     "Principal": "ordain.core.approval",
     "Problem": "ordain.core.problem",

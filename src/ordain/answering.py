@@ -194,6 +194,7 @@ def _too_late(run_id: RunId, detail: str) -> Refused:
 
 def _command(item: str, given: Given) -> str:
     """The command that gives this answer."""
+    item = shlex.quote(item)
     if given.value is not msgspec.UNSET:
         return f"ordain answer {item} --value {shlex.quote(msgspec.json.encode(given.value).decode())}"
     return f"ordain answer {item} {shlex.quote(given.word)}" if given.word else f"ordain answer {item}"
@@ -202,7 +203,7 @@ def _command(item: str, given: Given) -> str:
 def answer_ways(question: Question) -> tuple[tuple[str, str], ...]:
     """The commands that answer a question and what each means: one for each choice and, where a value is wanted, one
     with its place left open."""
-    asking = f"ordain answer {question.item}"
+    asking = question.asking
     ways = tuple((f"{asking} {shlex.quote(choice.word)}", choice.meaning) for choice in question.choices)
     match question.takes:
         case "text":

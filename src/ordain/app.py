@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ordain.answering import Answering, answer_commands
 from ordain.core.approval import Principal
@@ -30,6 +30,8 @@ from ordain.core.report import (
     Review,
     RunReport,
     Side,
+    SignalAwaited,
+    SignalReport,
     StepOutput,
 )
 from ordain.core.settings import Settings, limits
@@ -44,6 +46,7 @@ from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, lineage_id, names_run
 from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.running import Running, Waiting
+from ordain.signalling import Signalling
 from ordain.surroundings import TIER, Surroundings
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ class App:
         self._gate = Gate(here)
         self._running = Running(here, self._gate, self._proposals, shell=shell, pid=pid, boot_id=boot_id)
         self._answering = Answering(here, self._gate)
+        self._signalling = Signalling(here)
         self._shell, self._probe = shell, probe
 
     @property
@@ -186,7 +190,7 @@ class App:
         """What changed from one plan to another, and what of it to read first."""
         from ordain.core.difference import Comparison, difference  # only comparing needs it
 
-        tools = self._here.toolbox.definitions()
+        tools = self._here.tools(self._here.settings()[0])
         return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools))
 
     def run(self, ref: str) -> RunReport:
@@ -238,7 +242,7 @@ class App:
         if status == Stage.PROPOSED:
             plan = self._records.plan(summary.stream)
             requires_approval = self._here.rule(plan, settings).requires_approval
-            destructive = sum(one.destructive for one in planned_effects(plan, self._here.toolbox.definitions()))
+            destructive = sum(one.destructive for one in planned_effects(plan, self._here.tools(settings)))
         assert state.proposer is not None
         return PlanLine(
             lineage=lineage_id(summary.stream),
@@ -467,6 +471,14 @@ class App:
     async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
         """Have a run stop when what is under way has ended."""
         return await self._running.pause(ref, by, reason)
+
+    async def signal(self, key: str, by: Principal, value: Any = None) -> SignalReport:
+        """Say that something has happened that runs wait for. Anybody may: it permits nothing."""
+        return await self._signalling.give(key, by, value)
+
+    def signals_awaited(self) -> tuple[SignalAwaited, ...]:
+        """The steps of open runs that wait for a signal."""
+        return self._signalling.awaited()
 
     async def watch(self, ref: str | None, *observers: Observer) -> RunReport:
         """Tell observers what is recorded about a run for as long as somebody carries it out. Only looks."""

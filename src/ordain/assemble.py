@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from ordain.adapters.bash import BashShell
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.copies import WorkspaceCopies
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
+from ordain.adapters.handlers import Call, Handler, PythonHandlers
 from ordain.adapters.keyring import FileKeyring
 from ordain.adapters.known_secrets import KnownSecrets
 from ordain.adapters.ledger_archive import FileArchive
@@ -44,8 +45,15 @@ __all__ = ["every_workspace", "open_workspace"]
 LEDGER = "ledger.db"
 
 
-def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False, alone: bool = False) -> App:
-    """Ordain over the workspace that `start` lies in, or over `start` itself when `exact`.
+def open_workspace(
+    start: str | os.PathLike[str] = ".",
+    *,
+    exact: bool = False,
+    alone: bool = False,
+    handlers: Mapping[str, Handler | Call] | None = None,
+) -> App:
+    """Ordain over the workspace that `start` lies in, or over `start` itself when `exact`. `handlers` carry out custom
+    actions, by their types; a plain callable is an opaque one.
 
     Nothing is written until a verb has something to record. `alone` says that this process starts no others of its own,
     so that everything that a command leaves behind can be told from them and ended.
@@ -77,6 +85,7 @@ def open_workspace(start: str | os.PathLike[str] = ".", *, exact: bool = False, 
         protection=ProtectedFiles(workspace),
         expressions=_expressions,
         toolbox=built_in_tools(workspace, shelf),
+        handlers=PythonHandlers(handlers),
         clock=WallClock(boot_id),
         ids=RandomIds(),
         lock=FileWriterLock(shelf, boot_id),

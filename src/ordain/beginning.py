@@ -15,9 +15,11 @@ import msgspec
 from ordain.conditions import Conditions
 from ordain.core.approval import Approval
 from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.budget import may_begin
 from ordain.core.condition import Precondition
 from ordain.core.event import (
     AttemptStarted,
+    BudgetReached,
     ConditionFalse,
     GroupKind,
     RunEvent,
@@ -30,6 +32,7 @@ from ordain.core.group import nested_plan_of
 from ordain.core.model import Plan, Step
 from ordain.core.policy import effects_of
 from ordain.core.problem import Problem
+from ordain.core.resolve import as_text
 from ordain.core.result import Missing
 from ordain.core.schedule import not_held
 from ordain.core.state import RunState
@@ -41,8 +44,13 @@ from ordain.sink import Sink
 
 __all__ = ["Beginning", "Beginnings"]
 
+LABELLED_MAX = 1000
+LABEL_LENGTH = 60
+
 Beginning = tuple[RunEvent, tuple[bytes, ...]]
 """The event that says how a step begins, or why it does not; and the bytes to be kept with it."""
+BEGINS = (AttemptStarted, StepUnfolded)
+"""The events with which a step begins."""
 
 
 class Beginnings:
@@ -67,8 +75,17 @@ class Beginnings:
         self._expressions, self._lock_holder, self._panes = expressions, lock_holder, panes
         self._approval, self._denied, self._key = approval, denied, key
 
-    def look(self, step_id: StepId, now: Instant) -> Beginning:
-        """How a step begins whose turn has come."""
+    def look(self, step_id: StepId, now: Instant) -> Beginning | None:
+        """How a step begins whose turn has come; None where it waits until there is enough of a budget again."""
+        found = self._look(step_id, now)
+        if not self._state.budgeted or not isinstance(found[0], BEGINS):
+            return found
+        kept = may_begin(self._state, step_id, now)
+        if isinstance(kept, BudgetReached):
+            return kept, ()
+        return found if kept is None else None
+
+    def _look(self, step_id: StepId, now: Instant) -> Beginning:
         step, record = self._state.step(step_id), self._state.steps[step_id]
         if step.when is not None and not record.attempts and record.broken is None:
             try:
@@ -137,8 +154,14 @@ class Beginnings:
             kind=GroupKind.ITEMS,
             count=len(items),
             items_seal=self._sink.seal(data),
+            labels=tuple(self._label(item) for item in items) if len(items) <= LABELLED_MAX else (),
         )
         return event, (data,)
+
+    def _label(self, item: object) -> str:
+        """An item in so few words that it can stand on a line."""
+        words = " ".join(self._sink.text(as_text(item)).split())
+        return words if len(words) <= LABEL_LENGTH else f"{words[: LABEL_LENGTH - 1]}…"
 
     def _decided(self, step_id: StepId, now: Instant) -> RunEvent | None:
         """What keeps a step from beginning now that its values are known: policy denies it, or a person has to say yes

@@ -57,8 +57,8 @@ class Conditions:
         expressions: Callable[[], Expressions],
         panes: Panes | None,
     ) -> None:
-        """`passed` says why a step has not passed, None where it has; `variables` is what an expression may ask
-        about."""
+        """`run_id` is absent before the run begins, which then holds nothing; `passed` says why a step has not passed,
+        None where it has; `variables` is what an expression may ask about."""
         self._run_id, self._lock_holder, self._approval = run_id, lock_holder, approval
         self._passed, self._variables, self._expressions, self._panes = passed, variables, expressions, panes
 
@@ -68,7 +68,8 @@ class Conditions:
             case LockHeld(lock_name=name):
                 holder = self._lock_holder(name)
                 whose = f"{holder} holds it" if holder is not None else "nobody holds it"
-                return None if holder == self._run_id else f"this run does not hold the lock `{name}`; {whose}"
+                held = holder is not None and holder == self._run_id
+                return None if held else f"this run does not hold the lock `{name}`; {whose}"
             case LockAvailable(lock_name=name):
                 holder = self._lock_holder(name)
                 return None if holder in (None, self._run_id) else f"the lock `{name}` is held by {holder}"

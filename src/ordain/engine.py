@@ -12,17 +12,21 @@ import contextlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
 from ordain.beginning import Beginnings
 from ordain.core import chain
-from ordain.core.action import Ask, CallTool, LockAction
+from ordain.core.action import Ask, CallTool
 from ordain.core.approval import Approval
 from ordain.core.ask import given_up, waiting_for
+from ordain.core.budget import expected
 from ordain.core.canonical import step_key
 from ordain.core.condition import CustomCondition
 from ordain.core.decision import still_asked
 from ordain.core.event import (
     AnswerSent,
     AttemptStarted,
+    BudgetReached,
     ContractSeen,
     DecisionGiven,
     DoubtSettled,
@@ -43,7 +47,6 @@ from ordain.core.event import (
 )
 from ordain.core.expr import Expressions
 from ordain.core.lineage import overtaken
-from ordain.core.lock import AtLock, LockState, at_lock, stream_of
 from ordain.core.model import Step, check_of, contract_of
 from ordain.core.payload import payload
 from ordain.core.problem import Problem, Refused
@@ -54,6 +57,7 @@ from ordain.core.schedule import (
     End,
     Gather,
     GiveUp,
+    Reach,
     Recheck,
     SettleByContract,
     Start,
@@ -72,6 +76,7 @@ from ordain.core.schedule import (
     settled,
     wants_proof,
 )
+from ordain.core.spending import owner_of
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, StepId
 from ordain.following import attempt_mark
@@ -82,6 +87,7 @@ from ordain.ports import (
     Append,
     Artifact,
     Clock,
+    Handlers,
     Ledger,
     Observer,
     Panes,
@@ -93,6 +99,7 @@ from ordain.records import Records
 from ordain.results import Results
 from ordain.sink import Sink
 from ordain.verify import ask, verify
+from ordain.waiting import Waiting, looks_outside
 
 __all__ = ["Engine"]
 
@@ -121,6 +128,7 @@ class Engine:
         denied: Callable[[Step], Problem | None],
         approval: Approval | None = None,
         panes: Panes | None = None,
+        handlers: Handlers | None = None,
         former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
@@ -132,7 +140,7 @@ class Engine:
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
         self._records = Records(ledger)
-        self._tools = toolbox.definitions()
+        self._tools = {**toolbox.definitions(), **state.limits_in_force.handlers}
         self._sink = sink
         self._guard = Guard(state, protection, ledger)
         self._expressions, self._git_head = expressions, git_head
@@ -146,8 +154,6 @@ class Engine:
         """The same of long ones."""
         self._fresh: dict[str, bytes | Artifact] = {}
         """Both, by the seals that the batch names them with: later steps may refer to them in this very turn."""
-        self._at_lock: list[StepId] = []
-        """The steps that have come to a lock, or should look again whether it is free."""
         self._after_flush: list[Callable[[], None]] = []
         self._under_way: dict[tuple[str, StepId], asyncio.Task[None]] = {}
         self._keys: dict[StepId, str] = {}
@@ -162,12 +168,18 @@ class Engine:
             results=self._results,
             shell=shell,
             toolbox=toolbox,
+            handlers=handlers,
+            tools=self._tools,
             clock=clock,
             sink=sink,
             ledger=ledger,
             key=self._keys.__getitem__,
             mark=self._mark,
             unwritten=self._artifacts,
+            approval=approval,
+        )
+        self._waiting = Waiting(
+            state, ledger=ledger, clock=clock, tick=self._tick, fold=self._fold, record=self._record_with
         )
         self._beginnings = Beginnings(
             state,
@@ -197,7 +209,7 @@ class Engine:
         try:
             await self._take_over(pid, boot_id)
             while True:
-                await self._look_at_locks()
+                await self._look_outside()
                 if self._asked is not None and self._asked.to != "paused" and not self._state.finished:
                     await self._cancel(self._asked)
                     return self._state
@@ -216,7 +228,7 @@ class Engine:
                 if timer is not None:
                     timer.cancel()
                     timer = None
-                wake = next((effect.at for effect in effects if isinstance(effect, Wake)), None)
+                wake = min((effect.at for effect in effects if isinstance(effect, Wake)), default=None)
                 if wake is not None:
                     timer = asyncio.create_task(self._ring(wake))
                 elif not self._under_way:
@@ -316,7 +328,7 @@ class Engine:
                 return ("settle", step) not in self._under_way
             case WaitOn(step=step):
                 return ("wait", step) not in self._under_way
-            case Gather() | GiveUp():
+            case Gather() | GiveUp() | Reach():
                 return True
             case Stop(step=step):
                 task = self._under_way.get(("start", step))
@@ -335,11 +347,17 @@ class Engine:
                 case Start(step=step_id) if self._state.aborting(step_id) is not None:
                     pass  # what was looked at before it in this very turn has ended the run, or what it is part of
                 case Start(step=step_id):
-                    event, keeps = self._beginnings.look(step_id, self._now)
+                    begins = self._beginnings.look(step_id, self._now)
+                    if begins is None:
+                        continue  # others, which are at work, have reserved what it needs
+                    event, keeps = begins
                     self._keeps += keeps
-                    self._fold(event)
-                    if type(event) is not AttemptStarted:
-                        self._look_again()
+                    self._fold(self._judged_by_before(event) if type(event) is BudgetReached else event)
+                    if type(event) is not AttemptStarted or self._state.budgeted:
+                        self._look_again()  # also for when the time of a budget that has begun to run will be over
+                case Reach(event=event):
+                    self._fold(self._judged_by_before(event))
+                    self._look_again()
                 case Gather(step=step_id):
                     self._fold(self._gathered(step_id))
                     self._look_again()
@@ -353,6 +371,12 @@ class Engine:
                     self._look_again()
                 case _:
                     pass
+
+    def _judged_by_before(self, event: BudgetReached) -> BudgetReached:
+        """A budget that is reached, with what is left to do needed in earlier runs."""
+        owner = owner_of(event.step)
+        assert owner is not None
+        return replace(event, expected=expected(self._state, owner, self._records.outcomes()))
 
     def _look_again(self) -> None:
         """Have the loop take another turn, whether or not anything is under way."""
@@ -440,7 +464,7 @@ class Engine:
                 for key in (("start", step), ("wait", step)):
                     if (task := self._under_way.get(key)) is not None:
                         task.cancel()
-            case Gather() | GiveUp() | Wake() | End():
+            case Gather() | GiveUp() | Reach() | Wake() | End():
                 pass
             case _:
                 assert_never(effect)
@@ -477,14 +501,14 @@ class Engine:
                 outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
                 return self._ended_with(step_id, outcome)
             unproved = await self._look_first(step_id)
-            action = self._state.step(step_id).action
-            waits = unproved is None and isinstance(action, LockAction | Ask)
+            step = self._state.step(step_id)
+            waits = unproved is None and (isinstance(step.action, Ask) or looks_outside(step))
             outcome = unproved or (Outcome(duration_ms=0) if waits else await self._performing.effect(step_id))
             await self._guard.after(step_id, self._record)
             if waits and not self._state.steps[step_id].tampered:  # what comes now changes only the ledger
-                if isinstance(action, Ask):
+                if isinstance(step.action, Ask):
                     return lambda now: waiting_for(self._state, step_id)
-                return self._comes_to_lock(step_id)
+                return self._comes_outside(step_id)
         except asyncio.CancelledError:
             if self._state.aborting(step_id) is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
@@ -548,66 +572,33 @@ class Engine:
         await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand))
         return not_begun(seen, seen.duration_ms) if proves else None
 
-    # --- Locks ---------------------------------------------------------------------------------------------------
+    # --- What is outside of the run --------------------------------------------------------------------------------
 
-    def _comes_to_lock(self, step_id: StepId) -> Report:
-        """Have the loop look at a step's lock: only what is durable may be decided from, and in one append with it."""
-        return lambda now: self._at_lock.append(step_id)
+    def _comes_outside(self, step_id: StepId) -> Report:
+        """Have the loop look at what a step has come to: only what is durable may be decided from."""
+        return lambda now: self._waiting.arrives(step_id)
 
-    async def _look_at_locks(self) -> None:
-        """Where a step has come to a lock: take it or give it back and end the attempt, in one append; or wait."""
+    async def _look_outside(self) -> None:
+        """Where steps have come to a lock or a signal: record what they find there, or that they wait."""
         if self._stopping:
             await self._end_waits()
-        while self._at_lock:
-            step_id = self._at_lock.pop(0)
-            state = self._state.steps[step_id].state
-            if state is StepState.RUNNING or (state is StepState.WAITING and not self._stopping):
-                await self._flush()
-                await self._look_at_lock(step_id)
-                self._fold_reports()  # what has ended meanwhile must not be begun again
-
-    async def _look_at_lock(self, step_id: StepId) -> None:
-        while True:
-            self._now = self._clock.now()
-            lock, found = self._found_at_lock(step_id)
-            if found is None:
-                return
-            if found.change is None:
-                self._fold(found.event)
-                return
-            change = Append(stream=stream_of(lock.name), expected=lock.size, events=(found.change,))
-            try:
-                await self._write((found.event,), self._state.size, change)
-            except Refused as refused:
-                # Another run was quicker; whatever else is wrong is not ours to try again.
-                if refused.problems[0].code != "E_LEDGER_CONFLICT" or self._ledger.size(change.stream) == lock.size:
-                    raise
-            else:
-                apply(self._state, found.event, self._now)
-                return
-
-    def _found_at_lock(self, step_id: StepId) -> tuple[LockState, AtLock | None]:
-        action = self._state.step(step_id).action
-        assert isinstance(action, LockAction)
-        lock = self._records.lock(action.lock_name)
-        return lock, at_lock(self._state, step_id, lock, self._now)
+        while (step_id := self._waiting.next(stopping=self._stopping)) is not None:
+            await self._flush()
+            await self._waiting.look(step_id)
+            self._fold_reports()  # what has ended meanwhile must not be begun again
 
     async def _wait(self, step_id: StepId) -> Report:
-        """Wait until a step's lock may be free, or its time is over."""
-        lock, found = self._found_at_lock(step_id)
-        until = self._state.steps[step_id].waits_until
-        if found is None and until is not None:
-            change = asyncio.create_task(self._ledger.grown(stream_of(lock.name), lock.size))
-            alarm = asyncio.create_task(self._clock.sleep_until(until))
-            try:
-                await asyncio.wait((change, alarm), return_when=asyncio.FIRST_COMPLETED)
-                if change.done():
-                    change.result()  # a ledger that cannot be read ends the loop
-            finally:
-                change.cancel()
-                alarm.cancel()
-                await asyncio.gather(change, alarm, return_exceptions=True)
-        return self._comes_to_lock(step_id)
+        await self._waiting.stand_by(step_id, self._now)
+        return self._comes_outside(step_id)
+
+    def _tick(self) -> Instant:
+        self._now = self._clock.now()
+        return self._now
+
+    async def _record_with(self, event: RunEvent, change: Append) -> None:
+        """With an empty batch: record this event and a change of another stream, or neither."""
+        await self._write((event,), self._state.size, change)
+        apply(self._state, event, self._now)
 
     async def _end_waits(self) -> None:
         """Wait for nothing outside any more; whoever goes on with the run does."""

@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from ordain.core.canonical import plan_id
+from ordain.core.dependency import item_name
 from ordain.core.event import Limits
 from ordain.core.expr import Expressions
 from ordain.core.model import Plan, Step, contract_of
+from ordain.core.payload import shared_variables
+from ordain.core.refs import references
 from ordain.core.simulation import Looked, Simulation, simulate
 from ordain.ports import Probe, Shell
 from ordain.verify import contract_command, judge
@@ -49,6 +52,9 @@ async def _look(
     """What a step's contract says before the step. It never counts as evidence."""
     contract = contract_of(step)
     assert contract is not None
+    unknown = [name for name, value in shared_variables(step).items() if next(references(value, item_name(step)), None)]
+    if unknown:
+        return Looked(detail=f"it asks about {', '.join(unknown)}, which is decided at run time")
     finished = await probe.look(contract_command(step, shell, limits, mark=""))
     if finished.fault is not None:
         return Looked(detail=finished.fault)

@@ -389,7 +389,7 @@ class Gate:
         if data is None:
             raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
         settings, problems = read_settings(data)
-        problems = (*problems, *unknown_names(settings, self._here.toolbox.definitions()))
+        problems = (*problems, *unknown_names(settings, self._here.tools(settings)))
         if settings.require_signature and not self._here.workspace_state().active:
             detail = "approval.require_signature is true, and nobody is enrolled who could sign."
             problems += (Problem(code="E_CONFIG", detail=detail, command="ordain approver enroll"),)

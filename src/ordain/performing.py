@@ -7,11 +7,17 @@ The exact result is held until the outcome is recorded, and kept in the same app
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
-from ordain.core.action import CallTool, StoreData
+from msgspec.structs import replace
+
+from ordain.conditions import covers
+from ordain.core.action import CallTool, Custom, StoreData, ValidateApproval
+from ordain.core.approval import Approval
 from ordain.core.bound import ENV_BYTES_MAX, OUTPUT_BYTES_MAX
+from ordain.core.budget import time_left_ms
 from ordain.core.command import command_of, program_of, typed
 from ordain.core.event import Outcome
 from ordain.core.model import NestedPlan, Plan, Step, all_steps
@@ -19,11 +25,12 @@ from ordain.core.refs import literal
 from ordain.core.resolve import as_variable
 from ordain.core.result import Missing, referred_to
 from ordain.core.schedule import effect_class
+from ordain.core.spending import read_usage, sound_usage
 from ordain.core.state import RunState
-from ordain.core.tool import EffectClass, action_kind
+from ordain.core.tool import EffectClass, ToolDefinition, action_kind, definition_of
 from ordain.core.value import StepId
 from ordain.deadline import Deadlines
-from ordain.ports import Artifact, Clock, Command, Finished, Ledger, Shell, Toolbox, ToolResult, Whole
+from ordain.ports import Artifact, Clock, Command, Finished, Handlers, Ledger, Shell, Toolbox, ToolResult, Whole
 from ordain.results import Results
 from ordain.sink import Sink, in_parts
 from ordain.verify import signal_name
@@ -43,18 +50,23 @@ class Performing:
         results: Results,
         shell: Shell,
         toolbox: Toolbox,
+        handlers: Handlers | None,
+        tools: Mapping[str, ToolDefinition],
         clock: Clock,
         sink: Sink,
         ledger: Ledger,
         key: Callable[[StepId], str],
         mark: Callable[[StepId], str],
         unwritten: Sequence[Artifact],
+        approval: Approval | None,
     ) -> None:
-        """`unwritten` are the artifacts that are to be recorded and still need room."""
+        """`unwritten` are the artifacts that are to be recorded and still need room; `approval` is what the run was
+        started on."""
+        self._approval = approval
         self._state, self._results = state, results
         self._shell, self._toolbox, self._clock, self._sink, self._ledger = shell, toolbox, clock, sink, ledger
         self._key, self._mark, self._unwritten = key, mark, unwritten
-        self._tools = toolbox.definitions()
+        self._handlers, self._tools = handlers, tools
         self._deadlines = Deadlines()
         self.exact: dict[StepId, bytes | Artifact] = {}
         """The results of attempts that are not yet recorded as ended."""
@@ -69,16 +81,36 @@ class Performing:
         except Missing as missing:
             return self._not_begun(f"what it refers to is not there: {missing}")
         timeout_ms = self.timeout_ms(step)
+        left_ms = time_left_ms(self._state, step_id, self._clock.now())
+        if left_ms is not None and left_ms < timeout_ms:
+            outcome = await self._effect(step_id, step, left_ms)
+            if outcome.error == "F_STEP_TIMEOUT":
+                return replace(outcome, detail=f"{outcome.detail}, which was all that its budget had left")
+            return outcome
+        return await self._effect(step_id, step, timeout_ms)
+
+    async def _effect(self, step_id: StepId, step: Step, timeout_ms: int) -> Outcome:
         command = self._command(step, timeout_ms)
         if isinstance(command, Outcome):
             return command
         if command is not None:
-            return self._finished(step_id, await self._shell.run(command), timeout_ms)
+            as_value = isinstance(step.action, Custom)
+            return self._finished(step_id, await self._shell.run(command), timeout_ms, as_value=as_value)
         match step.action:
-            case CallTool():
-                return await self._call(step, step.action, timeout_ms)
+            case CallTool(tool=tool, args=args):
+                call = self._toolbox.call(tool, literal(args), self._key(step.id))
+                return await self._call(step, call, timeout_ms)
+            case Custom(payload=payload):
+                handler = definition_of(step.action, self._tools)
+                if handler is None or self._handlers is None:
+                    return self._not_begun("there is no handler for it here")
+                call = self._handlers.call(handler, literal(payload), self._key(step.id))
+                return await self._call(step, call, timeout_ms)
             case StoreData(value=value):
                 return self.value(step_id, literal(value))
+            case ValidateApproval(scope=scope):
+                why = covers(self._approval, scope)
+                return self._not_begun(f"the approval {why}") if why is not None else Outcome(duration_ms=0)
             case action:
                 # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
                 return self._not_begun(f"{action_kind(action)} is not carried out by this version")
@@ -95,12 +127,17 @@ class Performing:
     def _command(self, step: Step, timeout_ms: int) -> Command | Outcome | None:
         """What the shell runs for a step; None where its action is no command, an outcome where it cannot be run."""
         argv: tuple[str, ...] = ()
+        stdin = b""
         command, program = command_of(step.action), program_of(step.action)
+        handler = definition_of(step.action, self._tools) if isinstance(step.action, Custom) else None
         if command is not None:
             text, variables = command.command, command.env
         elif program is not None:
             argv = tuple(literal(list(program.argv)))
             text, variables = typed(argv), program.env
+        elif isinstance(step.action, Custom) and handler is not None and handler.command:
+            argv, variables = handler.command, {}
+            text, stdin = typed(argv), _JSON.encode(literal(step.action.payload)).encode("utf-8", "replace")
         else:
             return None
         given = {name: as_variable(value) for name, value in literal(dict(variables)).items()}
@@ -118,8 +155,10 @@ class Performing:
             timeout_ms=timeout_ms,
             mark=self._mark(step.id),
             whole=True,
+            reports=True,
             # What others refer to is what it gives, not what it says on the side.
-            errors_apart=self._state.written_name(step.id) in self._referred,
+            errors_apart=handler is not None or self._state.written_name(step.id) in self._referred,
+            stdin=stdin,
         )
 
     @cached_property
@@ -129,7 +168,8 @@ class Performing:
         plans += [step.action.plan for step in all_steps(self._state.plan) if isinstance(step.action, NestedPlan)]
         return frozenset().union(*(referred_to(plan) for plan in plans))
 
-    def _finished(self, step_id: StepId, finished: Finished, timeout_ms: int) -> Outcome:
+    def _finished(self, step_id: StepId, finished: Finished, timeout_ms: int, *, as_value: bool) -> Outcome:
+        """What was seen of a command; its output is a value, and not text, where it is to be one and is JSON."""
         error, detail = None, ""
         if finished.timed_out:
             error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
@@ -141,7 +181,11 @@ class Performing:
             error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
         elif finished.exit_code != 0:
             error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
-        return self.outcome(
+        used, wrong = read_usage(finished.reported)
+        if wrong:
+            unread = f"{wrong} line{'s' * (wrong != 1)} of what it says it used could not be understood"
+            detail = f"{detail}; {unread}" if detail else unread
+        outcome = self.outcome(
             step_id,
             finished.duration_ms,
             error,
@@ -152,14 +196,15 @@ class Performing:
             beside=finished.errors,
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
+            output_json=as_value and error is None and finished.whole is None and _is_structure(finished.output),
         )
+        return replace(outcome, used=used) if used is not None else outcome
 
     # --- Tools ---------------------------------------------------------------------------------------------------
 
-    async def _call(self, step: Step, action: CallTool, timeout_ms: int) -> Outcome:
+    async def _call(self, step: Step, call: Coroutine[Any, Any, ToolResult], timeout_ms: int) -> Outcome:
         started = self._clock.now()
         try:
-            call = self._toolbox.call(action.tool, literal(action.args), self._key(step.id))
             result = await self._deadlines.within(timeout_ms / 1000, call)
         except TimeoutError:
             result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
@@ -168,13 +213,17 @@ class Performing:
             if effect_class(step, self._tools) not in (EffectClass.READS, EffectClass.REPEATABLE):
                 raise
             result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
-        duration_ms = self._clock.now() - started
+        outcome = self._given_back(step.id, result, self._clock.now() - started)
+        used = sound_usage(result.used)
+        return replace(outcome, used=used) if used is not None else outcome
+
+    def _given_back(self, step_id: StepId, result: ToolResult, duration_ms: int) -> Outcome:
         if result.output is not None:
             data, size = result.output[-OUTPUT_BYTES_MAX:], max(result.output_bytes, len(result.output))
-            return self.outcome(step.id, duration_ms, result.error, result.detail, data, size, result.whole)
+            return self.outcome(step_id, duration_ms, result.error, result.detail, data, size, result.whole)
         if result.error is not None or result.value is None:
-            return self.outcome(step.id, duration_ms, result.error, result.detail, b"", 0, None)
-        return self.value(step.id, result.value, duration_ms)
+            return self.outcome(step_id, duration_ms, result.error, result.detail, b"", 0, None)
+        return self.value(step_id, result.value, duration_ms)
 
     # --- What was seen -------------------------------------------------------------------------------------------
 
@@ -228,3 +277,11 @@ class Performing:
         """Whether an artifact can be kept besides those that are to be and are not yet written."""
         held = [*self._unwritten, *self.exact.values()]
         return self._ledger.has_room(size + sum(one.size for one in held if isinstance(one, Artifact)))
+
+
+def _is_structure(data: bytes) -> bool:
+    """Whether this is the JSON of an object or a list."""
+    try:
+        return isinstance(json.loads(data), dict | list)
+    except (ValueError, RecursionError):
+        return False

@@ -15,7 +15,7 @@ import msgspec
 from ordain.core.approval import Moment
 from ordain.core.chain import Entry, Tip
 from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
-from ordain.core.event import Event, ProtectedFile, Recorded
+from ordain.core.event import Event, ProtectedFile, Recorded, Usage
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
 from ordain.core.progress import Told
@@ -35,12 +35,14 @@ __all__ = [
     "Copies",
     "Credential",
     "Finished",
+    "Handlers",
     "Holder",
     "Ids",
     "Keyring",
     "Ledger",
     "Notifier",
     "Observer",
+    "Panes",
     "Probe",
     "Protection",
     "Saved",
@@ -209,6 +211,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A program and its arguments, to be run without a shell; the text is then only how a person would type it."""
     whole: bool = False
     """Whether all of a long output is wanted, and not only its end."""
+    stdin: bytes = b""
+    """What it reads from its standard input, which ends after that."""
+    reports: bool = False
+    """Whether it may report what it uses: it is given the name of a file for that, in the variable `ORDAIN_USAGE`."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,6 +238,8 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     whole: Whole | None = None
     """All of it, where that was wanted and `output` is only its end."""
     leftovers: int = 0
+    reported: bytes = b""
+    """What it wrote to the file for what it uses, up to a bound."""
 
 
 class Shell(Protocol):
@@ -278,6 +286,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     """How many came in all."""
     whole: Whole | None = None
     """All of them, where `output` is only their end."""
+    used: Usage | None = None
+    """What the tool reports that it used; nobody measures that."""
 
 
 class Toolbox(Protocol):
@@ -294,6 +304,21 @@ class Toolbox(Protocol):
 
     async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
         """A digest of what this call would change, as it is now; None where that cannot be told."""
+        ...
+
+
+class Handlers(Protocol):
+    """Custom actions that are Python callables. Those that are commands the shell runs."""
+
+    def registered(self) -> Mapping[str, ToolDefinition]:
+        """The handlers that the program which uses us has registered, by their names among the tools."""
+        ...
+
+    async def call(self, handler: ToolDefinition, payload: Any, key: str) -> ToolResult:
+        """Call a handler with the step key. Whatever goes wrong is a result: what it raises, what cannot be found.
+
+        When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
+        """
         ...
 
 

@@ -112,7 +112,7 @@ class Proposals:
         revised: str | None,
     ) -> Prepared:
         here = self._here
-        if later := not_yet_refused(plan):
+        if later := not_yet_refused(plan, panes=here.panes is not None):
             raise Refused(later)
         settings, _, before = here.settings()
         # Said now or never: with its first plan a moved directory gets a record of its own.

@@ -16,6 +16,7 @@ from ordain.core.event import (
     LineageEvent,
     LockEvent,
     LockReleased,
+    Outcome,
     PlanPrepared,
     Recorded,
     RunCancelled,
@@ -23,6 +24,7 @@ from ordain.core.event import (
     RunEvent,
     RunOpened,
     RunStarted,
+    SignalEvent,
     WorkspaceEvent,
     WorkspaceOpened,
 )
@@ -30,6 +32,7 @@ from ordain.core.lineage import Permission, PlanState, apply_lineage
 from ordain.core.lock import LockState, apply_lock, locks_of, stream_of
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
+from ordain.core.signal import SignalState, apply_signal, stream_of_signal
 from ordain.core.signature import Verifier
 from ordain.core.state import IllegalTransition, RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
@@ -236,7 +239,11 @@ class Records:
 
     def durations(self) -> dict[str, list[int]]:
         """How long actions took that went well, newest runs first, by the digest of the action."""
-        found: dict[str, list[int]] = {}
+        return {digest: [one.duration_ms for one in outcomes] for digest, outcomes in self.outcomes().items()}
+
+    def outcomes(self) -> dict[str, list[Outcome]]:
+        """How actions went that went well, newest runs first, by the digest of the action."""
+        found: dict[str, list[Outcome]] = {}
         plans = self._ledger.plans(newest=_PLANS_REMEMBERED)
         runs = [(plan.stream, run_id) for plan in plans for run_id in plan.state.runs]
         for stream, run_id in runs[-_RUNS_REMEMBERED:]:
@@ -245,7 +252,7 @@ class Records:
                 if isinstance(event, RunOpened):
                     actions = {step.id: action_digest(step.action) for step in self.plan(stream, event.plan_id).steps}
                 elif isinstance(event, AttemptEnded) and event.outcome.error is None and event.step in actions:
-                    found.setdefault(actions[event.step], []).append(event.outcome.duration_ms)
+                    found.setdefault(actions[event.step], []).append(event.outcome)
         return found
 
     def lock(self, name: str) -> LockState:
@@ -255,6 +262,17 @@ class Records:
             assert isinstance(recorded.event, LockEvent)
             try:
                 apply_lock(state, recorded.event)
+            except IllegalTransition as error:
+                raise impossible(recorded, error) from error
+        return state
+
+    def signal(self, key: str) -> SignalState:
+        """One signal as it stands."""
+        state = SignalState(key=key)
+        for recorded in self._ledger.read(stream_of_signal(key)):
+            assert isinstance(recorded.event, SignalEvent)
+            try:
+                apply_signal(state, recorded.event)
             except IllegalTransition as error:
                 raise impossible(recorded, error) from error
         return state

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from ordain.core.action import CallTool, Task
+from ordain.core.action import CallTool, Custom, Task
 from ordain.core.canonical import plan_hash, plan_id
 from ordain.core.lineage import PlanState, Rejection
 from ordain.core.lint.rules import lint
@@ -66,12 +66,14 @@ class Reviewing:
         # The ledger is looked at only for a plan that names its workspace, or what only a trusted configuration can
         # say: linting must not need a state directory.
         here = self._here
-        tools = here.toolbox.definitions()
+        tools: Mapping[str, ToolDefinition] = here.toolbox.definitions()
         named = plan.workspace_id is not None and here.has_ledger()
         workspace_id = here.records.workspace_id() if named else None
         asked = here.has_ledger() and (storing or _asks_settings(plan, tools))
         settings = here.settings()[0] if asked else Settings()
-        return lint(plan, here.workspace.facts(plan, tools, settings, workspace_id), partial=partial)
+        tools = here.tools(settings)
+        facts = here.workspace.facts(plan, tools, settings, workspace_id)
+        return lint(plan, msgspec.structs.replace(facts, panes=here.panes is not None), partial=partial)
 
     def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
         """The plan a template becomes with these values, or what is wrong with them."""
@@ -152,7 +154,7 @@ class Reviewing:
             workspace=here.workspace.identity()[0],
             requires_approval=ruling.requires_approval,
             reasons=ruling.reasons,
-            effects=planned_effects(plan, here.toolbox.definitions()),
+            effects=planned_effects(plan, here.tools(settings)),
             tier=TIER,
             base=here.base(plan),
             limits=limits(settings),
@@ -177,7 +179,7 @@ class Reviewing:
         from ordain.core.difference import difference, summary  # few plans have a predecessor
 
         at, stream, before = found
-        changed = difference(records.plan(stream, before), plan, self._here.toolbox.definitions())
+        changed = difference(records.plan(stream, before), plan, self._here.tools(self._here.settings()[0]))
         concerns = tuple(concern.detail for concern in changed.concerns)
         return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))
 
@@ -207,7 +209,7 @@ def _asks_settings(plan: Plan, tools: Mapping[str, ToolDefinition]) -> bool:
     """Whether lint needs the settings to judge a plan: it names agents, tools that are not built in, or results of
     steps that the settings may let be skipped."""
     return plan.agent is not None or any(
-        isinstance(step.action, Task)
+        isinstance(step.action, Task | Custom)
         or (
             isinstance(step.action, CallTool)
             and (step.action.tool not in tools or next(references(step.action.args), None) is not None)

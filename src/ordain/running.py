@@ -31,6 +31,7 @@ from ordain.core.progress import AttemptOutput, read_output
 from ordain.core.report import Life, Review, RunReport, run_report
 from ordain.core.schedule import keepable
 from ordain.core.settings import Settings, limits
+from ordain.core.signal import signals_of, stream_of_signal
 from ordain.core.state import RunState, apply
 from ordain.core.value import Instant, RunId, StepId
 from ordain.gate import Gate, given, meanwhile
@@ -223,6 +224,7 @@ class Running:
         else:
             approval = await self._gate.usable(state, stream, plan, required=ruling.requires_approval)
         await self._refuse_unprotectable(plan)
+        self._refuse_broken(plan, approval)
         started = RunStarted(
             run_id=run_id,
             plan_id=state.plan_id,
@@ -234,10 +236,11 @@ class Running:
             plan_id=state.plan_id,
             lineage=stream,
             workspace=await here.identity(),
-            limits=limits(settings),
+            limits=limits(settings, here.handlers_of(plan, settings)),
             rerun_of=again.run_id if again is not None else None,
             first_run=again.first_run if again is not None else None,
             may_keep=again.may_keep if again is not None else (),
+            signals={key: size for key in signals_of(plan) if (size := here.ledger.size(stream_of_signal(key)))},
         )
         await here.ledger.append(
             now,
@@ -245,6 +248,36 @@ class Running:
             Append(stream=stream, expected=state.size, events=(*events, started)),
             Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
         )
+
+    def _refuse_broken(self, plan: Plan, approval: Approval | None) -> None:
+        """Raise Refused with every precondition of the plan that does not hold, before anything is spent on it."""
+        if not plan.preconditions:
+            return
+        from ordain.conditions import Conditions  # few plans have any
+
+        conditions = Conditions(
+            run_id=None,
+            lock_holder=lambda name: self._records.lock(name).holder,
+            approval=approval,
+            passed=lambda name: f"`{name}` has not passed: its run has not begun",
+            variables=lambda expression: {
+                "params": {name: parameter.default for name, parameter in plan.params.items()},
+                "steps": {},
+                "data": {},
+            },
+            expressions=self._here.expressions,
+            panes=self._here.panes,
+        )
+        redactor = self._here.redactor()
+        broken = [why for condition in plan.preconditions if (why := conditions.fault(condition)) is not None]
+        if broken:
+            raise Refused(
+                Problem(
+                    code="E_PLAN_PRECONDITION_FAILED",
+                    detail=f"Before this plan begins something must hold that does not: {redactor.text(why)}.",
+                )
+                for why in broken
+            )
 
     async def _refuse_unprotectable(self, plan: Plan) -> None:
         """Raise Refused where what the plan protects cannot be kept, before anything is spent on it. Files that only
@@ -297,6 +330,14 @@ class Running:
                 f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
                 command=f"ordain cancel {run_id}",
             )
+        here = self._here.handlers.registered()
+        for name, handler in state.limits_in_force.handlers.items():
+            if handler.registered and here.get(name) != handler:
+                raise refuse(
+                    "E_ACTION_UNKNOWN",
+                    f"{run_id} does `{name}`, which this program does not have as it was when the run was started.",
+                    f"Go on with it in the program that registers {handler.python}.",
+                )
         await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id, state.lineage))
 
     def _refuse_ended(self, run_id: RunId) -> RunState:
@@ -366,6 +407,8 @@ class Running:
             heard=heard,
             denied=partial(self._denied, self._here.settings()[0]),
             approval=permission.approval if permission is not None else None,
+            panes=self._here.panes,
+            handlers=self._here.handlers,
             counts=lambda decision: self._gate.counts(state, decision),
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
             observers=(following.log.observe, *observers, Telling(self._here, state).observe),
@@ -467,7 +510,7 @@ class Running:
         """Raise Refused where a run of this plan is open."""
         if state.open_run is not None:
             asked = self.report(state.open_run).questions
-            command = f"ordain answer {asked[0].item}" if asked else f"ordain resume {state.open_run}"
+            command = asked[0].asking if asked else f"ordain resume {state.open_run}"
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command=command)
 
     # --- Stopping from outside -------------------------------------------------------------------------------------

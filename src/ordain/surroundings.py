@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +18,7 @@ from ordain.core.canonical import short_id
 from ordain.core.event import WorkspaceOpened
 from ordain.core.expr import Expressions
 from ordain.core.lineage import PlanState
+from ordain.core.lint.tools import unhandled
 from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.operands import operand_paths, operand_patterns
 from ordain.core.policy import Ruling, rule
@@ -25,7 +26,14 @@ from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.settings import Settings
 from ordain.core.signature import Signature
-from ordain.core.tool import SHELL, definition_digest, definition_of
+from ordain.core.tool import (
+    SHELL,
+    ToolDefinition,
+    definition_digest,
+    definition_of,
+    handler_name,
+    handlers_of,
+)
 from ordain.core.value import Instant
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.documents.configuration import read_settings
@@ -35,10 +43,12 @@ from ordain.ports import (
     Clock,
     Copies,
     Credential,
+    Handlers,
     Ids,
     Keyring,
     Ledger,
     Notifier,
+    Panes,
     Protection,
     Secrets,
     StepLogs,
@@ -73,6 +83,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     expressions: Callable[[], Expressions]
     """The expression language, made when something is asked in it."""
     toolbox: Toolbox
+    handlers: Handlers
     clock: Clock
     ids: Ids
     lock: WriterLock
@@ -82,6 +93,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     logs: StepLogs
     secrets: Secrets
     archive: Archive
+    panes: Panes | None = None
+    """The panes there are, where something can look at them."""
     former_ledger: Callable[[], Former | None] = lambda: None
     """The ledger of a directory that was this one, by what the file system says, under a path that is gone."""
     opened: Ledger | None = None
@@ -208,13 +221,26 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     # --- What an approval is bound to ------------------------------------------------------------------------------
 
+    def tools(self, settings: Settings) -> Mapping[str, ToolDefinition]:
+        """Everything that actions can call: the tools, and the handlers of custom actions. What the program that uses
+        us has registered goes before what the configuration says."""
+        return {**self.toolbox.definitions(), **settings.actions, **self.handlers.registered()}
+
+    def handlers_of(self, plan: Plan, settings: Settings) -> Mapping[str, ToolDefinition]:
+        """The handlers of a plan's custom actions; raises Refused where there is none for one."""
+        tools, names = self.tools(settings), {one: handler_name(one) for one in handlers_of(plan)}
+        missing = [one for one, name in names.items() if name not in tools]
+        if missing:
+            raise Refused(unhandled(one) for one in missing)
+        return {name: tools[name] for name in names.values()}
+
     def rule(self, plan: Plan, settings: Settings) -> Ruling:
-        return rule(plan, self.toolbox.definitions(), settings)
+        return rule(plan, self.tools(settings), settings)
 
     def base(self, plan: Plan) -> Base:
         """What an approval of this plan depends on, as it is now."""
         settings, config, _ = self.settings()
-        tools = self.toolbox.definitions()
+        tools = self.tools(settings)
         steps = list(all_steps(plan))
         used = {tool.name: tool for step in steps if (tool := definition_of(step.action, tools)) is not None}
         if any(contract_of(step) is not None for step in steps):

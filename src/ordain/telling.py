@@ -13,7 +13,9 @@ from ordain.core.decision import questions
 from ordain.core.event import (
     AttemptEnded,
     AttemptWaiting,
+    BudgetReached,
     ContractBroken,
+    ContractHeld,
     ContractInconclusive,
     DoubtFound,
     DoubtReferred,
@@ -31,7 +33,9 @@ __all__ = ["Telling"]
 _ARISES = (
     AttemptEnded,
     AttemptWaiting,
+    BudgetReached,
     ContractBroken,
+    ContractHeld,
     ContractInconclusive,
     DoubtFound,
     DoubtReferred,
@@ -39,7 +43,7 @@ _ARISES = (
     PreconditionBroken,
     StepApprovalAsked,
 )
-"""The events with which a question can arise."""
+"""The events with which a question can arise; one about a budget when the last of what it pays for has ended."""
 
 
 class Telling:
@@ -53,7 +57,8 @@ class Telling:
         state = self._state
         if not isinstance(told, Recorded):
             return
-        if isinstance(told.event, _ARISES) and (state.waiting or state.doubtful or state.escalated):
+        open_ = state.waiting or state.doubtful or state.escalated or state.reached
+        if open_ and isinstance(told.event, _ARISES):
             self._tell()
 
     def _tell(self) -> None:
@@ -65,7 +70,7 @@ class Telling:
                     run_id=self._state.run_id,
                     title=self._state.plan.title,
                     text=question.text,
-                    command=f"ordain answer {question.item}",
+                    command=question.asking,
                     commands=answer_commands(question),
                     question=msgspec.to_builtins(question),
                 )

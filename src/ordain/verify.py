@@ -20,6 +20,7 @@ from ordain.core.expr import ExpressionError, Expressions
 from ordain.core.model import Step, contract_of
 from ordain.core.payload import shared_variables
 from ordain.core.refs import literal
+from ordain.core.resolve import as_variable
 from ordain.ports import Command, Finished, Shell
 from ordain.sink import Sink
 
@@ -63,7 +64,7 @@ def contract_command(step: Step, shell: Shell, limits: Limits, mark: str) -> Com
     itself: no other can change what it proves."""
     contract, env = contract_of(step), shell.environment(limits.env)
     assert contract is not None and step.verification is not None
-    env |= literal(shared_variables(step))
+    env |= {name: as_variable(value) for name, value in literal(shared_variables(step)).items()}
     timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
     return Command(
         text=contract.command, env=env, timeout_ms=timeout_ms, mark=mark, errors_apart=contract.stdout is not None

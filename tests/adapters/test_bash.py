@@ -7,14 +7,17 @@ import os
 import resource
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ordain.adapters import bash, processes
 from ordain.adapters.bash import BashShell
 from ordain.adapters.processes import mark_of, with_descendants
+from ordain.adapters.usage_file import USAGE_BYTES_MAX
 from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.problem import Refused
 from ordain.ports import Command, Finished
@@ -448,3 +451,40 @@ def test_where_there_is_no_table_of_processes_nobody_is_found(shell, monkeypatch
     monkeypatch.setattr(os, "listdir", missing)
     assert shell.sweep("RUN-TEST/") == 0
     assert run(shell, "true").exit_code == 0
+
+
+def reports(shell: BashShell, text: str, **settings) -> Finished:
+    return asyncio.run(shell.run(replace(command(text, **settings), reports=True)))
+
+
+def test_a_command_can_report_what_it_uses(shell, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    done = reports(shell, 'echo \'{"tokens": 3}\' >> "$ORDAIN_USAGE"; echo x > seen; stat -c %a "$ORDAIN_USAGE"')
+    assert (done.reported, done.output) == (b'{"tokens": 3}\n', b"600\n")
+    assert os.listdir(tmp_path) == ["seen"], "nothing of it is left"
+    assert run(shell, 'echo "${ORDAIN_USAGE-none}"').output == b"none\n", "who is not asked is given no file"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'ln -sf /etc/passwd "$ORDAIN_USAGE"',
+        'rm "$ORDAIN_USAGE"; mkfifo "$ORDAIN_USAGE"',
+        'rm "$ORDAIN_USAGE"',
+        "kill -9 $$",
+    ],
+)
+def test_only_the_file_that_was_made_is_read(shell, tmp_path, monkeypatch, text):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert reports(shell, text).reported == b""
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_report_is_bounded(shell):
+    assert len(reports(shell, 'head -c 1000000 /dev/zero > "$ORDAIN_USAGE"').reported) == USAGE_BYTES_MAX
+
+
+def test_where_no_file_can_be_made_the_command_runs_all_the_same(shell, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    done = reports(shell, 'echo "${ORDAIN_USAGE-none}"')
+    assert (done.exit_code, done.output, done.reported) == (0, b"none\n", b"")

@@ -50,7 +50,7 @@ SETTINGS = Settings(
     sources={"odoo": ToolSource(mcp=("odoo-mcp",), effects={"search": EffectClass.READS})},
 )
 FACTS = Facts(
-    tools=BUILT_IN,
+    tools={**BUILT_IN, "custom:x": ToolDefinition(name="custom:x", description="", effect=EffectClass.OPAQUE)},
     settings=SETTINGS,
     workflows=frozenset(["deploy"]),
     tier=0,
@@ -216,6 +216,7 @@ STRUCTURE = [
     (plan(step("a"), budget=Budget(cost_usd=-1.0)), "E_STEP_LIMIT"),
     (plan(step("a"), budget=Budget(wall_clock_ms=0)), "E_STEP_LIMIT"),
     (plan(replace(step("a"), budget=Budget(tokens=-5))), "E_STEP_LIMIT"),
+    (plan(step("a"), budget=Budget(attempts=0)), "E_STEP_LIMIT"),
     (plan(act("a", AcquireLock(lock_name="l", timeout_ms=0))), "E_STEP_LIMIT"),
     (plan(act("a", WaitFor(condition=PaneIdle(idle_threshold_ms=1), timeout_ms=0))), "E_STEP_LIMIT"),
     (plan(act("a", WaitFor(condition=StableTail(stable_for_ms=-1), timeout_ms=9))), "E_STEP_LIMIT"),
@@ -523,6 +524,10 @@ SURROUNDINGS = [
     (plan(task("t"), task("u"), budget=Budget(tokens=1999)), "W_BUDGET"),
     (plan(task(budget=Budget(tokens=10)), budget=BUDGET), "W_BUDGET"),
     (plan(task(budget=Budget(tokens=9000)), budget=Budget(tokens=5000)), "W_BUDGET"),
+    *(
+        (plan(replace(step("a"), budget=Budget(**{kind: 3})), budget=Budget(**{kind: 2})), "W_BUDGET")
+        for kind in Budget.__struct_fields__
+    ),
     *(
         (plan(env(**{name: "x"})), "E_ENV_NAME")
         for name in (

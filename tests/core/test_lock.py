@@ -7,8 +7,9 @@ import pytest
 from ordain.core.action import AcquireLock, ReleaseLock
 from ordain.core.event import AttemptStarted, AttemptWaiting, ExecutorStarted, LockReleased, LockTaken, StepState
 from ordain.core.failure import Skip
-from ordain.core.lock import AtLock, LockState, apply_lock, at_lock, locks_of
+from ordain.core.lock import LockState, apply_lock, at_lock, locks_of
 from ordain.core.model import Action
+from ordain.core.outside import Found
 from ordain.core.schedule import Start, Stop, WaitOn, decide, keepable, why_waiting
 from ordain.core.state import IllegalTransition, RunState, apply
 from ordain.core.value import Instant, RunId, StepId
@@ -41,7 +42,7 @@ def started(action: Action, **fields: Any) -> RunState:
     return state
 
 
-def found(state: RunState, holder: RunId | None, after_ms: int = 0) -> AtLock:
+def found(state: RunState, holder: RunId | None, after_ms: int = 0) -> Found:
     seen = at_lock(state, A, lock(holder), Instant(NOW + after_ms))
     assert seen is not None
     return seen
@@ -93,7 +94,7 @@ def test_a_lock_with_a_contract_is_taken_first_and_judged_then():
 def test_for_a_lock_of_another_run_it_is_waited_until_an_instant():
     state = started(TAKE)
     wait = AttemptWaiting(step=A, attempt=1, reason="the lock `db`, which RUN-2 holds", until=Instant(NOW + 60_000))
-    assert found(state, OTHER, 5) == AtLock(event=wait)
+    assert found(state, OTHER, 5) == Found(event=wait)
     apply(state, wait, NOW)
     assert why_waiting(state, A, NOW) == "waits for the lock `db`, which RUN-2 holds"
     assert at_lock(state, A, lock(OTHER), Instant(NOW + 59_999)) is None, "as before: nothing to record"

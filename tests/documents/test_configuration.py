@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ordain.core.failure import Escalate, Retry
 from ordain.core.settings import Agent, Settings, ToolSource
-from ordain.core.tool import EffectClass
+from ordain.core.tool import EffectClass, ToolDefinition
 from ordain.documents.configuration import TEMPLATE, key_names, keys_set, read_settings
 
 
@@ -57,6 +57,13 @@ trust_annotations = true
 effects = { write_file = "checkable" }
 [tools.far]
 mcp = "https://example.org/mcp"
+[actions.announce]
+command = ["announce", "--to", "ops"]
+effect = "checkable"
+destructive = true
+description = "Tell them."
+[actions.count]
+python = "pkg.module:function"
 """
     assert read_settings(text) == (
         Settings(
@@ -84,6 +91,22 @@ mcp = "https://example.org/mcp"
                     effects={"write_file": EffectClass.CHECKABLE},
                 ),
                 "far": ToolSource(mcp=("https://example.org/mcp",)),
+            },
+            actions={
+                "custom:announce": ToolDefinition(
+                    name="custom:announce",
+                    description="Tell them.",
+                    effect=EffectClass.CHECKABLE,
+                    atomic=True,
+                    destructive=True,
+                    command=("announce", "--to", "ops"),
+                ),
+                "custom:count": ToolDefinition(
+                    name="custom:count",
+                    description="The custom action count.",
+                    effect=EffectClass.OPAQUE,
+                    python="pkg.module:function",
+                ),
             },
         ),
         (),
@@ -113,6 +136,14 @@ mcp = "https://example.org/mcp"
         b'[contracts]\nenv = ["GIT_SSH_COMMAND"]',
         b'[run]\nagent = "nobody"',
         b"[run]\nagent = 7",
+        b"[actions.announce]",
+        b"[actions.announce]\ncommand = []",
+        b'[actions.announce]\ncommand = ["a"]\npython = "a:b"',
+        b'[actions.announce]\ncommand = ["a"]\neffect = "none"',
+        b'[actions.announce]\ncommand = ["a"]\ndestructive = "no"',
+        b'[actions.announce]\ncommand = ["a"]\nshell = true',
+        b'[actions.announce]\npython = "os.system"',
+        b'[actions."a b"]\ncommand = ["a"]',
         b"agents = 5",
         b"[agents]\ncoder = 5",
         b"[agents.coder]",

@@ -8,15 +8,33 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from ordain.core.action import (
+    AcquireLock,
+    Ask,
+    CallTool,
+    Custom,
+    MarkEventHandled,
+    ReleaseLock,
+    RunCommand,
+    RunWorkflow,
+    SendText,
+    StoreData,
+    Task,
+    ValidateApproval,
+    WaitFor,
+)
 from ordain.core.canonical import plan_id
-from ordain.core.condition import Precondition, Strategy, WaitCondition
+from ordain.core.condition import ApprovalScope, Pattern, Precondition, Strategy, WaitCondition
 from ordain.core.failure import FailurePolicy
-from ordain.core.model import Action, Budget, ForEach, Parameter, Plan, Step
+from ordain.core.lint.later import not_yet_refused
+from ordain.core.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step
 from ordain.documents.field_line import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.front_matter import FOR_READERS
 from ordain.documents.reading import read
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
+from tests.build import plan, step
 
 PAGE = (Path(__file__).parents[2] / "docs/plan-format.md").read_text()
 FENCES = re.findall(r"^(`{3,})(\w+)\n(.*?)^\1$", PAGE, re.DOTALL | re.MULTILINE)
@@ -56,3 +74,46 @@ def test_every_variant_and_its_fields_are_in_it(kind: Any) -> None:
     for variant in get_args(kind) or (kind, ForEach, Parameter):
         assert variant.__struct_config__.tag in {None, *WORDS}
         assert {field.encode_name for field in msgspec.structs.fields(variant)} <= WORDS
+
+
+ACTIONS: tuple[Action, ...] = (
+    RunCommand(command="true"),
+    CallTool(tool="read_file"),
+    Task(task="x"),
+    SendText(text="x"),
+    WaitFor(condition=Pattern(rule_id="r"), timeout_ms=1),
+    AcquireLock(lock_name="l"),
+    ReleaseLock(lock_name="l"),
+    StoreData(key="k", value=1),
+    RunWorkflow(workflow_id="w"),
+    MarkEventHandled(event_id=1),
+    ValidateApproval(scope=ApprovalScope(action_kind="run")),
+    NestedPlan(plan=plan(step("a"))),
+    Ask(question="?"),
+    Custom(action_type="c"),
+)
+
+
+def test_it_names_the_actions_that_are_not_carried_out_and_no_others() -> None:
+    assert {type(action) for action in ACTIONS} == set(get_args(Action))
+    section = PAGE.partition("\n## Read and checked, not yet carried out\n")[2]
+    refused = {
+        str(action.__struct_config__.tag) for action in ACTIONS if not_yet_refused(plan(step("a", action=action)))
+    }
+    named = {str(action.__struct_config__.tag) for action in ACTIONS if f"`{action.__struct_config__.tag}`" in section}
+    assert named == refused
+
+
+@pytest.mark.parametrize("field", ["writes", "budget", "model", "network", "worktree", "pool", "when", "approval"])
+def test_it_names_the_fields_that_are_not_carried_out_and_no_others(field: str) -> None:
+    values: dict[str, Any] = {"writes": ("x",), "budget": Budget(tokens=1), "network": True, "worktree": True}
+    given = replace(step("a"), **{field: values.get(field, "ask")})
+    section = PAGE.partition("\n## Read and checked, not yet carried out\n")[2]
+    assert (f"`{field}`" in section) == bool(not_yet_refused(plan(given)))
+
+
+def test_what_is_about_one_attempt_is_refused_of_a_step_that_holds_a_plan() -> None:
+    around = step("a", action=NestedPlan(plan=plan(step("b"))), contract="check b")
+    for given in (replace(around, timeout_ms=1), replace(around, proof="red-then-green")):
+        assert [problem.code for problem in not_yet_refused(plan(given))] == ["E_NOT_YET"]
+    assert not_yet_refused(plan(around)) == ()

@@ -419,6 +419,8 @@ FIELDS = [
     ("**run:** a\n**on_fail:**\n```yaml\n{strategy: skip, warn: true}\n```", {"on_failure": Skip(warn=True)}),
     ("**run:** a\n**approval:** ask", {"approval": "ask"}),
     ("**run:** a\n**budget:** $1", {"budget": Budget(cost_usd=1)}),
+    ("**run:** a\n**budget:** max 40 attempts, 2 minutes", {"budget": Budget(attempts=40, wall_clock_ms=120_000)}),
+    ("**run:** a\n**budget:** 1 attempt", {"budget": Budget(attempts=1)}),
     ("**run:** a\n**budget:**\n```yaml\ntokens: 7\n```", {"budget": Budget(tokens=7)}),
     ("**run:** a\n**model:** m", {"model": "m"}),
     ("**run:** a\n**network:** true\n**worktree:** false", {"network": True, "worktree": False}),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -208,6 +209,26 @@ def test_one_step_for_each_item_and_the_list_of_what_they_gave() -> None:
     ]
 
 
+def test_an_item_is_told_from_the_others_by_what_it_is() -> None:
+    life = carried_out(
+        step("list"), repeats("each", on_failure=Escalate()), script={"list": gives('["alpha", {"b": 1}]'), "each": 1}
+    )
+    assert life.report is not None
+    assert [one.label for one in life.report.steps] == ["", "", "alpha", '{"b": 1}']
+    assert [one.text for one in life.report.questions] == [
+        "`each: alpha` did not succeed. What now?",
+        '`each: {"b": 1}` did not succeed. What now?',
+    ]
+
+
+def test_a_secret_in_an_item_is_not_shown() -> None:
+    life = Scenario(step("list"), repeats("each"))
+    life.secrets.values["TOKEN"] = "swordfish-swordfish"
+    life.script(list=gives('["swordfish-swordfish"]')).approve().run()
+    assert life.report is not None and "swordfish" not in life.report.steps[2].label
+    assert given(life, "each")["X"] == "swordfish-swordfish"
+
+
 def test_lines_are_items_where_there_is_no_list() -> None:
     carried_out(step("list"), repeats("each"), script={"list": gives("a\n\nb\n")}).expect(
         **{"each[0]": "passed", "each[1]": "passed"}
@@ -267,6 +288,17 @@ def test_an_item_that_fails_has_the_policy_for_itself() -> None:
     life.expect(after="cancelled", beside="passed")
     assert life.report is not None
     assert "1 of its 3 items did not pass: each[1] (failed)" in life.report.steps[1].evidence
+
+
+def test_the_command_that_answers_about_an_item_can_be_pasted_into_a_shell() -> None:
+    life = carried_out(
+        step("list"), repeats("each", on_failure=Escalate()), script={"list": gives("[1]"), "each": gives("", 1)}
+    )
+    assert life.report is not None
+    (question,) = life.report.questions
+    assert shlex.split(question.asking) == ["ordain", "answer", f"{life.report.run_id}/each[0]"]
+    assert "'" in question.asking
+    life.answer("each[0]", "skip").resume().expect(each="passed")
 
 
 def test_a_condition_about_the_item_is_asked_of_each() -> None:
@@ -346,6 +378,18 @@ def test_without_a_contract_nothing_says_that_it_is_done() -> None:
     life = carried_out(falling_back("undo"), step("b"), script={"a": 1}, fallbacks=(step("undo", needs=()),))
     life.expect(**{"a+undo": "passed", "a": "failed", "b": "cancelled"})
     assert life.status() == "failed"
+
+
+def test_what_went_wrong_first_is_told_after_a_fallback_too() -> None:
+    life = carried_out(
+        falling_back("undo", contract="check never"),
+        script={"a": gives("no room", 3)},
+        fallbacks=(step("undo", needs=()),),
+        on_failure=Abort(message="the shelf is full"),
+    )
+    life.expect(a="failed", **{"a+undo": "passed"})
+    assert life.report is not None and life.report.reason == "the shelf is full"
+    assert life.report.steps[0].evidence.startswith("exit status 3; its fallback was run; contract broken")
 
 
 def test_a_fallback_that_fails_leaves_the_plans_policy() -> None:

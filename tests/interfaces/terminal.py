@@ -123,6 +123,12 @@ class Terminal:
             assert self._read(end), f"{text!r} never appeared in:\n{self._text()}"
         self._looked_at = found + len(wanted)
 
+    def shown_until(self, text: str) -> str:
+        """Wait for a text as `expect` does; what has appeared before it."""
+        begin = self._looked_at
+        self.expect(text)
+        return bytes(self._shown[begin : self._looked_at - len(text.encode())]).decode()
+
     def type(self, line: str) -> None:
         """Type a line, or press one key that ends input or interrupts."""
         keys = line if line in (CTRL_C, CTRL_D) else line + "\r"

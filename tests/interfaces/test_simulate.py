@@ -69,3 +69,88 @@ def test_a_document_with_errors_is_refused(workspace: Workspace) -> None:
     (workspace.path / "bad.plan.md").write_text("# T\n\n## Steps\n\n### 1. A\n\n**tool:** wriet_file\n")
     seen = workspace.ordain("simulate", "bad.plan.md")
     assert (seen.status, "E_TOOL_UNKNOWN" in seen.err) == (2, True)
+
+
+FLOW = """\
+# Flow
+
+**On failure:** escalate
+**Budget:** 20 attempts
+
+## Steps
+
+### 1. List
+
+**id:** list
+**run:** echo '[1, 2]'
+
+### 2. Each
+
+**id:** each
+**for_each:** {in: "${list.output}", max: 5, as: number, concurrency: 2}
+**when:** number > 1
+**run:** echo "$N" > "made-$I"
+**env:**
+- N=${number}
+- I=${index}
+**contract:** test -s "made-$I"
+**on_fail:** retry(1), then fallback(undo)
+
+### 3. Ask
+
+**id:** ask
+**needs:** each
+**action:**
+```yaml
+type: ask
+question: Go on?
+choices: [go, stay]
+```
+
+### 4. Publish
+
+**id:** publish
+**preconditions:**
+```yaml
+- {type: lock_available, lock_name: shelf}
+```
+**approval:** ask
+**run:** echo out
+
+## Fallbacks
+
+### undo. Undo it
+
+**run:** rm -f made-*
+"""
+
+
+def test_what_a_run_decides_asks_and_falls_back_to_is_said(workspace: Workspace) -> None:
+    need("bwrap")
+    workspace.write("flow.plan.md", FLOW)
+    seen = workspace.ordain("simulate", "flow.plan.md")
+    assert seen.status == 0
+    for line in (
+        "On failure: escalate, unless a step says otherwise",
+        "Budget: 20 attempts; then a person is asked",
+        "Only when:  number > 1",
+        "For each:   number of ${list.output}, at most 5, 2 at once",
+        "Contract:   not looked at (it asks about I, which is decided at run time)",
+        "On failure: retry(1), then fallback(undo)",
+        "Asks:       Go on?",
+        '  choices:  ["go", "stay"]',
+        "[UNCHECKED] the lock shelf is free",
+        "Approval:   ask: a person says yes right before it, to its values as they are then",
+        "Begins:     after a failure of each",
+    ):
+        assert line in seen.out, line
+    assert "${index}\n" not in seen.out.partition("I:        ${index}\n")[2], "which item it is, is no news"
+    answer = json.loads(workspace.ordain("simulate", "flow.plan.md", "--json").out)["data"]
+    assert answer["steps"][1]["for_each"]["max"] == 5 and answer["steps"][3]["approval"] == "ask"
+    assert [(one["id"], one["used_by"]) for one in answer["fallbacks"]] == [("undo", ["each"])]
+
+
+def test_the_picture_says_what_is_repeated_and_what_is_asked(workspace: Workspace) -> None:
+    workspace.write("flow.plan.md", FLOW)
+    seen = workspace.ordain("show", "--graph", "flow.plan.md").out
+    assert "for each ${list.output}: echo" in seen and "ask: Go on?" in seen

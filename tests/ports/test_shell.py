@@ -40,6 +40,20 @@ def test_only_variables_that_are_set_are_given(shell):
     assert "ORDAIN_NO_SUCH_VARIABLE" not in shell.environment(["ORDAIN_NO_SUCH_VARIABLE"])
 
 
+@pytest.mark.parametrize("data", [b"", b"a payload", b"x" * 300_000])
+def test_what_is_handed_in_can_be_read_and_ends(shell, data):
+    async def reads(command):
+        return Finished(duration_ms=1, exit_code=0, output=str(len(command.stdin)).encode())
+
+    if isinstance(shell, ScriptedShell):
+        shell.script["wc -c"] = reads
+    env = {"PATH": os.environ["PATH"]}
+    command = Command(text="wc -c", env=env, timeout_ms=10_000, mark="RUN-PORT/a/1", stdin=data)
+    assert asyncio.run(shell.run(command)).output.strip() == str(len(data)).encode()
+    command = Command(text="true", env=env, timeout_ms=10_000, mark="RUN-PORT/a/1", stdin=data)
+    assert asyncio.run(shell.run(command)).exit_code == 0
+
+
 # --- What is written so far ------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ from ordain.adapters.processes import (
     with_descendants,
 )
 from ordain.adapters.spool import Spool
+from ordain.adapters.usage_file import USAGE, UsageFile
 from ordain.ports import Command, Finished
 
 if TYPE_CHECKING:
@@ -97,8 +99,6 @@ class BashShell:
         return found
 
     async def run(self, command: Command) -> Finished:
-        import asyncio  # most commands only look, and start faster without it
-
         started = time.monotonic()
         if command.argv:
             words = command.argv
@@ -110,8 +110,14 @@ class BashShell:
         self._left[:] = [child for child in self._left if child.poll() is None]
         if self._alone and not self._own:
             BashShell._childless = not children_of_us()
+        with UsageFile.for_one() if command.reports else contextlib.nullcontext() as usage:
+            return await self._run(words, command, usage, started)
+
+    async def _run(self, words: tuple[str, ...], command: Command, usage: UsageFile | None, started: float) -> Finished:
+        import asyncio  # most commands only look, and start faster without it
+
         try:
-            child = self._spawn(words, command)
+            child = self._spawn(words, command, usage)
         except (OSError, ValueError) as error:
             return Finished(duration_ms=_since(started), fault=str(error))
         self._own[child.pid] = command.mark
@@ -159,19 +165,22 @@ class BashShell:
             errors_bytes=errors.taken.size if errors is not None else 0,
             whole=output.taken.whole() if command.whole else None,
             leftovers=leftovers,
+            reported=usage.read() if usage is not None else b"",
         )
 
-    def _spawn(self, words: tuple[str, ...], command: Command) -> subprocess.Popen[bytes]:
-        child = subprocess.Popen(
-            [*self._inside, *words],
-            cwd=self._workspace,
-            env={**command.env, MARK: command.mark},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if command.errors_apart else subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=self._handed_over,
-        )
+    def _spawn(self, words: tuple[str, ...], command: Command, usage: UsageFile | None) -> subprocess.Popen[bytes]:
+        given = {USAGE: usage.path} if usage is not None else {}
+        with _handed_in(command.stdin) as stdin:
+            child = subprocess.Popen(
+                [*self._inside, *words],
+                cwd=self._workspace,
+                env={**command.env, **given, MARK: command.mark},
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if command.errors_apart else subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=self._handed_over,
+            )
         # From outside, because a function to be run in the child before its program would make every start slow. What
         # crashes leaves no image of its memory, with all that is secret in it, in the workspace; a command that wants
         # one can still raise the limit itself.
@@ -234,6 +243,18 @@ class BashShell:
             time.sleep(AGAIN_S)
             killed += end_all(left)
         return killed
+
+
+@contextlib.contextmanager
+def _handed_in(data: bytes) -> Iterator[int]:
+    """What a command is to read, as a file without a name: however long it is, nobody need stand by to write it."""
+    if not data:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
 
 
 class _Output:

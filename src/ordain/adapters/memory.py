@@ -17,6 +17,7 @@ from ordain.adapters import keys
 from ordain.adapters.directory import operand_path, operand_pattern
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.approval import Moment
+from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
 from ordain.core.event import ProtectedFile
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.paths import folded, path_fault, pattern_fault
@@ -26,7 +27,7 @@ from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import refuse
 from ordain.core.settings import Settings
 from ordain.core.signature import PublicKey, Signature
-from ordain.core.tool import ToolDefinition
+from ordain.core.tool import HANDLER, EffectClass, ToolDefinition, handler_name
 from ordain.core.value import Instant
 from ordain.ports import Command, Credential, Finished, Holder, Saved, ToolResult
 
@@ -35,11 +36,13 @@ __all__ = [
     "ManualClock",
     "MemoryCopies",
     "MemoryKeyring",
+    "MemoryPanes",
     "MemoryProtection",
     "MemorySecrets",
     "MemoryStepLogs",
     "MemoryWorkspace",
     "MemoryWriterLock",
+    "ScriptedHandlers",
     "ScriptedProbe",
     "ScriptedShell",
     "ScriptedToolbox",
@@ -187,6 +190,37 @@ class ScriptedToolbox:
         return repr([[(name, self.files[name]) for name in self._tree(path)] for path in paths])
 
 
+class ScriptedHandlers:
+    """ports.Handlers that give what the script says, by the type of the action; `calls` lists every call."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, ToolDefinition] = {}
+        self.script: dict[str, ToolResult | Callable[[Any], Awaitable[ToolResult]]] = {}
+        self.calls: list[tuple[str, Any, str]] = []
+
+    def register(self, name: str, effect: EffectClass = EffectClass.OPAQUE, *, destructive: bool = False) -> None:
+        handler = ToolDefinition(
+            name=handler_name(name),
+            description=f"The custom action {name}.",
+            effect=effect,
+            atomic=effect is EffectClass.CHECKABLE,
+            destructive=destructive,
+            python=f"script:{name}",
+            registered=True,
+        )
+        self.definitions[handler.name] = handler
+
+    def registered(self) -> Mapping[str, ToolDefinition]:
+        return self.definitions
+
+    async def call(self, handler: ToolDefinition, payload: Any, key: str) -> ToolResult:
+        name = handler.name.removeprefix(HANDLER)
+        self.calls.append((name, payload, key))
+        await asyncio.sleep(0)
+        answer = self.script.get(name, ToolResult())
+        return answer if isinstance(answer, ToolResult) else await answer(payload)
+
+
 class ScriptedProbe:
     """ports.Probe that sees what it is told; anything else it could not look at."""
 
@@ -278,6 +312,32 @@ class MemoryProtection:
 
     async def restore(self, files: Mapping[str, Saved]) -> None:
         self._workspace.documents.update({path: saved.content for path, saved in files.items()})
+
+
+class MemoryPanes:
+    """ports.Panes that are whatever it is told they are."""
+
+    def __init__(self) -> None:
+        self.agents: dict[int, str] = {}
+        """The panes there are, by id, and the agent that lives in each."""
+        self.domains: dict[int, str] = {}
+        self.matching: set[tuple[str, int | None]] = set()
+        """The rules that match what is shown in a pane; None stands for any."""
+
+    def fault(self, condition: PaneExists | PaneState | PatternMatched | PatternNotMatched) -> str | None:
+        match condition:
+            case PatternMatched(rule_id=rule, pane_id=pane):
+                return None if (rule, pane) in self.matching else f"the rule `{rule}` does not match"
+            case PatternNotMatched(rule_id=rule, pane_id=pane):
+                return f"the rule `{rule}` matches" if (rule, pane) in self.matching else None
+            case _ if condition.pane_id not in self.agents:
+                return f"there is no pane {condition.pane_id}"
+            case PaneState(pane_id=pane, expected_agent=agent) if agent not in (None, self.agents[pane]):
+                return f"{self.agents[pane]} lives in pane {pane}, and not {agent}"
+            case PaneState(pane_id=pane, expected_domain=domain) if domain not in (None, self.domains.get(pane)):
+                return f"pane {pane} is not in the domain {domain}"
+            case _:
+                return None
 
 
 class MemoryKeyring:

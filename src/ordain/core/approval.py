@@ -135,8 +135,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     now: Moment
     panes: Mapping[str, str] = {}
     """The identities of the panes that are there."""
-    unmet: tuple[str, ...] = ()
-    """The plan's preconditions that do not hold, in words."""
 
 
 def signed_bytes(approval: Approval) -> bytes:
@@ -200,12 +198,6 @@ def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
             detail=f"What the approval was given for has changed since: {differences[0]}.",
             hints=tuple(f"Also: {difference}." for difference in differences[1:]),
             command=again,
-        )
-    if here.unmet:
-        return Problem(
-            code="E_PLAN_PRECONDITION_FAILED",
-            detail=f"A precondition of the plan does not hold: {here.unmet[0]}.",
-            hints=tuple(f"Also: {unmet}." for unmet in here.unmet[1:]),
         )
     return None
 

@@ -24,6 +24,7 @@ from ordain.core.event import (
     ApprovalRevoked,
     ApproverEnrolled,
     ApproverRevoked,
+    AttemptEnded,
     ConfigTrusted,
     DecisionGiven,
     Event,
@@ -40,12 +41,14 @@ from ordain.core.event import (
     RunFinished,
     RunOpened,
     RunStarted,
+    SignalGiven,
     WorkspaceEvent,
 )
 from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.lock import LockState, apply_lock, stream_of
 from ordain.core.model import Plan
 from ordain.core.moment import Moments
+from ordain.core.signal import SignalState, apply_signal, signal_of
 from ordain.core.signature import Signature, Verifier, fingerprint
 from ordain.core.state import IllegalTransition, RunState, apply
 from ordain.core.value import Instant, PlanId, RunId
@@ -251,6 +254,7 @@ class _Auditor:
         """By id, of all lineages: what was given for one plan is not given again for another."""
         self.started: dict[RunId, _Started] = {}
         self.locks: list[LockState] = []
+        self.signals: dict[str, SignalState] = {}
         self.signed_events = 0
         self.times: list[int] = []
         """When each event says that it was recorded, in order of arrival."""
@@ -313,6 +317,8 @@ class _Auditor:
             return _Stream(_Run(self, name).look, _types(RunEvent))
         if name.startswith("lock/"):
             return _Stream(_Lock(self, name).look, _types(LockEvent))
+        if name.startswith("signal/"):
+            return _Stream(_Signal(self, name).look, frozenset([SignalGiven]))
         return _Stream(lambda event, at, seq: None, frozenset())
 
     # --- The workspace's own stream --------------------------------------------------------------------------------
@@ -613,11 +619,22 @@ class _Run:
         self.moments.add(event, self.auditor.streams[self.name].head)  # type: ignore[arg-type]
         if self.state is None:
             return
+        if isinstance(event, AttemptEnded) and event.outcome.error is None:
+            self.signalled(self.state, event, seq)
         try:
             apply(self.state, event, at)  # type: ignore[arg-type]
         except (IllegalTransition, LookupError) as error:  # of a plan that nobody linted, anything may be missing
             self.state = None
             self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
+
+    def signalled(self, state: RunState, event: AttemptEnded, seq: int) -> None:
+        """Where a step had what it waited for: that the signal was there by then, given since the run was opened."""
+        key = signal_of(state.step(event.step)) if event.step in state.steps else None
+        if key is not None:
+            signal = self.auditor.signals.get(key, SignalState(key=key))
+            if signal.size <= state.signals.get(key, 0):
+                sentence = f"`{event.step}` went on at event {seq} on the signal `{key}`, which was not given by then."
+                self.auditor.find(Kind.HISTORY, self.name, seq, sentence)
 
     @property
     def run_id(self) -> RunId:
@@ -702,6 +719,23 @@ class _Lock:
             self.auditor.find(Kind.HISTORY, self.name, seq, sentence)
         elif started.ended is not None and isinstance(event, LockTaken):
             self.auditor.find(Kind.HISTORY, self.name, seq, f"{event.run_id} took this lock after it had ended.")
+
+
+class _Signal:
+    """One signal from outside."""
+
+    def __init__(self, auditor: _Auditor, name: str) -> None:
+        self.auditor, self.name = auditor, name
+        self.state = SignalState(key=name.removeprefix("signal/"))
+        auditor.signals[self.state.key] = self.state
+
+    def look(self, event: Event, at: Instant, seq: int) -> None:
+        assert isinstance(event, SignalGiven)
+        self.state.size = seq - 1  # a row may be missing before it
+        try:
+            apply_signal(self.state, event)
+        except IllegalTransition as error:
+            self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
 
 
 def _audited(started: _Started) -> AuditedRun:

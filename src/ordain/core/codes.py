@@ -263,6 +263,14 @@ PAGES: dict[str, Page] = {
         "No tool of this name is registered.",
         "Check the spelling; a command is written `**run:** …`, or is a call of `shell`.",
     ),
+    "E_ACTION_UNKNOWN": Page(
+        "Custom action without a handler",
+        (
+            "A step does a `custom` action of a type for which nothing is registered here: neither in the `ordain.toml` "
+            "that was trusted, nor by the program that uses Ordain."
+        ),
+        'Register it and have it trusted:\n\n    [actions.announce]\n    command = ["announce", "--stdin"]',
+    ),
     "E_TOOL_OPERATION": Page(
         "Unknown operation",
         "The tool has no operation of this name, or none at all.",
@@ -318,7 +326,7 @@ PAGES: dict[str, Page] = {
     ),
     "W_BUDGET": Page(
         "Budget does not fit",
-        "Agents work without a budget that ends them, or the steps' budgets add up to more than the plan's.",
+        "Agents work without a budget that ends them, the steps' budgets add up to more than the plan's, or one of them alone is larger.",
         "Give the plan a `**Budget:**` that covers its steps.",
     ),
     "E_PLAN_SECRET": Page(
@@ -685,6 +693,11 @@ PAGES: dict[str, Page] = {
         "Run not found",
         "No run of that name is known here, or none is open.",
         "`ordain status` lists what there is.",
+    ),
+    "E_SIGNAL_VALUE": Page(
+        "Not a value for a signal",
+        "A signal can carry one value: JSON with `--value` or text with `-m`, at most 1 MiB of it.",
+        "Correct it, or put what is long into a file of the workspace and give its name.",
     ),
     "E_RUN_OLD": Page(
         "Not the newest run",

@@ -7,7 +7,7 @@ the run's chain as it stood. It is recorded before anything else is of that step
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,13 +16,16 @@ from msgspec.structs import replace
 from ordain.core.action import Ask
 from ordain.core.approval import Channel, Principal
 from ordain.core.ask import ABORT, Given, answer_value
+from ordain.core.budget import amount_words, left, question_words
 from ordain.core.canonical import canonical_bytes
+from ordain.core.command import typed
 from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
 from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan
 from ordain.core.model import Step, check_of, contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.schedule import asks, last_policy, policy_of
 from ordain.core.signature import statement
+from ordain.core.spending import budget_name, owner_of
 from ordain.core.state import RunState, StepRecord
 from ordain.core.tries import Try
 from ordain.core.value import Instant, PlanId, RunId, StepId
@@ -59,7 +62,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     step: StepId
     attempt: int
     kind: str
-    """`doubt`, `escalation`, `ask`, or `step_approval` before a step."""
+    """`doubt`, `escalation`, `ask`, `step_approval` before a step, or `budget`."""
     text: str
     choices: tuple[Choice, ...]
     detail: str = ""
@@ -79,6 +82,11 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """When it waits no longer."""
     behind: int = 0
     """How many steps cannot begin before it is answered."""
+
+    @property
+    def asking(self) -> str:
+        """The command that answers it, up to the answer, as it is typed into a shell: `[` means something there."""
+        return f"ordain answer {typed([self.item])}"
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +136,19 @@ _DENY = Choice(
     meaning="it must not be done",
     consequence="It is skipped, steps that need it are not begun, and the run ends as failed.",
 )
+_UNLIMITED = Choice(
+    word="unlimited",
+    meaning="go on without this limit for the rest of this run",
+    consequence="Nothing asks about it again in this run, whatever is spent.",
+)
+
+
+def _extend(amount: str) -> Choice:
+    return Choice(
+        word="extend",
+        meaning=f"allow another {amount}",
+        consequence="The run goes on, and asks again when that is reached.",
+    )
 
 
 def _happened(*, checked: bool) -> Choice:
@@ -143,7 +164,8 @@ def questions(state: RunState) -> tuple[Question, ...]:
     if state.finished:
         return ()
     open_ = sorted({*state.doubtful, *state.escalated, *state.waiting}, key=lambda step_id: state.position[step_id])
-    return tuple(found for step_id in open_ if (found := question_about(state, step_id)) is not None)
+    about_steps = (question_about(state, step_id) for step_id in open_)
+    return (*_budget_questions(state), *(found for found in about_steps if found is not None))
 
 
 def question_about(state: RunState, step_id: StepId) -> Question | None:
@@ -253,9 +275,12 @@ def _behind(state: RunState, step_id: StepId) -> int:
 
 def still_asked(state: RunState, decision: DecisionGiven) -> bool:
     """Whether the very question that this decides is the one that is asked now."""
-    if state.finished or decision.step not in state.steps:
+    if state.finished:
         return False
-    asked = question_about(state, decision.step)
+    if decision.step in state.steps:
+        asked = question_about(state, decision.step)
+    else:
+        asked = next((one for one in _budget_questions(state) if one.step == decision.step), None)
     return asked is not None and (asked.kind, _digest(asked)) == (decision.about, decision.asked_sha256)
 
 
@@ -263,6 +288,35 @@ def _digest(question: Question) -> str:
     """What an answer is bound to: all that was shown of the step itself. What other steps do meanwhile changes nothing
     about the question."""
     return hashlib.sha256(canonical_bytes(replace(question, behind=0))).hexdigest()
+
+
+def _budget_questions(state: RunState) -> Iterator[Question]:
+    """One for each budget that was reached, once nothing that it pays for is at work, from when on what was spent stays
+    as it is; and none where nothing is left to do."""
+    for owner, reached in state.reached.items():
+        account = state.accounts[owner]
+        if account.at_work or state.aborted_by is not None or not (held := left(state, owner)):
+            continue
+        text, detail = question_words(state, owner)
+        again = f"@{account.decisions + 1}" if account.decisions else ""
+        amount = amount_words(reached.what, account.given[reached.what])
+        yield Question(
+            item=f"{state.run_id}/{budget_name(owner)}{again}",
+            step=budget_name(owner),
+            attempt=0,
+            kind="budget",
+            text=text,
+            choices=(_extend(amount), _UNLIMITED, _ABORT),
+            detail=detail,
+            since=account.reached_at,
+            behind=len(held),
+        )
+
+
+def _asked_before(state: RunState, name: StepId) -> int:
+    """How many questions have ended about what one of this name is about."""
+    owner = owner_of(name)
+    return state.steps[name].asked_before if owner is None else state.accounts[owner].decisions
 
 
 def find_question(state: RunState, item: str) -> Question:
@@ -283,7 +337,7 @@ def find_question(state: RunState, item: str) -> Question:
             *(["It asks about: " + ", ".join(one.item for one in asked) + "."] if asked else []),
             command="ordain status",
         )
-    if (number if mark else "1") != str(state.steps[found.step].asked_before + 1):
+    if (number if mark else "1") != str(_asked_before(state, found.step) + 1):
         raise stale(found, f"What is asked about `{found.step}` now is another question than this answers.")
     return found
 
@@ -291,7 +345,8 @@ def find_question(state: RunState, item: str) -> Question:
 def stale(question: Question, detail: str = "") -> Refused:
     """The refusal of an answer to what is not asked, or not so, any more."""
     detail = detail or "Something was recorded about the step while the question was being read."
-    hint = f"It is about attempt {question.attempt} now; look at it, then answer {question.item}."
+    about = f"It is about attempt {question.attempt} now; look" if question.attempt else "Look"
+    hint = f"{about} at it, then answer {question.item}."
     return refuse("E_ANSWER_STALE", detail, hint, command="ordain status")
 
 
@@ -307,9 +362,8 @@ def choice_named(question: Question, word: str) -> Choice:
 def value_given(state: RunState, question: Question, given: Given) -> Any:
     """The value of an answer to a question of the plan; UNSET where the answer is one of our own choices. Raises
     Refused for what is no answer to it."""
-    action = state.step(question.step).action
     plain = given.value is msgspec.UNSET
-    if question.kind == "ask" and isinstance(action, Ask):
+    if question.kind == "ask" and isinstance(action := state.step(question.step).action, Ask):
         if plain and given.word == ABORT and ABORT not in action.choices:
             return msgspec.UNSET
         return answer_value(action, given)
@@ -329,16 +383,16 @@ def decided(
 ) -> DecisionGiven:
     """The event for a person's answer, not signed yet; raises Refused for an answer that is not one of the choices. An
     answer to a question of the plan has an outcome, which is what was answered."""
-    step = state.step(question.step)
     if outcome is not None:
-        to = StepState.VERIFYING if check_of(step) is not None else StepState.PASSED
+        to = StepState.VERIFYING if check_of(state.step(question.step)) is not None else StepState.PASSED
     else:
         choice_named(question, word)
         match word:
             case "happened":
                 # Even a person's word does not stand in for a contract that can be run.
-                to = StepState.VERIFYING if contract_of(step) is not None else StepState.PASSED
-            case "did-not" | "retry" | "allow":
+                checked = contract_of(state.step(question.step)) is not None
+                to = StepState.VERIFYING if checked else StepState.PASSED
+            case "did-not" | "retry" | "allow" | "extend" | "unlimited":
                 to = StepState.PENDING
             case "skip" | "deny":
                 to = StepState.SKIPPED

@@ -4,7 +4,7 @@ An event that moves a step says where the step went (`to`), so that a history ex
 under any later version of the rules. No event reads a clock or makes an id.
 
 A stream is one hash-chained sequence of events: `workspace`, `lineage/PLAN-…` (one plan through its revisions),
-`run/RUN-…` (one run) or `lock/NAME` (one named lock).
+`run/RUN-…` (one run), `lock/NAME` (one named lock) or `signal/KEY` (one signal from outside).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 from ordain.core.approval import Approval, Principal, WorkspaceIdentity
 from ordain.core.failure import FailurePolicy
 from ordain.core.signature import PublicKey, Signature
+from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "AttemptEnded",
     "AttemptStarted",
     "AttemptWaiting",
+    "BudgetReached",
     "ConditionFalse",
     "ConfigTrusted",
     "ContractBroken",
@@ -43,6 +45,7 @@ __all__ = [
     "Event",
     "Evidence",
     "ExecutorStarted",
+    "Expected",
     "FallbackEnded",
     "FilesProtected",
     "GroupKind",
@@ -69,6 +72,8 @@ __all__ = [
     "RunPaused",
     "RunStarted",
     "Settlement",
+    "SignalEvent",
+    "SignalGiven",
     "SignatureRefused",
     "StepApprovalAsked",
     "StepEvent",
@@ -77,6 +82,7 @@ __all__ = [
     "StepState",
     "StepUnfolded",
     "StopAsked",
+    "Usage",
     "Verdict",
     "WorkspaceEvent",
     "WorkspaceOpened",
@@ -136,7 +142,7 @@ class _Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     """Base of all events."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings in force when a run was opened; they stay with the run, whatever the configuration says later."""
 
     concurrency: int
@@ -145,6 +151,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: FailurePolicy
     env: tuple[str, ...]
     """Names of environment variables that commands and contracts may see."""
+    handlers: Mapping[str, ToolDefinition] = {}
+    """The handlers of the custom actions that the run may do, by their names among the tools: what was approved."""
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What something says that it has used. Nobody measured it."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -167,6 +182,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Processes the attempt left behind, killed by us."""
     output_json: bool = False
     """Whether the output is the JSON of a value, and not text."""
+    used: Usage | None = None
+    """What the attempt itself reported; we did not measure it."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -357,6 +374,9 @@ class RunOpened(_Fact, frozen=True, tag="run_opened"):
     may_keep: tuple[StepId, ...] = ()
     """Steps that passed in the run before and are not run again if their contract holds now. One without a contract
     stands here only where somebody said from which step on everything is to be run again."""
+    signals: Mapping[str, int] = {}
+    """How often each signal that the plan waits for had been given by then; what is absent, never. Only what was given
+    after that counts in this run, whatever clocks say."""
 
 
 class ExecutorStarted(_Fact, frozen=True, tag="executor_started"):
@@ -428,6 +448,8 @@ class StepUnfolded(_Fact, frozen=True, tag="step_unfolded"):
     count: int
     items_seal: str = ""
     """Commits to the items, which are kept beside the chain under this name."""
+    labels: tuple[str, ...] = ()
+    """What tells each item from the others where it is shown, redacted and cut; of very many items there are none."""
 
 
 class AttemptStarted(_Fact, frozen=True, tag="attempt_started"):
@@ -558,8 +580,41 @@ class DoubtReferred(_Fact, frozen=True, tag="doubt_referred"):
     evidence: Evidence
 
 
+class Expected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is left to do will probably need, judged by how the same actions went in earlier runs."""
+
+    steps: int
+    """How many steps were left, as far as they were known."""
+    known: int = 0
+    """How many of them have gone well before, so that something is known of them."""
+    wall_clock_ms: int | None = None
+    """Of those, one after the other; absent where none is known. The same of the others, as reported then."""
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class BudgetReached(_Fact, frozen=True, tag="budget_reached"):
+    """Going on would take more than a budget allows. What is under way comes to its end; nothing more that would be
+    paid from it begins until a person has decided."""
+
+    step: StepId
+    """What the question is about: `.budget`, or `.budget/STEP` for that of a step or of the plan nested in it."""
+    what: str
+    """`attempts` or `wall_clock_ms`, which are measured; `tokens` or `cost_usd`, which are reported."""
+    spent: int | float
+    reserved: int | float
+    """What the steps at work may still spend."""
+    limit: int | float
+    wanted: int | float = 0
+    """What the step that could not begin would have reserved."""
+    wanted_by: StepId | None = None
+    """That step; absent where the time was over while others were at work."""
+    expected: Expected | None = None
+
+
 class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
-    """What a person answered about an escalated step, a doubt or a question of the plan, and what it was an answer to.
+    """What a person answered about an escalated step, a doubt, a budget or a question of the plan, and what it was an
+    answer to.
 
     The later half is missing in decisions of before answers were bound; `core.decision` says what is signed.
     """
@@ -572,7 +627,7 @@ class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
     attempt: int = 0
     """The attempt that was asked about."""
     about: str = ""
-    """`doubt`, `escalation` or `ask`."""
+    """`doubt`, `escalation`, `ask`, `approval` or `budget`."""
     asked_sha256: str = ""
     """Digest of the question as it was put: its words, what was seen of the step, the choices and what each does."""
     head: str = ""
@@ -635,6 +690,23 @@ class LockReleased(_Fact, frozen=True, tag="lock_released"):
     reason: str
 
 
+# --- Signal stream -----------------------------------------------------------------------------------------------
+
+
+class SignalGiven(_Fact, frozen=True, tag="signal_given"):
+    """Somebody outside gave a signal, perhaps with a value. It permits nothing: it says that something has happened."""
+
+    key: str
+    by: Principal
+    shown: str = ""
+    """The end of the value, redacted."""
+    value_bytes: int = 0
+    value_seal: str = ""
+    """Commits to the exact value, which is kept beside the chain under this name."""
+    value_json: bool = False
+    """Whether the value is JSON, and not text; JSON of no bytes is no value."""
+
+
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused
 LineageEvent = (
     PlanPrepared
@@ -671,9 +743,12 @@ StepEvent = (
     | DoubtReferred
     | DecisionGiven
 )
-RunEvent = RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | RunPaused | RunFinished | RunCancelled
+RunEvent = (
+    RunOpened | ExecutorStarted | StepEvent | ProtectedChanged | BudgetReached | RunPaused | RunFinished | RunCancelled
+)
 LockEvent = LockTaken | LockReleased
-Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent
+SignalEvent = SignalGiven
+Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalEvent
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,6 +42,8 @@ class Member(msgspec.Struct, frozen=True):
     """What the plan calls it: references and failure policies use that."""
     index: int = 0
     """Of its item."""
+    label: str = ""
+    """What tells its item from the others."""
 
 
 class Group(msgspec.Struct):
@@ -88,11 +90,20 @@ def repeated(step: Step) -> Step:
     )
 
 
-def item_members(step: Step, original: Step, count: int) -> Made:
-    """One step for each item; `original` is the step with all that the plan says of it."""
+def item_members(step: Step, original: Step, count: int, labels: Sequence[str] = ()) -> Made:
+    """One step for each item, told from the others by its label. `original` is the step with all that the plan says of
+    it; its budget is for all items, and stays with the repeated step."""
     kept = original.when if asks_about_item(original) else None
+    one = replace(original, needs=(), when=kept, for_each=None, budget=None)
     return tuple(
-        (replace(original, id=StepId(f"{step.id}[{index}]"), needs=(), when=kept, for_each=None), ())
+        (
+            replace(
+                one,
+                id=StepId(f"{step.id}[{index}]"),
+                description=f"{original.description}: {labels[index]}" if labels else original.description,
+            ),
+            (),
+        )
         for index in range(count)
     )
 

@@ -84,6 +84,8 @@ class Budget(Value, frozen=True):
     tokens: int | None = None
     cost_usd: float | None = None
     wall_clock_ms: int | None = None
+    """Time during which something is at work; not that in which somebody is waited for."""
+    attempts: int | None = None
 
 
 class ForEach(Value, frozen=True, rename={"source": "in", "name": "as"}):

@@ -7,18 +7,20 @@ say, and looking is for others (`ports.Workspace.digests`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ordain.core.action import CallTool, Task
+from ordain.core.action import CallTool, Custom, Task
 from ordain.core.model import NestedPlan, Plan, Step, all_steps
 from ordain.core.refs import literal, references
-from ordain.core.tool import ToolDefinition
+from ordain.core.tool import ToolDefinition, definition_of
 
 __all__ = ["ABSENT", "changed", "operand_paths", "operand_patterns", "spelt_path"]
 
 ABSENT = "absent"
 """What stands in place of a digest where there is nothing."""
 _WILD = frozenset("*?")
+_FILE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+@-]*")
 
 
 def operand_paths(plan: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
@@ -63,7 +65,14 @@ def _paths(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[str]:
         values = (step.action.args.get(one.name) for one in tools[step.action.tool].parameters if one.path)
         written = (value for value in values if isinstance(value, str))
         yield from (str(literal(path)) for path in _decided(written, item))
+    handler = definition_of(step.action, tools) if isinstance(step.action, Custom) else None
+    yield from (word for word in handler.command if _names_file(word)) if handler is not None else ()
     yield from _decided((path for path in (*_reads(step), *step.writes) if _WILD.isdisjoint(path)), item)
+
+
+def _names_file(word: str) -> bool:
+    """Whether a word of a handler's command is, by its looks, a file of the workspace."""
+    return _FILE.fullmatch(word) is not None and ("/" in word or "." in word) and ".." not in word.split("/")
 
 
 def _decided(paths: Iterable[str], item: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ordain.core.action import CallTool, Custom, RunCommand, RunWorkflow, StoreData
 from ordain.core.command import command_of
 from ordain.core.model import Action, Step, contract_of
-from ordain.core.refs import Item, ParamValue, Unreadable, parse, references
+from ordain.core.refs import Index, Item, ParamValue, Unreadable, parse, references
 
 __all__ = ["decided_later", "payload", "shared_variables", "with_payload"]
 
@@ -79,4 +79,4 @@ def decided_later(step: Step) -> dict[str, tuple[str, ...]]:
 
 def _is_later(text: str, item: str) -> bool:
     reference = parse(text, item)
-    return not isinstance(reference, Unreadable) and not isinstance(reference.source, ParamValue | Item)
+    return not isinstance(reference, Unreadable) and not isinstance(reference.source, ParamValue | Item | Index)

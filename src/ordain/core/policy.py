@@ -6,7 +6,7 @@ worst effect. Rules look at the registry and the plan's bytes, never at prose. A
 - an effect class, or `destructive`, for what the registry calls so;
 - a tool or an action of our own: `write_file`, `task`; commands and contracts are both `shell`, which in `deny` and
   `ask` also means `exec`;
-- `tool:operation`;
+- `tool:operation`; `custom:NAME`, for custom actions of that type;
 - `agent:NAME`, who performs a task: the step's agent, else the plan's, else that of the plans around it, else the
   configuration's. It says nothing of the task's contract, which is a command;
 - `path:PATTERN`, for the paths that arguments, `reads` and `writes` name. What a command, an agent or a call does with
@@ -47,7 +47,16 @@ from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contrac
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.settings import Settings
-from ordain.core.tool import OWN_ACTION_KINDS, SHELL, EffectClass, ToolDefinition, definition_of, tool_name
+from ordain.core.tool import (
+    HANDLER,
+    OWN_ACTION_KINDS,
+    SHELL,
+    EffectClass,
+    ToolDefinition,
+    action_kind,
+    definition_of,
+    tool_name,
+)
 from ordain.core.value import StepId
 
 __all__ = ["PlannedEffect", "Ruling", "effects_of", "planned_effects", "rule", "unknown_names"]
@@ -115,6 +124,8 @@ def _overwrites(action: Action) -> bool:
 def _kind(action: Action, tool: ToolDefinition | None) -> str:
     if isinstance(action, Task | SendText):
         return "agent" if isinstance(action, Task) else "pane"
+    if isinstance(action, Custom) and tool is not None and tool.command:
+        return "command"
     if not isinstance(action, CallTool):
         return "action"
     if program_of(action) is not None:
@@ -157,8 +168,10 @@ def _target(action: Action, tool: ToolDefinition | None) -> str:
             return name
         case StoreData(key=key):
             return key
-        case RunWorkflow(workflow_id=name) | Custom(action_type=name):
+        case RunWorkflow(workflow_id=name):
             return name
+        case Custom() if tool is not None:
+            return typed(tool.command) if tool.command else f"calls {tool.python}"
         case _:
             return ""
 
@@ -251,10 +264,12 @@ def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset
             words = classes | {effect.tool}
         case CallTool(tool=tool, operation=operation):
             names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
-            taken = tool in _OWN_WORDS or f"{tool}:".startswith((_PATH, _AGENT))
+            taken = tool in _OWN_WORDS or f"{tool}:".startswith((_PATH, _AGENT, HANDLER))
             return classes | names, classes if taken else classes | names
         case Task(agent=own) if own or agent:
             words = classes | {effect.tool, f"{_AGENT}{own or agent}"}
+        case Custom():
+            words = classes | {effect.tool, action_kind(action)}
         case _:
             words = classes | {effect.tool}
     return words, words

@@ -10,9 +10,10 @@ from ordain.core.action import Ask
 from ordain.core.approval import Base, Principal
 from ordain.core.artifact import is_whole
 from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
+from ordain.core.budget import Spending, spending
 from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
-from ordain.core.event import Evidence, Limits, Outcome, StepState
+from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState, Usage
 from ordain.core.lineage import Rejection
 from ordain.core.model import Plan, contract_of
 from ordain.core.policy import PlannedEffect
@@ -152,10 +153,14 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """The same of a contract that was run before the effect."""
     tampered: tuple[str, ...] = ()
     """Protected files that changed while its last attempt was at work, and were put back."""
+    label: str = ""
+    """Of an item: what tells it from the others."""
     part_of: StepId | None = None
     """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
     decided_by: str | None = None
     """Who decided that it is where it is, where a person did: their word, not evidence."""
+    used: Usage | None = None
+    """What its last attempt reported that it used."""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,6 +197,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """When something was recorded of it last."""
     took_ms: int = 0
     """From its beginning to what was recorded last."""
+    spending: tuple[Spending, ...] = ()
+    """What it has spent, and how much it may: what we measured, and what was reported."""
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,7 +230,7 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that waits for a person, and the commands that decide it, one for each choice there is."""
 
     kind: str
-    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `ask` or `stalled`."""
+    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `ask`, `budget` or `stalled`."""
     title: str
     plan_id: PlanId
     commands: tuple[str, ...]
@@ -234,6 +241,29 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str = ""
     question: Question | None = None
     """What is asked with all that is known about it, where a run asks."""
+
+
+class SignalAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that waits for a signal."""
+
+    signal: str
+    run_id: RunId
+    step: StepId
+    title: str
+    until: Instant | None
+    executing: bool
+    """Whether somebody carries out its run, who goes on when the signal is given."""
+
+
+class SignalReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A signal that was given, for the how many-th time, and what of it."""
+
+    key: str
+    count: int
+    heard_by: tuple[RunId, ...]
+    """The open runs in which it counts, now or when a step of theirs comes to it."""
+    awaited_by: tuple[SignalAwaited, ...]
+    """The steps that waited for it."""
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,6 +306,7 @@ def run_report(state: RunState, plan_id: PlanId, now: Instant, life: Life) -> Ru
         rerun_of=state.rerun_of,
         changed_at=state.changed_at,
         took_ms=state.changed_at - state.opened_at,
+        spending=spending(state, now if life.executing else state.worked_at),
     )
 
 
@@ -300,7 +331,8 @@ def _could_go_on(state: RunState, now: Instant, life: Life) -> bool:
         return True
     if life.answered or state.active or state.gatherable:
         return True
-    if (state.ready or state.delayed) and state.aborted_by is None:
+    places = (*state.ready, *(position for _, position in state.delayed)) if state.aborted_by is None else ()
+    if any(not state.held(state.names[place]) for place in places):
         return True
     times = [(asks(state, step), state.steps[step].waits_until) for step in state.waiting]
     return any(not asked or (until is not None and until <= now) for asked, until in times)
@@ -318,14 +350,22 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
     step, record, member = state.step(step_id), state.steps[step_id], state.members.get(step_id)
     outcome = record.outcome
     shown = record.evidence or outcome
+    if outcome is not None and outcome.error is not None and record.fell_back:
+        shown = outcome  # why it came to its fallback
     return StepReport(
         number=number,
         part_of=member.parent if member is not None else None,
+        label=member.label if member is not None else "",
         id=step.id,
         description=step.description,
         state=record.state,
         attempts=record.attempts,
-        evidence=_evidence(record, contract_of(step) is not None, asked=isinstance(step.action, Ask)),
+        evidence=_evidence(
+            record,
+            contract_of(step) is not None,
+            asked=isinstance(step.action, Ask),
+            gathered=_gathered(state, step_id),
+        ),
         duration_ms=outcome.duration_ms if outcome is not None else None,
         error=_error(record),
         output_tail=shown.output_tail if shown is not None else "",
@@ -336,6 +376,7 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         seen_before=record.seen_before,
         tampered=record.tampered,
         decided_by=record.decided_by,
+        used=outcome.used if outcome is not None else None,
     )
 
 
@@ -372,7 +413,18 @@ def _cut(outcome: Outcome | None) -> str:
     return f"; only the last {OUTPUT_BYTES_MAX >> 20} MiB of its {outcome.output_bytes:,} bytes are kept{room}"
 
 
-def _evidence(record: StepRecord, contract: bool, *, asked: bool) -> str:
+def _gathered(state: RunState, step_id: StepId) -> str:
+    """What became of the items of a repeated step, or of the steps of its plan; nothing for other steps."""
+    group = state.groups.get(step_id)
+    if group is None or group.kind is GroupKind.FALLBACK:
+        return ""
+    noun = "item" if group.kind is GroupKind.ITEMS else "step"
+    passed = sum(state.steps[name].state is StepState.PASSED for name in group.members)
+    skipped = len(group.members) - passed
+    return f"{passed} {noun}{'s' * (passed != 1)} passed" + (f", {skipped} skipped" if skipped else "")
+
+
+def _evidence(record: StepRecord, contract: bool, *, asked: bool, gathered: str) -> str:
     outcome, evidence = record.outcome, record.evidence
     what = "contract" if contract else "verification"
     match record.state:
@@ -392,7 +444,7 @@ def _evidence(record: StepRecord, contract: bool, *, asked: bool) -> str:
                 return "kept from the run before, where it passed; not looked at again"
             if outcome is not None and outcome.exit_code is not None:
                 return f"exit status {outcome.exit_code}, seen by the harness{_cut(outcome)}"
-            return f"result seen by the harness{_cut(outcome)}"
+            return gathered or f"result seen by the harness{_cut(outcome)}"
         case StepState.SKIPPED if record.denied:
             return f"denied by {record.decided_by}"
         case StepState.SKIPPED if record.decided_by is not None:
@@ -407,9 +459,12 @@ def _evidence(record: StepRecord, contract: bool, *, asked: bool) -> str:
             after = f"; {record.fell_back}" if record.fell_back else ""
             if record.broken is not None:
                 return f"not begun: {record.broken.detail}{after}"
+            seen = outcome.detail if outcome is not None else ""
             if evidence is not None:
-                return f"{what} {evidence.verdict.value}: {evidence.detail}{after}"
-            return f"{outcome.detail}{after}" if outcome is not None else ""
+                # After a fallback, what went wrong first is what a reader wants to know.
+                first = f"{seen}{after}; " if after and outcome is not None and outcome.error is not None else ""
+                return f"{first}{what} {evidence.verdict.value}: {evidence.detail}{'' if first else after}"
+            return f"{seen}{after}" if outcome is not None else ""
         case StepState.IN_DOUBT:
             return record.how
         case StepState.CANCELLED if record.how:

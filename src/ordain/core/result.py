@@ -33,7 +33,8 @@ def decoded(outcome: Outcome, data: bytes, action: Action) -> Any:
         raise Missing("gave bytes that are no text (UTF-8)") from None
     if outcome.output_json:
         return json.loads(text)
-    return text.rstrip("\n") if command_text(action) is not None else text
+    commanded = command_text(action) is not None or outcome.exit_code is not None  # a handler may be a command
+    return text.rstrip("\n") if commanded else text
 
 
 def part_of(value: Any, path: tuple[str | int, ...]) -> Any:

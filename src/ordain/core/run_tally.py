@@ -99,18 +99,19 @@ class RunTally:
     def fold(self, event: RunEvent, at: Instant) -> None:
         """Count one event; raises IllegalTransition for what cannot happen."""
         state, step_id = self.state, getattr(event, "step", None)
+        about_budget = bool(state.reached)
         if state.size == 0:
             self._opened = self._now = at
         epoch, doubted = state.epoch, step_id in state.doubtful
         apply(state, event, at)
         before, now = self._now, max(self._now, at)
         if self._nobody_at_work(event):
-            self._pass_over(before, now)
+            self._pass_over(before, now, about_budget=about_budget)
         else:
             self._pass(event, before, now)
         self._now = now
         self._count(event, epoch=epoch, doubted=doubted)
-        for touched in (step_id,) if step_id is not None else tuple(self._spans):
+        for touched in (step_id,) if step_id in state.steps else tuple(self._spans):
             self._look_at(touched)
 
     def close(self, now: Instant) -> None:
@@ -148,13 +149,14 @@ class RunTally:
             case _:
                 return False
 
-    def _pass_over(self, before: Instant, now: Instant) -> None:
-        """Let time pass that counts for no step, but for those that wait for a person."""
+    def _pass_over(self, before: Instant, now: Instant, *, about_budget: bool) -> None:
+        """Let time pass that counts for no step, but for those that wait for a person; a budget can have been asked
+        about, which is no step."""
         for step_id, span in self._spans.items():
             if span.part is not Part.PERSON:
                 self._step(step_id).parts[span.part] += before - span.since
                 span.since = now
-        self._add(Part.PERSON if self._about[Part.PERSON] else Part.STOPPED, now - before)
+        self._add(Part.PERSON if self._about[Part.PERSON] or about_budget else Part.STOPPED, now - before)
 
     def _pass(self, event: RunEvent, before: Instant, now: Instant) -> None:
         """Let time pass in which the run was carried out. A contract that was looked at before its step began anything,

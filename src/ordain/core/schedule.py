@@ -14,10 +14,12 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import Ask, LockAction
+from ordain.core.action import Ask, LockAction, WaitFor
 from ordain.core.bound import DAY_MS
+from ordain.core.budget import Held, may_begin, over_at, over_by_now
 from ordain.core.event import (
     AttemptEnded,
+    BudgetReached,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -49,6 +51,7 @@ from ordain.core.failure import (
     Skip,
 )
 from ordain.core.model import NestedPlan, Step, check_of, contract_of
+from ordain.core.spending import BUDGET
 from ordain.core.state import SETTLED, RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
@@ -59,6 +62,7 @@ __all__ = [
     "End",
     "Gather",
     "GiveUp",
+    "Reach",
     "Recheck",
     "SettleByContract",
     "Start",
@@ -139,6 +143,12 @@ class Gather(msgspec.Struct, frozen=True):
     step: StepId
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """The time of a budget is over while steps are at work: say so."""
+
+    event: BudgetReached
+
+
 class Wake(msgspec.Struct, frozen=True):
     """Look again at this instant."""
 
@@ -152,7 +162,7 @@ class End(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Gather | GiveUp | Stop | Wake | End
+Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Gather | GiveUp | Stop | Reach | Wake | End
 
 
 def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
@@ -174,21 +184,35 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     if state.aborted_by is not None:
         over = not effects and not state.doubtful and not state.gathering
         return (End("failed", _why_aborted(state)),) if over else tuple(effects)
+    if state.budgeted:
+        effects += [Reach(event) for event in over_by_now(state, now)]  # before anything else could reach it
     with_person, times_over = _waits(state, now, effects) if state.waiting else (False, [])
     # Only as many are looked at as there are free places. What was begun before goes first, once its time has come.
     free = max(0, places - len(verifying))
-    due = [position for not_before, position in islice(state.delayed, free) if not_before <= now]
-    positions = [*due, *islice(state.ready, free - len(due))]
+    ready, delayed = _unheld(state)
+    due = [position for not_before, position in islice(delayed, free) if not_before <= now]
+    positions = [*due, *islice(ready, free - len(due))]
     for position in positions:
         step = state.names[position]
         effects.append(Recheck(step) if step in state.may_keep else Start(step))
-    if len(positions) < free and len(due) < len(state.delayed):
-        effects.append(Wake(min((state.delayed[len(due)][0], *times_over))))
+    if state.budgeted and (reached_at := over_at(state, now)) is not None:
+        times_over.append(reached_at)
+    if len(positions) < free and len(due) < len(delayed):
+        effects.append(Wake(min((delayed[len(due)][0], *times_over))))
     elif times_over and (effects or state.active):  # nobody stays only to see that a person does not answer
         effects.append(Wake(min(times_over)))
-    if effects or state.active or with_person or state.doubtful or state.escalated:
+    held = state.reached and (state.ready or state.delayed)
+    if effects or state.active or with_person or state.doubtful or state.escalated or held:
         return tuple(effects)
     return (End("failed" if state.unsatisfied else "completed"),)
+
+
+def _unheld(state: RunState) -> tuple[Sequence[int], Sequence[tuple[Instant, int]]]:
+    """The steps that are ready, and those that will be, but for those that a reached budget keeps from beginning."""
+    if not state.reached:
+        return state.ready, state.delayed
+    ready = [position for position in state.ready if not state.held(state.names[position])]
+    return ready, [one for one in state.delayed if not state.held(state.names[one[1]])]
 
 
 def _waits(state: RunState, now: Instant, effects: list[Effect]) -> tuple[bool, list[Instant]]:
@@ -218,7 +242,11 @@ def asks(state: RunState, step_id: StepId) -> bool:
 def _why_aborted(state: RunState) -> str:
     """The message of the failure policy that ended the run, where it has one."""
     assert state.aborted_by is not None
+    if state.aborted_by == BUDGET:
+        return "its budget was reached, and a person ended it"
     last = last_policy(state, state.aborted_by)
+    if isinstance(last, Fallback):
+        last = _general(state, state.aborted_by)
     return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"
 
 
@@ -248,6 +276,8 @@ def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
                 return f"the run is paused by {state.paused_by.name}"
             if state.aborted_by is not None:
                 return f"the run is being aborted by {state.aborted_by}"
+            if isinstance(found := may_begin(state, step_id, now), Held):
+                return f"waits for {found.why}"
             if record.not_before is not None and record.not_before > now:
                 return f"next attempt in {(record.not_before - now + 999) // 1000} s"
             return "waits for its turn"
@@ -539,7 +569,7 @@ def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass
     effect = tool.effect if tool is not None else EffectClass.OPAQUE
     # What happens in the ledger's own transaction, or has no effect, did nothing unless it is recorded, whatever the
     # plan says.
-    if effect is EffectClass.READS or isinstance(step.action, LockAction | Ask):
+    if effect is EffectClass.READS or isinstance(step.action, LockAction | Ask | WaitFor):
         return effect
     if step.idempotent is not None:
         return EffectClass.REPEATABLE if step.idempotent else EffectClass.OPAQUE

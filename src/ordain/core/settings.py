@@ -9,7 +9,7 @@ import msgspec
 from ordain.core.bound import DAY_MS
 from ordain.core.event import Limits
 from ordain.core.failure import Abort, FailurePolicy
-from ordain.core.tool import EffectClass
+from ordain.core.tool import EffectClass, ToolDefinition
 
 __all__ = ["AGENT_PRESETS", "Agent", "Settings", "ToolSource", "limits"]
 
@@ -78,6 +78,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Who performs tasks that name nobody."""
     agents: Mapping[str, Agent] = {}
     """Known to lint; this version carries out no tasks."""
+    actions: Mapping[str, ToolDefinition] = {}
+    """The handlers of custom actions, by their names among the tools (`core.tool.handler_name`)."""
     notify: tuple[str, ...] = ()
     """The command that is told when something waits for a person or has ended."""
     secret_env: tuple[str, ...] = ("*_TOKEN", "*_KEY", "*_SECRET")
@@ -88,12 +90,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Known to lint; this version calls no tools of others."""
 
 
-def limits(settings: Settings) -> Limits:
-    """The part of the settings that stays with a run."""
+def limits(settings: Settings, handlers: Mapping[str, ToolDefinition] | None = None) -> Limits:
+    """The part of the settings that stays with a run, which uses these handlers."""
     return Limits(
         concurrency=settings.concurrency,
         step_timeout_ms=settings.step_timeout_ms,
         contract_timeout_ms=settings.contract_timeout_ms,
         on_failure=settings.on_failure,
         env=settings.env,
+        handlers=handlers or {},
     )

@@ -12,13 +12,15 @@ from heapq import heappop, heappush
 import msgspec
 
 from ordain.core.canonical import action_digest
+from ordain.core.condition import Precondition
 from ordain.core.event import Verdict
-from ordain.core.model import Action, Plan, contract_of
+from ordain.core.failure import FailurePolicy
+from ordain.core.model import Action, Budget, ForEach, Plan, contract_of
 from ordain.core.payload import decided_later
 from ordain.core.value import PlanId, StepId
-from ordain.core.waves import waits_for, waves
+from ordain.core.waves import fallbacks_for, waits_for, waves
 
-__all__ = ["Looked", "SimulatedStep", "Simulation", "simulate"]
+__all__ = ["Looked", "SimulatedFallback", "SimulatedStep", "Simulation", "simulate"]
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,6 +41,16 @@ class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     wave: int
     """The first wave is 1; a step of no wave (0) waits for itself and never begins."""
     waits_for: tuple[StepId, ...] = ()
+    when: str | None = None
+    """The step is skipped where this is false then."""
+    preconditions: tuple[Precondition, ...] = ()
+    for_each: ForEach | None = None
+    approval: str | None = None
+    """`ask` where a person is asked before it."""
+    budget: Budget | None = None
+    """What it may spend over all its attempts."""
+    on_failure: FailurePolicy | None = None
+    """Its own; else the plan's."""
     decided_later: Mapping[str, tuple[str, ...]] = {}
     """By the name of the argument, the references whose values are known only when the step begins."""
     contract: Looked | None = None
@@ -46,6 +58,16 @@ class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """What the step must prove about its contract before it does anything."""
     usually_ms: int | None = None
     """How long the same action took before, where it ever did."""
+
+
+class SimulatedFallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step that comes to be only after a failure."""
+
+    id: StepId
+    description: str
+    action: Action
+    used_by: tuple[StepId, ...] = ()
+    """The steps whose own failure policy names it."""
 
 
 class Simulation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,6 +81,12 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     expected_ms: int | None = None
     """How long it would take, where it is known of every step how long it took before."""
     unknown_durations: int = 0
+    budget: Budget | None = None
+    on_failure: FailurePolicy | None = None
+    """The plan's own, for steps that have none."""
+    preconditions: tuple[Precondition, ...] = ()
+    """What must hold before the first step."""
+    fallbacks: tuple[SimulatedFallback, ...] = ()
 
 
 def simulate(
@@ -81,6 +109,12 @@ def simulate(
             action=step.action,
             wave=wave_of.get(step.id, 0),
             waits_for=needs[step.id],
+            when=step.when,
+            preconditions=step.preconditions,
+            for_each=step.for_each,
+            approval=step.approval,
+            budget=step.budget,
+            on_failure=step.on_failure,
             decided_later=decided_later(step),
             contract=looked.get(step.id, Looked()) if contract_of(step) is not None else None,
             proof=step.proof,
@@ -88,6 +122,7 @@ def simulate(
         )
         for number, step in enumerate(plan.steps, start=1)
     )
+    users = fallbacks_for(plan)
     unknown = sum(step.usually_ms is None for step in steps)
     return Simulation(
         plan_id=identity,
@@ -97,6 +132,13 @@ def simulate(
         steps=steps,
         expected_ms=None if unknown else _expected(steps, layers, concurrency),
         unknown_durations=unknown,
+        budget=plan.budget,
+        on_failure=plan.on_failure,
+        preconditions=plan.preconditions,
+        fallbacks=tuple(
+            SimulatedFallback(id=one.id, description=one.description, action=one.action, used_by=users[one.id])
+            for one in plan.fallbacks
+        ),
     )
 
 

@@ -8,7 +8,7 @@ it changes, never on the size of the plan. Adjectives (ready, blocked) are quest
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 import msgspec
@@ -21,6 +21,7 @@ from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
+    BudgetReached,
     ConditionFalse,
     ContractBroken,
     ContractHeld,
@@ -67,6 +68,7 @@ from ordain.core.group import (
     within,
 )
 from ordain.core.model import Plan, Step, check_of
+from ordain.core.spending import RUN, Account, account_of, counted, new_account, owner_of, sayable
 from ordain.core.tries import Try, with_try
 from ordain.core.value import Instant, RunId, StepId
 
@@ -211,6 +213,8 @@ class RunState:
     first all others in the order of their positions; `active` holds the ids of those running or verifying, `waiting`
     those that wait for something outside, `gathering` those that wait for steps of their own, `doubtful` and
     `escalated` those that are so. `gatherable` are those among `gathering` whose steps have come to their end.
+    `accounts` holds what the run has spent, and each step that has a budget; `reached` the budgets that keep steps from
+    beginning until a person has decided.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -243,6 +247,8 @@ class RunState:
         """Where some steps may be kept: those that are run again, and all that comes after them."""
         self.paused_by: Principal | None = None
         self.opened_at = Instant(0)
+        self.signals: Mapping[str, int] = {}
+        """How often each signal that the plan waits for had been given before the run was opened."""
         self.executor_at = Instant(0)
         """When the newest executor took the run."""
         self.opened_at = Instant(0)
@@ -277,6 +283,13 @@ class RunState:
         self._unmet = {name: len(set(needs)) for name, needs in self.needs.items()}
         self.ready = [index for index, name in enumerate(self.names) if not self.needs[name]]
         self.delayed: list[tuple[Instant, int]] = []
+        self.accounts: dict[StepId, Account] = {RUN: new_account(plan.budget)}
+        self.budgeted = plan.budget is not None
+        """Whether there ever was a limit of anything."""
+        self.reached: dict[StepId, BudgetReached] = {}
+        self.worked_at = Instant(0)
+        """When an executor recorded something last."""
+        self._open_accounts(plan.steps)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunState) and vars(self) == vars(other)
@@ -313,6 +326,32 @@ class RunState:
             name = todo.pop()
             yield name
             todo += reversed(children.get(name, []))
+
+    # --- Budgets -------------------------------------------------------------------------------------------------
+
+    def payers(self, step_id: StepId) -> Iterable[StepId]:
+        """Whose accounts a step spends from: its own, those of the steps that it belongs to, the run's. Fallback steps
+        are not paid by the step that failed."""
+        if len(self.accounts) > 1:
+            name: StepId | None = step_id
+            own = True
+            while name is not None:
+                if own and name in self.accounts:
+                    yield name
+                member = self.members.get(name)
+                own = member is None or member.kind is not GroupKind.FALLBACK
+                name = member.parent if member is not None else None
+        yield RUN
+
+    def held(self, step_id: StepId) -> bool:
+        """Whether a step may not begin before a person has decided about a budget."""
+        return bool(self.reached) and any(owner in self.reached for owner in self.payers(step_id))
+
+    def _open_accounts(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if step.id not in self.accounts and (account := account_of(step)) is not None:
+                self.accounts[step.id] = account
+                self.budgeted = True
 
     # --- Steps that belong to others -----------------------------------------------------------------------------
 
@@ -390,6 +429,7 @@ class RunState:
                 if again and name in self.groups:
                     self._forget(name)
             self.defined[name] = repeated(step) if step.for_each is not None else step
+        self._open_accounts(step for step, _ in made)
         for name in new:
             for need in self.needs[name]:  # which may stand behind it in the plan
                 self._dependents[need].append(name)
@@ -583,25 +623,37 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
             state.workspace, state.limits = event.workspace, event.limits
             state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
             state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
-            state.opened_at = at
+            state.opened_at, state.signals = at, event.signals
         case ExecutorStarted():
             if event.epoch <= state.epoch:
                 raise IllegalTransition(f"epoch {event.epoch} after {state.epoch}")
             state.epoch, state.paused_by, state.reason = event.epoch, None, ""
             state.executor_at = at
+            for account in state.accounts.values():
+                account.cut(state.worked_at, at)
+            state.worked_at = at
         case RunPaused():
             state.paused_by, state.reason = event.by, event.reason
         case ProtectedChanged():
             _tampered(state, event)
+        case BudgetReached():
+            _reach(state, event, at)
         case RunFinished():
             _finish(state, event, at)
         case RunCancelled():
             if event.status not in ("cancelled", "failed"):
                 raise IllegalTransition(f"nobody can end a run as {event.status}")
             _cancel(state, at)
+            for account in state.accounts.values():
+                account.cut(state.worked_at, at)  # whether anybody was still at work then, nobody can tell
+                account.at_work = 0
             state.status, state.reason = event.status, event.reason
+        case DecisionGiven() if (owner := owner_of(event.step)) is not None:
+            _decide_budget(state, owner, event, at)
         case _:
+            was_at_work = event.step in state.active
             _apply_to_step(state, event, at)
+            _spend(state, event, at, was_at_work=was_at_work)
     state.size += 1
     state.changed_at = at
     return state
@@ -646,10 +698,12 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             state.move(event.step, ESCALATED)
         case StepUnfolded():
             _refuse_blocked(state, event)
+            _refuse_held(state, event)
             _unfold(state, event)
             _begin(state, event.step, record, at)
         case AttemptStarted():
             _refuse_blocked(state, event)
+            _refuse_held(state, event)
             state.move(event.step, RUNNING)
             _begin(state, event.step, record, at)
         case FilesProtected():
@@ -798,6 +852,68 @@ def _refuse_blocked(state: RunState, event: StepEvent) -> None:
         raise IllegalTransition(f"{event.step} started before what it needs")
 
 
+def _refuse_held(state: RunState, event: StepEvent) -> None:
+    if state.held(event.step):
+        raise IllegalTransition(f"{event.step} began although a budget was reached that pays for it")
+
+
+def _spend(state: RunState, event: StepEvent, at: Instant, *, was_at_work: bool) -> None:
+    """Note with every account that pays for a step what an event of it costs."""
+    kind, is_at_work = type(event), event.step in state.active
+    if kind is not DecisionGiven:  # which can be given while nobody is at work
+        state.worked_at = at
+    used = event.outcome.used if type(event) is AttemptEnded else None
+    if is_at_work is was_at_work and used is None:
+        return
+    for owner in state.payers(event.step) if len(state.accounts) > 1 else (RUN,):
+        account = state.accounts[owner]
+        if is_at_work and not was_at_work:
+            account.spent["attempts"] += kind is AttemptStarted
+            account.begin(at)
+        elif was_at_work and not is_at_work:
+            account.end(at)
+        if used is not None:
+            account.use(used)
+
+
+def _reach(state: RunState, event: BudgetReached, at: Instant) -> None:
+    """Note that nothing more is paid from an account until a person has decided."""
+    owner = owner_of(event.step)
+    if owner is None or owner not in state.accounts or owner in state.reached:
+        raise IllegalTransition(f"{event.step} is no budget that can be reached now")
+    account = state.accounts[owner]
+    if event.what not in account.limits:
+        raise IllegalTransition(f"{event.step} has no limit of {event.what}")
+    said = (event.spent, event.limit)
+    seen = (sayable(event.what, account.total(event.what, at)), sayable(event.what, account.limits[event.what]))
+    if said != seen:
+        raise IllegalTransition(f"{event.step} says {said} of {event.what}, where {seen} were spent and allowed")
+    wanted = account.total(event.what, at) + counted(event.what, event.wanted)
+    if account.total(event.what, at) < account.limits[event.what] >= wanted:
+        raise IllegalTransition(f"{event.step} is not reached: there is enough {event.what} left")
+    state.reached[owner] = event
+    account.reached_at = state.worked_at = at
+
+
+def _decide_budget(state: RunState, owner: StepId, event: DecisionGiven, at: Instant) -> None:
+    """Go on as a person decided about a budget, or end what it paid for."""
+    reached = state.reached.get(owner)
+    if reached is None:
+        raise IllegalTransition(f"nobody was asked about {event.step}")
+    to, aborts = (FAILED, True) if event.choice == "abort" else (PENDING, False)
+    if event.choice not in ("extend", "unlimited", "abort") or (event.to, event.aborts) != (to, aborts):
+        raise IllegalTransition(f"{event.choice} is no answer about {event.step}, or does not do that")
+    account = state.accounts[owner]
+    account.decisions += 1
+    del state.reached[owner]
+    if event.choice == "extend":
+        account.extend(reached.what, at)
+    elif event.choice == "unlimited":
+        del account.limits[reached.what]
+    else:
+        _abort(state, owner or event.step)
+
+
 def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) -> None:
     """Note that one more attempt of a step has begun."""
     if state.may_keep:
@@ -815,10 +931,12 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     """Let a step become steps of its own."""
     step_id, count = event.step, event.count
     step = state.step(step_id)
+    if len(event.labels) not in (0, count):
+        raise IllegalTransition(f"{step_id} has {count} items and {len(event.labels)} names for them")
     match event.kind:
         case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
             original = _as_written(state, step_id)
-            made = item_members(step, original, count)
+            made = item_members(step, original, count, event.labels)
             limit = step.for_each.concurrency
             names = [state.written_name(step_id)] * count
         case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
@@ -826,7 +944,8 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
             names = [one.id for one in nested.steps]
         case _:
             raise IllegalTransition(f"{step_id} does not become {event.kind.value}")
-    members = [Member(step_id, event.kind, name, index) for index, name in enumerate(names)]
+    labels = event.labels or [""] * count
+    members = [Member(step_id, event.kind, name, index, labels[index]) for index, name in enumerate(names)]
     group = Group(kind=event.kind, members=tuple(one.id for one, _ in made), limit=limit, items_seal=event.items_seal)
     state.gather(step_id)
     state.unfold(step_id, group, made, members)

@@ -28,12 +28,13 @@ from ordain.core.action import (
     WaitFor,
 )
 from ordain.core.canonical import canonical_bytes, digest
-from ordain.core.model import Action, NestedPlan
+from ordain.core.model import Action, NestedPlan, Plan, all_steps
 from ordain.core.problem import closest
 
 __all__ = [
     "COMMANDS",
     "EXEC",
+    "HANDLER",
     "OWN_ACTION_KINDS",
     "SHELL",
     "EffectClass",
@@ -43,6 +44,8 @@ __all__ = [
     "argument_faults",
     "definition_digest",
     "definition_of",
+    "handler_name",
+    "handlers_of",
     "tool_name",
 ]
 
@@ -77,7 +80,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One registered tool. `atomic`: no half-done effect is ever visible."""
+    """One registered tool, or one handler of custom actions. `atomic`: no half-done effect is ever visible."""
 
     name: str
     description: str
@@ -85,7 +88,16 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     parameters: tuple[Parameter, ...] = ()
     atomic: bool = False
     destructive: bool = False
+    command: tuple[str, ...] = ()
+    """Of a handler that is a command: the program and its arguments. It gets the payload as JSON."""
+    python: str | None = None
+    """Of a handler that is a Python callable: `module:name`."""
+    registered: bool = False
+    """Whether that callable was handed over by the program that uses us, and can be found in no other one."""
 
+
+HANDLER = "custom:"
+"""What the names of handlers begin with; no tool can be called by such a name."""
 
 _ENV = Parameter(name="env", kind="variables", description="Variables that it sees besides those of the settings.")
 
@@ -135,24 +147,41 @@ def action_kind(action: Action) -> str:
     return tag
 
 
+def handler_name(action_type: str) -> str:
+    """What the handler of a type of custom actions is called among the tools."""
+    return HANDLER + action_type
+
+
+def handlers_of(plan: Plan) -> tuple[str, ...]:
+    """The types of the custom actions of a plan."""
+    actions = (step.action for step in all_steps(plan))
+    return tuple(dict.fromkeys(action.action_type for action in actions if isinstance(action, Custom)))
+
+
 def tool_name(action: Action) -> str:
-    """What scopes and policy call an action by: a command is the tool `shell`, a call its tool, the rest its kind."""
+    """What scopes and policy call an action by: a command is the tool `shell`, a call its tool, a custom action its
+    handler, the rest its kind."""
     match action:
         case RunCommand():
             return SHELL.name
         case CallTool(tool=tool):
             return tool
+        case Custom(action_type=action_type):
+            return handler_name(action_type)
         case _:
             return action_kind(action)
 
 
 def definition_of(action: Action, tools: Mapping[str, ToolDefinition]) -> ToolDefinition | None:
-    """The definition behind an action: the shell's for a command, the registered tool's for a call, our own else."""
+    """The definition behind an action: the shell's for a command, what is registered for a call and for a custom
+    action, our own else."""
     match action:
         case RunCommand():
             return SHELL
         case CallTool(tool=tool):
-            return tools.get(tool)
+            return tools.get(tool) if not tool.startswith(HANDLER) else None
+        case Custom(action_type=action_type):
+            return tools.get(handler_name(action_type))
         case _:
             kind = action_kind(action)
             return ToolDefinition(name=kind, description=f"The action {kind}.", effect=_OWN_ACTIONS[type(action)])

@@ -1,4 +1,4 @@
-"""The words of a budget, `max 200k tokens, $1.50, 20 minutes`, to a budget and back.
+"""The words of a budget, `max 200k tokens, $1.50, 20 minutes, 40 attempts`, to a budget and back.
 
 `write_budget` is the inverse of `read_budget` for every budget that words can say; the others are written as values.
 """
@@ -18,13 +18,14 @@ __all__ = ["read_budget", "write_budget"]
 
 _NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
 _TOKENS = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]*([kKMG])?[ \t]+tokens?")
+_ATTEMPTS = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+attempts?")
 _COST = re.compile(rf"(?:max[ \t]+)?\$[ \t]?{_NUMBER}")
 _TIME = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+(second|minute|hour|day)s?(?:[ \t]+wall[ \t-]clock)?")
 _DURATION = re.compile(r"(?:max[ \t]+)?([0-9]+[a-z]{1,2})(?:[ \t]+wall[ \t-]clock)?")
 
 _SCALES = {None: 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _UNITS_MS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
-_FORM = "Write any of `max 200k tokens`, `$1.50` and `20 minutes`, with commas between them."
+_FORM = "Write any of `max 200k tokens`, `$1.50`, `20 minutes` and `40 attempts`, with commas between them."
 
 
 def read_budget(text: str) -> Budget | Problem:
@@ -52,6 +53,8 @@ def write_budget(budget: Budget) -> str | None:
         parts.append(f"${_cost(budget.cost_usd)}")
     if budget.wall_clock_ms is not None:
         parts.append(_time(budget.wall_clock_ms))
+    if budget.attempts is not None:
+        parts.append(f"{budget.attempts} attempt{'' if budget.attempts == 1 else 's'}")
     words = ", ".join(parts)
     return words if read_budget(words) == budget else None
 
@@ -63,6 +66,9 @@ def _part(words: str) -> tuple[str, int | float] | None:
     cost = _COST.fullmatch(words)
     if cost:
         return "cost_usd", float(cost[1])
+    attempts = _ATTEMPTS.fullmatch(words)
+    if attempts:
+        return _whole("attempts", Fraction(attempts[1]))
     time = _TIME.fullmatch(words)
     if time:
         return _whole("wall_clock_ms", Fraction(time[1]) * _UNITS_MS[time[2]])

@@ -16,7 +16,7 @@ from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.lint.paths import path_fault
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.settings import AGENT_PRESETS, Agent, Settings, ToolSource
-from ordain.core.tool import EffectClass
+from ordain.core.tool import EffectClass, ToolDefinition, handler_name
 from ordain.documents.duration import read_duration
 from ordain.documents.failure import read_failure
 
@@ -166,6 +166,13 @@ def _effects(value: Any) -> dict[str, EffectClass]:
     return {_name_or_nothing(tool): EffectClass(effect) for tool, effect in value.items()}
 
 
+def _effect(value: Any) -> EffectClass:
+    known = [effect.value for effect in EffectClass]
+    if value not in known:
+        raise _Wrong(f"must be one of {', '.join(known)}")
+    return EffectClass(value)
+
+
 _Reader = Callable[[Any], Any]
 
 _AGENT_KEYS: dict[str, _Reader] = {
@@ -178,6 +185,13 @@ _AGENT_KEYS: dict[str, _Reader] = {
     "network": _flag,
 }
 _AGENT_KINDS = ("preset", "command", "python", "human")
+_ACTION_KEYS: dict[str, _Reader] = {
+    "command": _command,
+    "python": _callable,
+    "effect": _effect,
+    "destructive": _flag,
+    "description": _text,
+}
 _SOURCE_KEYS: dict[str, _Reader] = {"mcp": _server, "trust_annotations": _flag, "effects": _effects}
 
 
@@ -197,6 +211,19 @@ def _sources(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolSou
         if "mcp" not in tree[name]:
             problems.append(_problem(f"tools.{name} needs `mcp`, the command or address of its server"))
         found[name] = ToolSource(**{"mcp": (), **values})
+    return found
+
+
+def _actions(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolDefinition]:
+    found = {}
+    for name, values in _named_sections("actions", tree, _ACTION_KEYS, problems):
+        if ("command" in tree[name]) == ("python" in tree[name]):
+            problems.append(_problem(f"actions.{name} needs exactly one of command, python"))
+        effect = values.setdefault("effect", EffectClass.OPAQUE)
+        values.setdefault("description", f"The custom action {name}.")
+        # Whoever says that a contract can tell whether it happened says that it does not half happen.
+        handler = ToolDefinition(name=handler_name(name), atomic=effect is EffectClass.CHECKABLE, **values)
+        found[handler.name] = handler
     return found
 
 
@@ -229,6 +256,7 @@ def _values(section: str, content: dict[str, Any], keys: dict[str, _Reader], pro
 _NAMED: dict[str, tuple[str, Callable[[dict[str, Any], list[Problem]], dict[str, Any]]]] = {
     "agents": ("agents", _agents),
     "tools": ("sources", _sources),
+    "actions": ("actions", _actions),
 }
 """Sections that hold a section for each name → the setting they make and how they are read."""
 

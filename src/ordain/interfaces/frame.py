@@ -6,6 +6,7 @@ whatever the plan holds and its commands write; and nothing in them is anything 
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -136,7 +137,7 @@ def _asks(record: StepRecord) -> bool:
 
 
 def _person(state: RunState, step: StepId) -> list[Span]:
-    command = f"ordain answer {state.run_id}/{visible(step)}"
+    command = f"ordain answer {shlex.quote(f'{state.run_id}/{visible(step)}')}"
     in_doubt = "is in doubt and " if state.steps[step].state is StepState.IN_DOUBT else ""
     return [Span("? ", WARN), Span(visible(step)), Span(f": {in_doubt}waits for a person: ", WARN), Span(command, BOLD)]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ordain.core.action import CallTool, Task
+from ordain.core.action import Ask, CallTool, Task
 from ordain.core.command import command_text
 from ordain.core.event import StepState
 from ordain.core.failure import Fallback
@@ -129,7 +129,13 @@ def _drawn_lines(plan: Plan, needs: Needs, states: States, style: Style) -> Iter
 
 
 def _short(step: Step) -> str:
-    """What a step does, in one line."""
+    """What a step does and for what it is repeated, in one line."""
+    if step.for_each is not None:
+        return f"for each {visible(step.for_each.source)}: {_done(step)}"
+    return f"only when {visible(step.when)}: {_done(step)}" if step.when is not None else _done(step)
+
+
+def _done(step: Step) -> str:
     command = command_text(step.action)
     if command is not None:
         return _first(command)
@@ -139,6 +145,8 @@ def _short(step: Step) -> str:
             return " ".join([visible(tool), *map(_first, said)])
         case Task(task=task, agent=agent):
             return (f"{visible(agent)}: " if agent is not None else "task: ") + _first(task)
+        case Ask(question=question):
+            return f"ask: {_first(question)}"
         case NestedPlan(plan=plan):
             return f"plan of {len(plan.steps)} steps: {visible(plan.title)}"
         case action:

@@ -12,27 +12,30 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.action import CallTool, RunCommand
+from ordain.core.action import Ask, CallTool, RunCommand
 from ordain.core.canonical import short_id
 from ordain.core.command import command_of
 from ordain.core.condition import Precondition, Verification
+from ordain.core.dependency import needs_of
 from ordain.core.event import Limits, StepState
 from ordain.core.failure import FailurePolicy
-from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contract_of
+from ordain.core.model import Action, Budget, NestedPlan, Plan, Step, all_steps, contract_of
 from ordain.core.payload import decided_later, shared_variables
 from ordain.core.policy import PlannedEffect
 from ordain.core.refs import literal, references
 from ordain.core.report import Review, Since, StepReport
-from ordain.core.tool import action_kind
-from ordain.core.value import PlanId
+from ordain.core.simulation import SimulatedStep
+from ordain.core.tool import HANDLER, action_kind
+from ordain.core.value import PlanId, StepId
+from ordain.documents.budget import write_budget
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import read_failure, write_failure
 from ordain.documents.yaml_text import yaml_text
 from ordain.interfaces.render import Style, instant, problem_lines
 from ordain.interfaces.visible import visible
-from ordain.interfaces.words import condition_words
+from ordain.interfaces.words import condition_words, repeat_words
 
-__all__ = ["TIER_WORDS", "action_lines", "review_lines"]
+__all__ = ["TIER_WORDS", "action_lines", "budget_words", "flow_lines", "policy_words", "review_lines"]
 
 _VERBS = {
     "agent": "gives tasks to",
@@ -49,13 +52,13 @@ TIER_WORDS = {0: "tier 0, cooperative: stops mistakes and crashes, not an agent 
 _PLAN_SHOWN = frozenset(
     [
         "plan_version", "title", "context", "steps", "fallbacks", "preconditions", "on_failure", "tools", "protect",
-        "timeout_ms",
+        "timeout_ms", "budget",
     ]
 )  # fmt: skip
 _STEP_SHOWN = frozenset(
     [
         "id", "description", "action", "needs", "preconditions", "verification", "proof", "protect", "on_failure",
-        "timeout_ms", "idempotent",
+        "timeout_ms", "idempotent", "budget", "when", "for_each", "approval",
     ]
 )  # fmt: skip
 """The fields that have words of their own; all others are shown by their names."""
@@ -68,7 +71,7 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     yield f"{style.bold('Plan:')} {visible(plan.title)}"
     if detail == "quiet":
         for number, step in enumerate(plan.steps, start=1):
-            yield f"  {number}. [{_state(reports.get(step.id))}] {visible(step.description)}"
+            yield f"  {number}. {_state(reports.get(step.id))}{visible(step.description)}"
         return
     yield f"  ID:      {review.plan_id}"
     yield f"  In:      {visible(review.workspace)}"
@@ -108,10 +111,20 @@ def _since_lines(since: Since, plan_id: PlanId, style: Style) -> Iterator[str]:
     yield f"    → ordain diff {short_id(since.plan_id)} {short_id(plan_id)}"
 
 
+Reports = Mapping[Any, StepReport]
+"""How the steps of a run stand, by their names."""
+
+
 def _plan_lines(
-    plan: Plan, reports: dict[Any, StepReport], style: Style, detail: str, default: FailurePolicy | None
+    plan: Plan,
+    reports: Reports | None,
+    style: Style,
+    detail: str,
+    default: FailurePolicy | None,
+    inside: str = "",
 ) -> Iterator[str]:
-    """What a plan says, whether it stands alone or inside a step."""
+    """What a plan says, whether it stands alone or `inside` a step; without reports no step is said to stand
+    anywhere."""
     if plan.context is not None:
         yield "  Context:"
         yield from _block(plan.context, "    ")
@@ -122,24 +135,31 @@ def _plan_lines(
     yield ""
     yield "  Steps:"
     previous: str | None = None
+    waits = needs_of(plan)
     for number, step in enumerate(plan.steps, start=1):
-        yield from _step_lines(f"{number}.", step, previous, reports.get(step.id), style, detail)
+        name = f"{inside}{step.id}"
+        state = _state(reports.get(name)) if reports is not None else ""
+        yield f"    {number}. {state}{style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
+        yield from _step_lines(step, previous, waits[step.id], reports, style, detail, name)
         previous = step.id
     if plan.fallbacks:
         yield ""
         yield "  Fallbacks, run only where a failure policy names them:"
         for step in plan.fallbacks:
-            yield from _step_lines("-", step, None, reports.get(step.id), style, detail)
+            yield f"    - {style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
+            yield from _step_lines(step, None, step.needs, None, style, detail, step.id)
     yield ""
     policy = plan.on_failure or default
     if policy is not None:
-        yield f"  On failure:  {visible(_policy(policy))}{'' if plan.on_failure is not None else ' (by default)'}"
+        yield f"  On failure:  {visible(policy_words(policy))}{'' if plan.on_failure is not None else ' (by default)'}"
     if plan.tools is not None:
         yield f"  Tools:       {visible(', '.join(plan.tools) or 'none')}"
     if plan.protect:
         yield f"  Protects:    {_patterns(plan.protect)}; what a step changes there fails it and is put back"
     if plan.timeout_ms is not None:
         yield f"  Each step:   at most {write_duration(plan.timeout_ms)}"
+    if plan.budget is not None:
+        yield f"  Budget:      {budget_words(plan.budget)}"
     yield from (line[5:] for line in _other_fields(plan, _PLAN_SHOWN, width=13))
 
 
@@ -153,16 +173,23 @@ def _limit_lines(limits: Limits) -> Iterator[str]:
 
 
 def _step_lines(
-    number: str, step: Step, previous: str | None, report: StepReport | None, style: Style, detail: str
+    step: Step,
+    previous: str | None,
+    waits: tuple[StepId, ...],
+    reports: Reports | None,
+    style: Style,
+    detail: str,
+    name: str,
 ) -> Iterator[str]:
-    yield f"    {number} [{_state(report)}] {style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
-    yield from action_lines(step.action, style, detail)
-    if step.preconditions:
-        yield "       Only if:"
-        yield from (f"         {_condition(condition)}" for condition in step.preconditions)
+    """A step below its title. `name` is what the run calls it."""
+    yield from action_lines(step.action, style, detail, reports, name)
+    yield from flow_lines(step)
     implied = (previous,) if previous is not None else ()
     if step.needs != implied or detail == "verbose":
         yield f"       Needs:      {visible(', '.join(step.needs) or 'nothing')}"
+    referred = [need for need in waits if need not in step.needs]
+    if referred:
+        yield f"       Waits for:  {visible(', '.join(referred))}, which it refers to"
     if step.verification is not None:
         yield from _verification_lines(step, step.verification)
     if step.proof is not None:
@@ -170,15 +197,42 @@ def _step_lines(
     if step.protect:
         yield f"       Protects:   {_patterns(step.protect)}; what changes there fails it and is put back"
     if step.on_failure is not None:
-        yield f"       On failure: {visible(_policy(step.on_failure))}"
+        yield f"       On failure: {visible(policy_words(step.on_failure))}"
     if step.timeout_ms is not None:
         yield f"       Timeout:    {write_duration(step.timeout_ms)}"
+    if step.budget is not None:
+        yield f"       Budget:     {budget_words(step.budget)}"
     if step.idempotent is not None:
         word = "may be run again after a crash (claimed)" if step.idempotent else "never run again unasked"
         yield f"       Repeatable: {style.warn(word)}"
     yield from _other_fields(step, _STEP_SHOWN, width=12)
+    report = reports.get(name) if reports is not None else None
     if report is not None and report.evidence:
         yield f"       Evidence:   {visible(report.evidence)}"
+
+
+def budget_words(budget: Budget) -> str:
+    """A budget in words, and how it is known what was spent."""
+    exact = [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    others = msgspec.structs.replace(budget, tokens=None)
+    if others != Budget():
+        exact.append(write_budget(others) or json.dumps(msgspec.to_builtins(others)))
+    words = ", ".join(exact)
+    reported = "; tokens and money as reported" if budget.tokens is not None or budget.cost_usd is not None else ""
+    return f"{words}{reported}; then a person is asked"
+
+
+def flow_lines(step: Step | SimulatedStep) -> Iterator[str]:
+    """When a step begins besides what it needs, and for what it is repeated."""
+    if step.when is not None:
+        yield f"       Only when:  {visible(step.when)}"
+    if step.preconditions:
+        yield "       Only if:"
+        yield from (f"         {_condition(condition)}" for condition in step.preconditions)
+    if step.for_each is not None:
+        yield f"       For each:   {visible(repeat_words(step.for_each))}"
+    if step.approval is not None:
+        yield f"       Approval:   {step.approval}: a person says yes right before it, to its values as they are then"
 
 
 def _condition(condition: Precondition) -> str:
@@ -186,8 +240,11 @@ def _condition(condition: Precondition) -> str:
     return f"[UNCHECKED] {visible(condition_words(condition))}"
 
 
-def action_lines(action: Action, style: Style, detail: str) -> Iterator[str]:
-    """What a step does, with every value that is known."""
+def action_lines(
+    action: Action, style: Style, detail: str, reports: Reports | None = None, name: str = ""
+) -> Iterator[str]:
+    """What a step does, with every value that is known. The steps of a plan inside it stand as `reports` say."""
+    fields: dict[str, Any]
     match action:
         case RunCommand(command=command, env=env):
             yield from _labelled("Runs", command)
@@ -199,10 +256,15 @@ def action_lines(action: Action, style: Style, detail: str) -> Iterator[str]:
             yield from _values(_given(args) | ({"  command": called.command} if called is not None else {}))
         case NestedPlan(plan=plan):
             yield f"       Carries out: {style.bold(visible(plan.title))}"
-            yield from (f"       {line}".rstrip() for line in _plan_lines(plan, {}, style, detail, None))
+            inside = _plan_lines(plan, reports, style, detail, None, f"{name}/")
+            yield from (f"       {line}".rstrip() for line in inside)
+        case Ask(question=question):
+            yield from _labelled("Asks", question)
+            fields = msgspec.to_builtins(action)
+            yield from _values({f"  {key}": fields[key] for key in ("choices", "schema") if key in fields})
         case _:
             yield f"       Does:       {action_kind(action)}"
-            fields: dict[str, Any] = msgspec.to_builtins(action)
+            fields = msgspec.to_builtins(action)
             fields.pop("type")
             yield from _values(_given(fields))
 
@@ -227,7 +289,7 @@ def _verification_lines(step: Step, verification: Verification) -> Iterator[str]
         yield f"       Within:     {write_duration(verification.timeout_ms)}"
 
 
-def _policy(policy: FailurePolicy) -> str:
+def policy_words(policy: FailurePolicy) -> str:
     """A failure policy in the words of documents, or as a value where those can not say all of it."""
     words = write_failure(policy)
     return words if read_failure(words) == policy else json.dumps(msgspec.to_builtins(policy), ensure_ascii=False)
@@ -291,7 +353,7 @@ def _block(text: str, indent: str) -> Iterator[str]:
 
 
 def _state(report: StepReport | None) -> str:
-    return (report.state if report is not None else StepState.PENDING).value.upper()
+    return f"[{(report.state if report is not None else StepState.PENDING).value.upper()}] "
 
 
 # --- What it comes to ------------------------------------------------------------------------------------------------
@@ -309,6 +371,9 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
     if commands:
         count = f"{len(commands)} command{'s' * (len(commands) != 1)}"
         yield f"    runs {count}, each with everything you may do on this machine and its network"
+    for effect in commands:
+        if effect.tool.startswith(HANDLER):
+            yield f"    {visible(effect.tool)} runs: {visible(effect.target)} (step {visible(effect.step)})"
     if contracts:
         yield f"    checks contracts, which are commands too: {len(contracts)}"
     for kind, verb in _VERBS.items():
@@ -319,6 +384,8 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
     for step in all_steps(review.plan):
         if step.network:
             yield f"    {style.warn('may use the network')}: {visible(step.id)}"
+        if step.for_each is not None:
+            yield f"    {style.warn(visible(f'repeats {step.id} up to {step.for_each.max:,} times'))}"
         for name, sources in decided_later(step).items():
             decided = f"`{name}` of {step.id} is decided at run time, by {', '.join(sources)}"
             yield f"    {style.warn(visible(decided))}"

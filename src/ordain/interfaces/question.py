@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import msgspec
@@ -23,7 +24,8 @@ _HOUR_MS = 3_600_000
 def context_lines(question: Question, now: Instant, style: Style) -> Iterator[str]:
     """What is asked, what was tried, what the choices are, how long it has waited and what waits behind it."""
     yield f"{style.warn('A person is asked:')} {visible(question.text)}"
-    about = [f"{question.item}, attempt {question.attempt}, {question.kind}"]
+    attempt = f", attempt {question.attempt}" if question.attempt else ""
+    about = [f"{question.item}{attempt}, {question.kind}"]
     if question.since is not None:
         about.append(f"since {instant(question.since)} ({_long(now - question.since)})")
     if question.until is not None:
@@ -40,7 +42,7 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
     if question.kind != "ask" and question.policy is not None:
         yield f"  On failure: {visible(write_failure(question.policy))}"
     if question.wants:
-        command = f"ordain show {_run(question)} --brief {question.step} --json"
+        command = f"ordain show {_run(question)} --brief {shlex.quote(question.step)} --json"
         yield f"  For a planner: {style.bold(command)}"
     if question.takes:
         yield f"  Wanted: {wanted_words(question)}"

@@ -6,6 +6,7 @@ that is not plainly visible is shown escaped. Nothing is cut silently.
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,16 +14,18 @@ from datetime import UTC, datetime
 
 from ordain.answering import answer_ways
 from ordain.core.approval import Principal
+from ordain.core.budget import Spending, amount_said
 from ordain.core.canonical import short_id
 from ordain.core.event import Evidence, StepState
 from ordain.core.problem import Problem, Severity
-from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport, StepReport
+from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport, SignalAwaited, StepReport
 from ordain.core.value import Instant
 from ordain.documents.dialects.detection import DIALECTS
 from ordain.interfaces.visible import visible
 
 __all__ = [
     "Style",
+    "awaited_lines",
     "duration",
     "inbox_lines",
     "instant",
@@ -127,6 +130,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
         yield f"  Why:    {visible(report.reason)}"
     if report.rerun_of is not None:
         yield f"  Again:  {report.rerun_of}"
+    if spent := spent_words(one for one in report.spending if one.step is None):
+        yield f"  Spent:  {visible(spent)}"
     yield ""
     steps = report.steps
     if quiet:
@@ -136,6 +141,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
     width = min(max((len(step.id) for step in steps), default=0), 32)
     for step in steps:
         yield _step_line(step, style, len(str(len(report.steps))), width)
+        if own_budget := spent_words(one for one in report.spending if one.step == step.id):
+            yield f"         {style.dim('Spent:')} {visible(own_budget)}"
         yield from _step_details(step, report, verbose=verbose)
     if steps:
         yield ""
@@ -164,13 +171,14 @@ def _step_line(step: StepReport, style: Style, digits: int, width: int) -> str:
     state = painted(f"{step.state.value:<10}", step.state, style)
     # What belongs to a step stands below it.
     number = f"{step.number}." if step.part_of is None else ""
+    why = f"{step.label}: {why}" if step.label else why
     return f"  {number:>{max(3, digits) + 1}} {state} {step.id:<{width}} {took}  {visible(why)}{tries}".rstrip()
 
 
 def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iterator[str]:
     """What a step wrote, where that matters, and with `verbose` all that is known of it."""
     wrong = step.state in (StepState.FAILED, StepState.ESCALATED)
-    own = f"ordain show {report.run_id} --output {step.id}"
+    own = f"ordain show {report.run_id} --output {shlex.quote(step.id)}"
     if verbose and step.own_output_tail.strip():
         yield "         It wrote:"
         yield from tail_lines(step.own_output_tail, own)
@@ -198,11 +206,31 @@ def _next_lines(report: RunReport, style: Style) -> Iterator[str]:
         return
     wrong = [step for step in report.steps if step.state is StepState.FAILED]
     commands = [f"ordain show {report.run_id} --quiet"] if wrong and len(report.steps) > MANY_STEPS else []
-    commands += [f"ordain show {report.run_id} --output {step.id}" for step in wrong if step.output_tail][:1]
+    commands += [f"ordain show {report.run_id} --output {shlex.quote(step.id)}" for step in wrong if step.output_tail][
+        :1
+    ]
     commands += [f"ordain explain {code}" for code in dict.fromkeys(step.error for step in wrong) if code][:1]
     yield ""
     for command in (*commands, f"ordain rerun {report.run_id}"):
         yield f"    → {style.bold(command)}"
+
+
+def spent_words(spending: Iterable[Spending]) -> str:
+    """What was spent and how much may be, what is measured apart from what is reported; nothing where there is no limit
+    and nothing was reported."""
+    shown = list(spending)
+    if all(one.limit is None and one.measured for one in shown):
+        return ""
+    parts = []
+    for measured, word in ((True, "measured"), (False, "as reported")):
+        kind = [_of_limit(one) for one in shown if one.measured is measured]
+        parts += [f"{', '.join(kind)} ({word})"] if kind else []
+    return "; ".join(parts)
+
+
+def _of_limit(one: Spending) -> str:
+    spent = amount_said(one.what, one.spent)
+    return f"{spent} of {amount_said(one.what, one.limit)}" if one.limit is not None else spent
 
 
 def _evidence_lines(step: StepReport) -> Iterator[str]:
@@ -324,6 +352,14 @@ def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[
     if everywhere:
         yield f"    in {visible(item.workspace)}"
     yield from (f"    → {style.bold(visible(command))}" for command in item.commands)
+
+
+def awaited_lines(awaited: Iterable[SignalAwaited], style: Style) -> Iterator[str]:
+    """What waits for no decision, but for something to happen outside."""
+    for one in awaited:
+        until = f", until {instant(one.until)}" if one.until is not None else ""
+        yield f"{style.dim('signal')}     {visible(one.title)}: {one.step} of {one.run_id} waits for it{until}"
+        yield f"    → {style.bold(f'ordain signal {visible(one.signal)}')}"
 
 
 def next_command(line: PlanLine) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ordain.core.event import Verdict
-from ordain.core.simulation import SimulatedStep, Simulation
-from ordain.interfaces.preview import action_lines
+from ordain.core.simulation import SimulatedFallback, SimulatedStep, Simulation
+from ordain.interfaces.preview import action_lines, budget_words, flow_lines, policy_words
 from ordain.interfaces.render import Style, duration
 from ordain.interfaces.visible import visible
+from ordain.interfaces.words import condition_words
 
 __all__ = ["simulation_lines"]
 
@@ -23,6 +24,12 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
     """Everything that is known beforehand. Nothing was run but contracts, where they can change nothing."""
     yield f"{style.bold('Simulated:')} {visible(simulation.title)}"
     yield f"  Plan:  {simulation.plan_id}"
+    for condition in simulation.preconditions:
+        yield f"  Only if: {visible(condition_words(condition))}"
+    if simulation.budget is not None:
+        yield f"  Budget: {budget_words(simulation.budget)}"
+    if simulation.on_failure is not None:
+        yield f"  On failure: {visible(policy_words(simulation.on_failure))}, unless a step says otherwise"
     by_id = {step.id: step for step in simulation.steps}
     for number, wave in enumerate(simulation.waves, start=1):
         at_once = min(len(wave), simulation.concurrency)
@@ -32,6 +39,11 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
         )
         for step in wave:
             yield from _step_lines(by_id[step], style)
+    if simulation.fallbacks:
+        yield ""
+        yield f"  {style.bold('Fallbacks')}: only after a failure"
+        for fallback in simulation.fallbacks:
+            yield from _fallback_lines(fallback, style)
     stuck = [step.id for step in simulation.steps if not step.wave]
     if stuck:
         yield ""
@@ -46,8 +58,10 @@ def _step_lines(step: SimulatedStep, style: Style) -> Iterator[str]:
     yield from action_lines(step.action, style, "normal")
     waits = f"after {', '.join(step.waits_for)}" if step.waits_for else "at once"
     yield f"       Begins:     {visible(waits)}"
+    yield from flow_lines(step)
     for name, references in step.decided_later.items():
-        yield f"       At run time: {visible(name)} is decided by {visible(', '.join(references))}"
+        if name != "for_each":  # which was said
+            yield f"       At run time: {visible(name)} is decided by {visible(', '.join(references))}"
     if step.contract is not None:
         verdict = step.contract.verdict
         word = _HOLDS[verdict] if verdict is not None else "not looked at"
@@ -56,13 +70,25 @@ def _step_lines(step: SimulatedStep, style: Style) -> Iterator[str]:
         yield f"       Contract:   {paint(word)}{detail}"
         if verdict is Verdict.HELD and step.proof is not None:
             yield f"       {style.bad('Would not begin')}: the plan wants it broken first ({step.proof})"
+    if step.budget is not None:
+        yield f"       Budget:     {budget_words(step.budget)}"
+    if step.on_failure is not None:
+        yield f"       On failure: {visible(policy_words(step.on_failure))}"
+
+
+def _fallback_lines(fallback: SimulatedFallback, style: Style) -> Iterator[str]:
+    yield f"    - {style.bold(visible(fallback.description))}  {style.dim(visible(fallback.id))}"
+    yield from action_lines(fallback.action, style, "normal")
+    if fallback.used_by:
+        yield f"       Begins:     after a failure of {visible(', '.join(fallback.used_by))}"
 
 
 def _sum_lines(simulation: Simulation, style: Style) -> Iterator[str]:
     steps = simulation.steps
     held = sum(step.contract is not None and step.contract.verdict is Verdict.HELD for step in steps)
     if held:
-        yield f"  {style.warn(_count(held, 'contract') + ' would prove nothing')}: held before the step did anything"
+        prove = f"{_count(held, 'contract')} would prove nothing, unless an earlier step changes that"
+        yield f"  {style.warn(prove)}: held before the step did anything"
     unchecked = sum(step.contract is None for step in steps)
     if unchecked:
         yield f"  Without a contract: {_count(unchecked, 'step')}"

@@ -18,9 +18,10 @@ from ordain.core.condition import (
     Precondition,
     StepCompleted,
 )
+from ordain.core.model import ForEach
 from ordain.documents.duration import write_duration
 
-__all__ = ["condition_words"]
+__all__ = ["condition_words", "repeat_words"]
 
 
 def condition_words(condition: Precondition) -> str:
@@ -49,6 +50,14 @@ def condition_words(condition: Precondition) -> str:
             return f"{json.dumps(name, ensure_ascii=False)}: {expression}"
         case _ as never:
             assert_never(never)
+
+
+def repeat_words(each: ForEach) -> str:
+    """For what a step is repeated, with every bound that there is."""
+    name = each.name or "item"
+    what = f"{name} of {each.source}" if each.batch is None else f"{each.batch} of {each.source}, together as {name}"
+    at_once = f", {each.concurrency} at once" if each.concurrency is not None else ""
+    return f"{what}, at most {each.max:,}{at_once}"
 
 
 def _in_pane(pane: int | None) -> str:

@@ -41,6 +41,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Paths that steps read and that are not here."""
     secrets: Mapping[str, str] = {}
     """The variables of the environment that hold secrets → their values, which stand in no plan."""
+    panes: bool = False
+    """Whether panes can be looked at."""
     tier: int = 0
     """The strongest trust tier that can be had here."""
     workspace_id: str | None = None

@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from operator import attrgetter
 
-from ordain.core.action import Ask, CallTool, LockAction, RunCommand, StoreData
+from ordain.core.action import (
+    Ask,
+    CallTool,
+    Custom,
+    LockAction,
+    RunCommand,
+    StoreData,
+    ValidateApproval,
+    WaitFor,
+)
 from ordain.core.condition import (
     Contract,
     CustomCondition,
+    External,
     NoCheck,
     PaneExists,
     PaneState,
@@ -28,16 +38,17 @@ from ordain.core.tool import action_kind
 
 __all__ = ["not_yet", "not_yet_refused"]
 
-_PLAN_FIELDS = ("task", "budget", "agent", "model")
-_STEP_FIELDS = ("writes", "budget", "model", "network", "worktree", "pool")
+_CARRIED_OUT = RunCommand | CallTool | LockAction | StoreData | NestedPlan | Ask | ValidateApproval | Custom
+_PLAN_FIELDS = ("task", "agent", "model")
+_STEP_FIELDS = ("writes", "model", "network", "worktree", "pool")
 _step_values = attrgetter(*_STEP_FIELDS)
-_NOTHING = ((), None, None, None, None, None)
+_NOTHING = ((), None, None, None, None)
 """The values of a step that uses none of these fields."""
 
 
 def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A warning for each part of the plan that this version does not carry out."""
-    for step, what in _parts(survey):
+    for step, what in _parts(survey, panes=facts.panes):
         yield Problem(
             code="W_NOT_YET",
             detail=f"This version does not carry out {what}; it will refuse to prepare the plan.",
@@ -45,29 +56,29 @@ def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
         )
 
 
-def not_yet_refused(plan: Plan) -> tuple[Problem, ...]:
-    """The same as refusals, for when the plan is to be stored and run."""
+def not_yet_refused(plan: Plan, *, panes: bool = False) -> tuple[Problem, ...]:
+    """The same as refusals, for when the plan is to be stored and run. `panes` says that panes can be looked at."""
     return tuple(
         Problem(
             code="E_NOT_YET",
             detail=f"This version does not carry out {what}.",
             where=Place(step=step) if step is not None else None,
         )
-        for step, what in _parts(Survey(plan))
+        for step, what in _parts(Survey(plan), panes=panes)
     )
 
 
-def _parts(survey: Survey) -> Iterator[tuple[str | None, str]]:
+def _parts(survey: Survey, *, panes: bool) -> Iterator[tuple[str | None, str]]:
     for scope in survey.scopes:
         whose = "a nested plan's" if scope.depth else "the plan's"
         yield from ((None, f"{whose} `{name}`") for name in _PLAN_FIELDS if getattr(scope.plan, name))
-        yield from ((None, what) for what in _condition_parts(scope.plan.preconditions))
+        yield from ((None, what) for what in _condition_parts(scope.plan.preconditions, panes=panes))
     for step in survey.steps:
-        for what in _step_parts(step):
+        for what in _step_parts(step, panes=panes):
             yield step.id, what
 
 
-def _step_parts(step: Step) -> Iterator[str]:
+def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
     if _step_values(step) != _NOTHING:
         for name in _STEP_FIELDS:
             if getattr(step, name) not in (None, ()):
@@ -75,17 +86,29 @@ def _step_parts(step: Step) -> Iterator[str]:
     action = step.action
     if isinstance(action, CallTool) and action.operation is not None:
         yield "`operation`"
-    if not isinstance(action, RunCommand | CallTool | LockAction | StoreData | NestedPlan | Ask):
+    if isinstance(action, WaitFor):
+        if not isinstance(action.condition, External):
+            yield f"the wait condition `{action.condition.__struct_config__.tag}`"
+    elif not isinstance(action, _CARRIED_OUT):
         yield f"the action `{action_kind(action)}`"
+    if isinstance(action, NestedPlan):
+        yield from (f"`{name}` of a step that holds a plan" for name, given in _around(step) if given is not None)
     if step.preconditions:
-        yield from _condition_parts(step.preconditions)
+        yield from _condition_parts(step.preconditions, panes=panes)
     if step.verification is not None:
         strategy = step.verification.strategy
         if not isinstance(strategy, Contract | CustomCondition | NoCheck):
             yield f"the verification `{strategy.__struct_config__.tag}`"
 
 
-def _condition_parts(conditions: tuple[Precondition, ...]) -> Iterator[str]:
+def _around(step: Step) -> Iterator[tuple[str, object]]:
+    """What is about one attempt, and a plan is none: its steps have attempts, each with a timeout and proof of its
+    own."""
+    yield "timeout", step.timeout_ms
+    yield "proof", step.proof
+
+
+def _condition_parts(conditions: tuple[Precondition, ...], *, panes: bool) -> Iterator[str]:
     for condition in conditions:
-        if isinstance(condition, PaneExists | PaneState | PatternMatched | PatternNotMatched):
+        if not panes and isinstance(condition, PaneExists | PaneState | PatternMatched | PatternNotMatched):
             yield f"the precondition `{condition.__struct_config__.tag}`"

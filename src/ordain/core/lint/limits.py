@@ -22,7 +22,7 @@ from ordain.core.lint.survey import Survey
 from ordain.core.model import Action, Budget, Plan, Step
 from ordain.core.problem import Place, Problem
 
-__all__ = ["limits", "text_length"]
+__all__ = ["budgets", "limits", "text_length"]
 
 _SURELY_SHORT = COMMAND_BYTES_MAX // 4
 
@@ -116,10 +116,28 @@ def _retry_faults(policy: FailurePolicy | None) -> Iterator[str]:
 
 def _budget_faults(budget: Budget | None) -> Iterator[str]:
     if budget is not None:
-        for name in ("tokens", "cost_usd", "wall_clock_ms"):
+        for name in Budget.__struct_fields__:
             value = getattr(budget, name)
             if value is not None and not 0 < value <= INTEGER_MAX:
                 yield f"budget of `{name}` must be more than zero, and a number that every reader holds exactly"
+
+
+def budgets(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """No step may spend more than its whole plan: it could not begin without somebody being asked."""
+    for scope in survey.scopes:
+        whole = scope.plan.budget
+        for step in (*scope.plan.steps, *scope.plan.fallbacks) if whole is not None else ():
+            for name in Budget.__struct_fields__ if step.budget is not None else ():
+                own, given = getattr(step.budget, name), getattr(whole, name)
+                if own is not None and given is not None and own > given > 0:
+                    yield Problem(
+                        code="W_BUDGET",
+                        detail=f"The budget of `{step.id}` has more `{name}` than that of its plan: {own} of {given}.",
+                        where=Place(step=step.id),
+                        hints=(
+                            "It would be asked about before the step begins; raise the plan's or lower the step's.",
+                        ),
+                    )
 
 
 def text_length(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from ordain.core.action import AcquireLock, ReleaseLock
+from ordain.core.action import AcquireLock, ReleaseLock, WaitFor
 from ordain.core.bound import NESTED_PLANS_MAX, STEPS_LARGE, STEPS_MAX
-from ordain.core.condition import LockAvailable, LockHeld
+from ordain.core.condition import External, LockAvailable, LockHeld
 from ordain.core.failure import Fallback
 from ordain.core.graph import cycles
 from ordain.core.lint.facts import Facts
@@ -108,6 +108,9 @@ def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
         yield from (("parameter", name, None) for name in scope.plan.params if not name.isascii())
         if scope.plan.agent is not None:
             yield "agent", scope.plan.agent, None
+        for condition in scope.plan.preconditions:
+            if isinstance(condition, LockHeld | LockAvailable):
+                yield "lock", condition.lock_name, None
     for step, call in survey.calls:
         yield "tool", call.tool, step.id
         if call.operation is not None:
@@ -120,6 +123,8 @@ def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
         match action:
             case AcquireLock(lock_name=name) | ReleaseLock(lock_name=name):
                 yield "lock", name, step.id
+            case WaitFor(condition=External(key=key)):
+                yield "signal", key, step.id
     for step in survey.steps:
         if step.pool is not None:
             yield "pool", step.pool, step.id

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ordain.core.action import Custom
 from ordain.core.bound import STRING_BYTES_MAX
 from ordain.core.environment import setting_fault
 from ordain.core.lint.facts import Facts
@@ -15,9 +16,9 @@ from ordain.core.problem import Place, Problem
 from ordain.core.refs import is_reference, without_references
 from ordain.core.request import header_fault, read_address
 from ordain.core.scalar import strings
-from ordain.core.tool import SHELL, argument_faults
+from ordain.core.tool import HANDLER, SHELL, argument_faults
 
-__all__ = ["arguments", "known", "operations", "requests", "scope", "sizes", "variables"]
+__all__ = ["arguments", "handlers", "known", "operations", "requests", "scope", "sizes", "unhandled", "variables"]
 
 _PATH_BYTES_MAX = 4095
 _PATH_PART_BYTES_MAX = 255
@@ -26,14 +27,36 @@ _PATH_PART_BYTES_MAX = 255
 
 def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every tool that is called is registered, or of a source that is."""
+    tools = [name for name in facts.tools if not name.startswith(HANDLER)]
+    named = {*tools, *facts.settings.sources}
     for step, call in survey.calls:
         name = call.tool
-        if name in facts.tools or name in facts.settings.sources or not name.isascii() or "${" in name:
+        if name in named or not name.isascii() or "${" in name:
             continue
-        hints = survey.near(name, [*facts.tools, *facts.settings.sources])
+        hints = survey.near(name, [*tools, *facts.settings.sources])
         yield Problem(
             code="E_TOOL_UNKNOWN", detail=f"There is no tool `{name}`.", where=Place(step=step.id), hints=hints
         )
+
+
+def handlers(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Every type of custom action has a handler."""
+    known = [name.removeprefix(HANDLER) for name in facts.tools if name.startswith(HANDLER)]
+    for step, action in survey.others:
+        if isinstance(action, Custom) and action.action_type not in known:
+            yield unhandled(action.action_type, Place(step=step.id), survey.near(action.action_type, known))
+
+
+def unhandled(action_type: str, where: Place | None = None, near: tuple[str, ...] = ()) -> Problem:
+    """What is said of a custom action that nothing here can carry out."""
+    how = 'Register one in ordain.toml, such as `[actions.NAME]` with `command = ["program"]`, and have it trusted.'
+    return Problem(
+        code="E_ACTION_UNKNOWN",
+        detail=f"There is no handler for the custom action `{action_type}`.",
+        where=where,
+        hints=(*near, how),
+        command="ordain trust",
+    )
 
 
 def operations(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -35,9 +35,9 @@ def write_s4(out: Outgoing) -> str:
     if plan.context is not None:
         fields.append(f"**Context:** {plan.context}")
     if plan.budget is not None:
-        words = write_budget(plan.budget)
+        words = write_budget(plan.budget) if plan.budget.attempts is None else None
         if words is None:
-            out.refuse(None, "budget", why="can not be said in words")
+            out.refuse(None, "budget", why="can not be said in its words")
         fields.append(f"**Budget:** {words}")
     priority = beside.record("priority").get("priority")
     if isinstance(priority, str) and priority == priority.strip() and priority and "\n" not in priority:

@@ -21,7 +21,7 @@ from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session
 from ordain.ports import Credential, Observer
 
-__all__ = ["approve_and_start", "carry_out", "no_wait", "waiting", "watcher"]
+__all__ = ["approve_and_start", "carry_out", "look_on", "no_wait", "reported", "waiting", "watcher"]
 
 no_wait = click.option("--no-wait", "no_waiting", is_flag=True, help="Refuse where another run is at work.")
 """For commands that carry out a run: otherwise it is waited until there is a place for it."""
@@ -40,11 +40,34 @@ def approve_and_start(session: Session, shown: Review, credential: Credential | 
 
 
 def carry_out(session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = ()) -> int:
-    """Do a run's work, watch it, report, and turn how it ended into an exit status."""
+    """Do a run's work, watch it, ask at a terminal what the plan asks, report, and turn how it ended into an exit
+    status."""
+    from ordain.interfaces.cli.deciding import answer_here  # which signs as approving does, which starts runs
+
+    report = _watched(session, work)
+    while (answered := answer_here(session, report)) is not None:
+        report = answered
+        if answered.status not in ("stopped", "paused"):
+            break
+        waits = waiting(session, no_waiting=False)
+        report = _watched(session, session.app.resume(report.run_id, watcher(session), waiting=waits))
+    return reported(session, report, notices)
+
+
+def look_on(session: Session, work: Coroutine[Any, Any, RunReport]) -> int:
+    """The same for somebody who only looks."""
+    return reported(session, _watched(session, work))
+
+
+def _watched(session: Session, work: Coroutine[Any, Any, RunReport]) -> RunReport:
     with session.view if session.view is not None else contextlib.nullcontext():
-        report = session.run(work)
+        return session.run(work)
+
+
+def reported(session: Session, report: RunReport, notices: Sequence[Problem] = ()) -> int:
+    """Tell how a run stands; the exit status that says the same."""
     words = {"completed": "success", "failed": "failed", "waiting": "waiting", "stopped": "stopped"}
-    commands = [f"ordain answer {question.item}" for question in report.questions]
+    commands = [question.asking for question in report.questions]
     if report.status in ("stopped", "stalled", "paused"):
         commands.append(f"ordain resume {report.run_id}")
     if session.json:

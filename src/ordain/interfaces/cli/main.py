@@ -39,6 +39,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Runs": {
         "watch": ("steering", "What a run does, as it does it, whoever carries it out."),
         "pause": ("steering", "Have a run stop when what is under way has ended."),
+        "signal": ("steering", "Say that something has happened that a run waits for."),
         "rerun": ("steering", "Run a plan again, keeping what passed and still holds."),
         "stats": ("measuring", "How plans and runs went: where time went, what failed and why."),
         "log": ("running", "The ledger's events about a plan, a run or the workspace."),

@@ -11,7 +11,7 @@ import msgspec
 from ordain.core.canonical import short_id
 from ordain.core.lineage import Stage
 from ordain.core.problem import Problem, Refused
-from ordain.core.report import InboxItem, PlanLine
+from ordain.core.report import InboxItem, PlanLine, SignalAwaited
 from ordain.core.value import StepId
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import say_prepared
@@ -63,11 +63,13 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
     Example: ordain inbox --all
     """
     items: list[InboxItem] = []
+    awaited: list[SignalAwaited] = []
     problems: list[Problem] = []
     for app in session.every_app() if every else [session.app]:
         try:
             session.expire_overdue(app)
             items += [_from_anywhere(item) if every else item for item in app.inbox()]
+            awaited += app.signals_awaited()
         except Refused as refused:
             if not every:
                 raise
@@ -76,7 +78,8 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
     items.sort(key=lambda item: (-item.destructive, item.since))
     if session.json:
         commands = [command for item in items for command in item.commands]
-        session.answer({"items": msgspec.to_builtins(items)}, problems=problems, next_=commands)
+        value = {"items": msgspec.to_builtins(items), "signals": msgspec.to_builtins(awaited)}
+        session.answer(value, problems=problems, next_=commands)
     else:
         session.notices(problems)
         if not items:
@@ -86,6 +89,7 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
             if verbose and item.question is not None:
                 lines = context_lines(item.question, session.app.now(), session.style)
                 session.say(f"    {line}" for line in lines)
+        session.say(render.awaited_lines(awaited, session.style))
     return FINE
 
 

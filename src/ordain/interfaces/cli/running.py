@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 
 import click
 import msgspec
 
-from ordain.core.ask import ABORT, Given
-from ordain.core.decision import Question
 from ordain.core.event import Recorded, to_wire
-from ordain.core.problem import Problem, refuse
+from ordain.core.problem import Problem
 from ordain.core.value import RunId
 from ordain.interfaces import render
-from ordain.interfaces.cli.approving import ask_approval, check_approvable, credential, signer_named
+from ordain.interfaces.cli.approving import ask_approval, check_approvable, credential
 from ordain.interfaces.cli.carrying import approve_and_start, carry_out, no_wait, waiting, watcher
+from ordain.interfaces.cli.deciding import decide, read_answer
 from ordain.interfaces.cli.detaching import detach
 from ordain.interfaces.cli.planning import prepared_value
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.preview import review_lines
-from ordain.interfaces.question import answer_lines, context_lines, wanted_words
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
 
@@ -143,7 +140,7 @@ def status(session: Session) -> int:
     plans = (*(line for line in session.app.plans(newest=_ENDED_SHOWN) if line.lineage not in known), *open_plans)
     waiting = [question for line in plans if line.run is not None for question in line.run.questions]
     if session.json:
-        commands = [f"ordain answer {question.item}" for question in waiting]
+        commands = [question.asking for question in waiting]
         commands += [command for line in plans if line.run is None and (command := render.next_command(line))]
         value = {"workspace": session.app.workspace_path, "plans": plans, "count": session.app.plan_count()}
         session.answer(msgspec.to_builtins(value), next_=commands)
@@ -179,33 +176,18 @@ def answer(
     """
     if word is not None and json_text is not None:
         raise click.UsageError("An answer is either ANSWER or --value JSON.")
-    given = _given(word, json_text)
+    given = read_answer(word, json_text)
     typed = [shlex.quote(word)] if word is not None else ["--value", shlex.quote(json_text)] if json_text else []
-    session.needs_person("answer this", " ".join(["ordain answer", item, *typed]))
+    session.needs_person("answer this", " ".join(["ordain answer", shlex.quote(item), *typed]))
     if session.json:
         session.run(session.app.answer(item, given or "", session.by))  # refused: the robots' channel can only ask
         return WAITING
-    asked = session.app.asked(item)
-    session.say(context_lines(asked.question, session.app.now(), session.style))
-    prompted = given is None
-    if given is None:
-        typed_answer = _ask_answer(session, asked.question)
-        if not typed_answer:
-            session.say(["Not answered; nothing was recorded."])
-            return REFUSED
-        given = Given(word=typed_answer)
-    wanted = sign or name is not None or session.app.settings()[0].require_signature
-    signer = signer_named(session, name) if wanted else None
-    session.app.check_answering(asked, given, session.by, signer)
-    chosen = next((one for one in asked.question.choices if given.typed == one.word), None)
-    by = signer or session.by.name
-    shown = tuple(one for one in asked.question.choices if one is chosen or not prompted)
-    said = answer_lines(asked, chosen, by, signed=wanted, given=given.typed, choices=shown, style=session.style)
-    session.say([*said, ""])
-    signing = credential(session, signer) if signer is not None else None
-    report = session.run(session.app.answer(item, given, session.by, asked, signing))
-    aborts = chosen is not None and chosen.word == ABORT and bool(chosen.meaning)
-    if report.status in ("stopped", "paused") and (go_on or aborts):
+    decided = decide(session, item, given, sign=sign, name=name)
+    if decided is None:
+        session.say(["Not answered; nothing was recorded."])
+        return REFUSED
+    report, given_up = decided
+    if report.status in ("stopped", "paused") and (go_on or given_up):
         return carry_out(
             session, session.app.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False))
         )
@@ -213,29 +195,6 @@ def answer(
     if report.status in ("stopped", "paused"):
         session.say(["", f"  → {session.style.bold(f'ordain resume {report.run_id}')}"])
     return FINE
-
-
-def _given(word: str | None, json_text: str | None) -> Given | None:
-    """The answer that was typed; None where there is none yet."""
-    if json_text is None:
-        return Given(word=word) if word is not None else None
-    try:
-        return Given(value=json.loads(json_text))
-    except (ValueError, RecursionError) as error:
-        raise refuse(
-            "E_ANSWER_VALUE", f"What --value says is not JSON: {error}.", "A text is JSON in quotes."
-        ) from error
-
-
-def _ask_answer(session: Session, question: Question) -> str | None:
-    """What a person types who has seen all that is known."""
-    for choice in question.choices:
-        session.say([f"    {render.visible(choice.word):<9} {choice.meaning}".rstrip()])
-        session.say([f"    {'':<9} {session.style.dim(choice.consequence)}"])
-    words = ", ".join(render.visible(choice.word) for choice in question.choices)
-    if question.takes:
-        return session.ask(f"Your answer ({wanted_words(question)}; or {words})")
-    return session.ask(f"Your answer ({words})")
 
 
 @command()

@@ -1,15 +1,18 @@
-"""The commands about a run that somebody else may be carrying out: watch, pause, rerun."""
+"""The commands about a run that somebody else may be carrying out: watch, pause, signal, rerun."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 import msgspec
 
+from ordain.core.problem import refuse
 from ordain.interfaces import render
-from ordain.interfaces.cli.carrying import carry_out, no_wait, waiting, watcher
+from ordain.interfaces.cli.carrying import carry_out, look_on, no_wait, waiting, watcher
 from ordain.interfaces.cli.shell import FINE, Session, command
 
-__all__ = ["pause", "rerun", "watch"]
+__all__ = ["pause", "rerun", "signal", "watch"]
 
 
 @command()
@@ -20,7 +23,7 @@ def watch(session: Session, run_ref: str | None) -> int:
 
     Example: ordain watch RUN-Q5ZK…
     """
-    return carry_out(session, session.app.watch(run_ref, watcher(session, events=True, as_result=True)))
+    return look_on(session, session.app.watch(run_ref, watcher(session, events=True, as_result=True)))
 
 
 @command()
@@ -36,13 +39,48 @@ def pause(session: Session, run_ref: str | None, reason: str) -> int:
     pausing = report.status == "pausing"
     following = f"ordain watch {report.run_id}" if pausing else f"ordain resume {report.run_id}"
     if session.json:
-        asked = [f"ordain answer {question.item}" for question in report.questions]
+        asked = [question.asking for question in report.questions]
         session.answer(msgspec.to_builtins(report), next_=asked if report.status == "waiting" else [following])
     elif pausing:
         session.say(["It is paused when what is under way has ended.", f"  → {session.style.bold(following)}"])
     else:
         session.say(render.run_lines(report, session.style))
     return FINE
+
+
+@command()
+@click.argument("key")
+@click.option("--value", "json_text", metavar="JSON", help="A value to go with it: the result of the steps that wait.")
+@click.option("-m", "--message", "text", metavar="TEXT", help="The same, as text.")
+def signal(session: Session, key: str, json_text: str | None, text: str | None) -> int:
+    """Say that something has happened that runs wait for (`wait_for` an `external` condition). It permits nothing, so
+    robots may too. A run hears what was given since it was started.
+
+    Example: ordain signal build-done --value '{"version": "1.4.2"}'
+    """
+    if json_text is not None and text is not None:
+        raise refuse("E_SIGNAL_VALUE", "A signal has one value: `--value` or `-m`, not both.")
+    value = text if json_text is None else _read_value(json_text)
+    report = session.run(session.app.signal(key, session.by, value))
+    idle = [one for one in report.awaited_by if not one.executing]
+    following = list(dict.fromkeys(f"ordain resume {one.run_id}" for one in idle))
+    if session.json:
+        session.answer(msgspec.to_builtins(report), next_=following)
+        return FINE
+    if report.heard_by:
+        session.say([f"Given; it counts in {', '.join(report.heard_by)}."])
+    else:
+        session.say(["Given. No run that is open waits for it, and one that is started later does not count it."])
+    session.say(f"  → {session.style.bold(command_line)}" for command_line in following)
+    return FINE
+
+
+def _read_value(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        hint = "Text goes with `-m`."
+        raise refuse("E_SIGNAL_VALUE", f"The value is not JSON: {error}.", hint) from error
 
 
 @command()

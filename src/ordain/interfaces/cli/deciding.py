@@ -1,0 +1,95 @@
+"""A person's answer at a terminal: everything that is known is shown first, and only then is anything recorded."""
+
+from __future__ import annotations
+
+import json
+
+from ordain.core.ask import ABORT, Given
+from ordain.core.decision import Question
+from ordain.core.problem import Refused, refuse
+from ordain.core.report import RunReport
+from ordain.interfaces import render
+from ordain.interfaces.cli.approving import credential, signer_named
+from ordain.interfaces.cli.shell import Session
+from ordain.interfaces.question import answer_lines, context_lines, wanted_words
+
+__all__ = ["answer_here", "decide", "read_answer"]
+
+_PLANNED = ("ask", "step_approval")
+"""Kinds of questions that the plan itself asks: whoever starts the run expects them."""
+
+
+def read_answer(word: str | None, json_text: str | None) -> Given | None:
+    """The answer that was typed; None where there is none yet."""
+    if json_text is None:
+        return Given(word=word) if word is not None else None
+    try:
+        return Given(value=json.loads(json_text))
+    except (ValueError, RecursionError) as error:
+        raise refuse(
+            "E_ANSWER_VALUE", f"What --value says is not JSON: {error}.", "A text is JSON in quotes."
+        ) from error
+
+
+def decide(
+    session: Session, item: str, given: Given | None, *, sign: bool = False, name: str | None = None
+) -> tuple[RunReport, bool] | None:
+    """Show a question, ask for the answer where none is given, and record it; the run as it stands then, and whether it
+    was given up. None where nothing was answered."""
+    asked = session.app.asked(item)
+    session.say(context_lines(asked.question, session.app.now(), session.style))
+    prompted = given is None
+    if given is None:
+        typed = _typed(session, asked.question)
+        if not typed:
+            return None
+        given = Given(word=typed)
+    wanted = sign or name is not None or session.app.settings()[0].require_signature
+    signer = signer_named(session, name) if wanted else None
+    session.app.check_answering(asked, given, session.by, signer)
+    chosen = next((one for one in asked.question.choices if given.typed == one.word), None)
+    by = signer or session.by.name
+    shown = tuple(one for one in asked.question.choices if one is chosen or not prompted)
+    said = answer_lines(asked, chosen, by, signed=wanted, given=given.typed, choices=shown, style=session.style)
+    session.say([*said, ""])
+    signing = credential(session, signer) if signer is not None else None
+    report = session.run(session.app.answer(item, given, session.by, asked, signing))
+    return report, chosen is not None and chosen.word == ABORT and bool(chosen.meaning)
+
+
+def _typed(session: Session, question: Question) -> str | None:
+    """What a person types who has seen all that is known."""
+    for choice in question.choices:
+        session.say([f"    {render.visible(choice.word):<9} {choice.meaning}".rstrip()])
+        session.say([f"    {'':<9} {session.style.dim(choice.consequence)}"])
+    words = ", ".join(render.visible(choice.word) for choice in question.choices)
+    if question.takes:
+        return session.ask(f"Your answer ({wanted_words(question)}; or {words})")
+    return session.ask(f"Your answer ({words})")
+
+
+def answer_here(session: Session, report: RunReport) -> RunReport | None:
+    """Ask whoever carries out a run in the foreground what its plan asks, one question after the other; the run as it
+    stands then. None where that is no affair of theirs, or they leave it open."""
+    if session.json or not session.terminal or report.status != "waiting":
+        return None
+    if not report.questions or any(question.kind not in _PLANNED for question in report.questions):
+        return None
+    for question in report.questions:
+        session.say([""])
+        while True:
+            try:
+                decided = decide(session, question.item, None)
+            except Refused as refused:
+                if refused.problems[0].code not in ("E_ANSWER_VALUE", "E_ANSWER_CHOICE"):
+                    raise
+                session.notices(refused.problems)
+                continue
+            break
+        if decided is None:
+            session.say(["Left open; it can be answered at any time."])
+            return None
+        report, given_up = decided
+        if given_up:
+            break
+    return report
