@@ -663,13 +663,37 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     if event.step not in state.steps:
         raise IllegalTransition(f"{type(event).__name__} for {event.step}, which is not in the plan")
     record = state.steps[event.step]
-    expected = record.attempts + 1 if isinstance(event, AttemptStarted | StepUnfolded) else record.attempts
-    if not isinstance(event, DecisionGiven) and event.attempt != expected:
+    expected = record.attempts + 1 if type(event) in (AttemptStarted, StepUnfolded) else record.attempts
+    if event.attempt != expected and not isinstance(event, DecisionGiven):
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
     _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
     _refuse_fallback(state, event)
     _refuse_group(state, record, event)
     match event:
+        case AttemptStarted():
+            _refuse_blocked(state, event)
+            _refuse_held(state, event)
+            state.move(event.step, RUNNING)
+            _begin(state, event.step, record, at)
+        case AttemptEnded():
+            if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
+                raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
+            if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
+                raise IllegalTransition(f"{event.step} went badly and cannot go to {event.to}")
+            if event.to is PASSED and check_of(state.step(event.step)) is not None:
+                raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
+            if event.to in (VERIFYING, PASSED):
+                _refuse_tampered(state, event.step)
+            if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
+                record.unanswered += 1
+            record.outcome, record.ended_at = event.outcome, at
+            record.waits_for, record.waits_until = "", None
+            _let_go(state, event.step)
+            _after(state, event, failed=event.outcome.error is not None)
+        case ContractHeld():
+            _refuse_tampered(state, event.step)
+            record.evidence, record.ended_at = event.evidence, at
+            state.move(event.step, PASSED)
         case StepKept() | StepNotKept():
             if event.step not in state.may_keep or state.unmet_needs(event.step):
                 raise IllegalTransition(f"{event.step} cannot be kept from the run before")
@@ -701,11 +725,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             _refuse_held(state, event)
             _unfold(state, event)
             _begin(state, event.step, record, at)
-        case AttemptStarted():
-            _refuse_blocked(state, event)
-            _refuse_held(state, event)
-            state.move(event.step, RUNNING)
-            _begin(state, event.step, record, at)
         case FilesProtected():
             if record.state is not RUNNING or record.protected_now:
                 raise IllegalTransition(f"what {event.step} must not change is kept once, before its effect")
@@ -727,25 +746,6 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 record.waits_since = at
             record.waits_for, record.waits_until = event.reason, event.until
             state.move(event.step, WAITING)
-        case AttemptEnded():
-            if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
-                raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
-            if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
-                raise IllegalTransition(f"{event.step} went badly and cannot go to {event.to}")
-            if event.to is PASSED and check_of(state.step(event.step)) is not None:
-                raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
-            if event.to in (VERIFYING, PASSED):
-                _refuse_tampered(state, event.step)
-            if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
-                record.unanswered += 1
-            record.outcome, record.ended_at = event.outcome, at
-            record.waits_for, record.waits_until = "", None
-            _let_go(state, event.step)
-            _after(state, event, failed=event.outcome.error is not None)
-        case ContractHeld():
-            _refuse_tampered(state, event.step)
-            record.evidence, record.ended_at = event.evidence, at
-            state.move(event.step, PASSED)
         case ContractBroken() | ContractInconclusive():
             record.evidence, record.ended_at = event.evidence, at
             _after(state, event, failed=True)
@@ -832,10 +832,13 @@ def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
         _refuse_tampered(state, event.step)
 
 
+_MAY_FALL_BACK = (AttemptEnded, ContractBroken, ContractInconclusive, PreconditionBroken)
+
+
 def _refuse_fallback(state: RunState, event: StepEvent) -> None:
     """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
     have."""
-    if not isinstance(event, AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken):
+    if not isinstance(event, _MAY_FALL_BACK):
         return
     if not event.fallback and event.to is not WAITING:
         return
@@ -1019,11 +1022,13 @@ def _after(
 
 
 def _refuse_move(origin: StepState, event: StepEvent) -> None:
-    match event:
-        case FilesProtected() | ContractSeen() | DoubtReferred():
-            return  # they leave a step where it is, and are refused where they have no place
+    match event:  # the most common first
         case AttemptStarted():
             to = RUNNING
+        case AttemptEnded():
+            to = event.to
+        case FilesProtected() | ContractSeen() | DoubtReferred():
+            return  # they leave a step where it is, and are refused where they have no place
         case AttemptWaiting() | StepUnfolded():
             to = WAITING
         case ConditionFalse():
