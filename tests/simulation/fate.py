@@ -226,7 +226,7 @@ def _draw_step(random: Random, name: str, earlier: list[str], fallbacks: list[st
         proof="red-then-green" if contract and plain and random.random() < 0.15 else None,
         protect=(f"own/{name}",) if random.random() < 0.15 and not (contract and holds_plan) else (),
         on_failure=_policy(random, fallbacks),
-        **{"timeout_ms": random.choice([None, None, 20 * SECOND]), **does},
+        **{"timeout_ms": random.choice([None, None, 20 * SECOND]) if not holds_plan else None, **does},
     )
     if earlier and random.random() < 0.12:
         each = ForEach(source=f"${{{earlier[-1]}.output ?? []}}", max=5, concurrency=random.choice([None, 1, 2]))
