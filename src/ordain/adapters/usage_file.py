@@ -42,5 +42,9 @@ class UsageFile:
                 Path(path).unlink()
 
     def read(self) -> bytes:
-        """What was written to it, up to the bound; the line that is cut there is none."""
-        return os.pread(self._descriptor, USAGE_BYTES_MAX, 0)
+        """What was written to it, up to the bound; the line that is cut there is none. What cannot be read was not
+        reported: the command itself has come to its end, and that is what counts."""
+        try:
+            return os.pread(self._descriptor, USAGE_BYTES_MAX, 0)
+        except OSError:
+            return b""

@@ -15,7 +15,7 @@ from ordain.core.canonical import plan_hash
 from ordain.core.decision import Question, questions
 from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState, Usage
 from ordain.core.lineage import Rejection
-from ordain.core.model import Plan, contract_of
+from ordain.core.model import NestedPlan, Plan, contract_of
 from ordain.core.policy import PlannedEffect
 from ordain.core.problem import Problem
 from ordain.core.schedule import asks, why_waiting
@@ -155,6 +155,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Protected files that changed while its last attempt was at work, and were put back."""
     label: str = ""
     """Of an item: what tells it from the others."""
+    unfolds: bool = False
+    """Whether it does nothing itself but wait for steps of its own: its items, or those of its plan."""
     part_of: StepId | None = None
     """The step that it belongs to: as one of its items, as a step of its plan, or as its fallback."""
     decided_by: str | None = None
@@ -356,6 +358,7 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         number=number,
         part_of=member.parent if member is not None else None,
         label=member.label if member is not None else "",
+        unfolds=step.for_each is not None or isinstance(step.action, NestedPlan),
         id=step.id,
         description=step.description,
         state=record.state,

@@ -195,7 +195,7 @@ def _totals(report: RunReport) -> str:
     found = Counter(step.state for step in report.steps)
     order = sorted(found, key=lambda state: (state is not StepState.PASSED, list(StepState).index(state)))
     words = [f"{found[state]:,} {state.value.replace('_', ' ')}" for state in order]
-    attempts = sum(step.attempts for step in report.steps)
+    attempts = sum(step.attempts for step in report.steps if not step.unfolds)
     words.append(f"{attempts:,} attempt{'s' * (attempts != 1)}")
     return f"{', '.join(words)}, took {duration(report.took_ms)}"
 
