@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from ordain.adapters.memory import ManualClock
 from ordain.core.bound import DAY_MS
 from ordain.core.decision import questions
-from ordain.core.event import AttemptStarted, (
+from ordain.core.event import (
     AttemptEnded,
+    AttemptStarted,
     ContractBroken,
     ContractInconclusive,
     DecisionGiven,
