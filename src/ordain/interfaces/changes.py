@@ -76,7 +76,9 @@ def change_of(recorded: Recorded, style: render.Style) -> Change | None:
             return _notable(f"{style.warn('?')} {event.step}: may it be done? {visible(event.reason)}")
         case BudgetReached():
             limit = amount_said(event.what, event.limit)
-            return _notable(f"{style.warn('?')} {event.step}: {limit} is the limit; nothing more that it pays for begins")
+            return _notable(
+                f"{style.warn('?')} {event.step}: {limit} is the limit; nothing more that it pays for begins"
+            )
         case StepUnfolded():
             what = "items" if event.kind is GroupKind.ITEMS else "steps of its plan"
             return Change(f"▸ {event.step}: {event.count:,} {what}", Weight.PASSING)
