@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -94,9 +93,7 @@ def _is_good(name: str, said: Any) -> bool:
 def _compiled(pattern: str) -> re.Pattern[str] | None:
     """The pattern, ready for use; None where it is none, or one that takes more than a pattern should."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a later Python may read otherwise
-            return re.compile(pattern)
+        return re.compile(pattern)
     except (re.error, OverflowError, RecursionError, MemoryError):
         return None
 
