@@ -7,6 +7,7 @@ whoever carries out the run next takes it up if nobody did.
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import msgspec
@@ -196,7 +197,9 @@ def _command(item: str, given: Given) -> str:
     """The command that gives this answer."""
     item = shlex.quote(item)
     if given.value is not msgspec.UNSET:
-        return f"ordain answer {item} --value {shlex.quote(msgspec.json.encode(given.value).decode())}"
+        spelt = json.dumps(given.value, ensure_ascii=False, separators=(",", ":"))
+        spelt = spelt.encode(errors="backslashreplace").decode()  # as JSON spells what UTF-8 cannot
+        return f"ordain answer {item} --value {shlex.quote(spelt)}"
     return f"ordain answer {item} {shlex.quote(given.word)}" if given.word else f"ordain answer {item}"
 
 
