@@ -721,7 +721,8 @@ class Engine:
         arrived = list(reports)
         while not self._mailbox.empty():
             arrived.append(self._mailbox.get_nowait())
-        self._now = self._clock.now()
+        if not self._batch:  # what was folded and is not yet recorded bears the instant of its turn
+            self._now = self._clock.now()
         for report in arrived:
             event = report(self._now)
             if event is not None:
