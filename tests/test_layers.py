@@ -78,6 +78,7 @@ PURE = {
         "collections",
         "difflib",
         "enum",
+        "fractions",
         "functools",
         "hashlib",
         "heapq",

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordain.adapters.memory import ManualClock
+from ordain.core.action import Ask
 from ordain.core.bound import DAY_MS
 from ordain.core.decision import questions
 from ordain.core.event import (
@@ -327,3 +328,12 @@ def test_a_history_that_cannot_have_been_is_refused():
     with pytest.raises(Refused) as refused:
         counted(life)
     assert refused.value.problems[0].code == "E_LEDGER_BROKEN"
+
+
+def test_the_time_in_which_a_question_of_the_plan_was_open_was_spent_waiting_for_a_person() -> None:
+    life = Scenario(step("which", action=Ask(question="Which?")), step("after")).approve().run()
+    life.clock.advance(HOUR)
+    life.answer("which", "red").resume()
+    found = measure(life.ledger, life.clock.now())
+    assert found.time.parts == {Part.PERSON: HOUR}
+    assert found.decisions.asked == 1

@@ -7,6 +7,7 @@ whoever carries out the run next takes it up if nobody did.
 
 from __future__ import annotations
 
+import json
 import shlex
 
 import msgspec
@@ -196,15 +197,22 @@ def _command(item: str, given: Given) -> str:
     """The command that gives this answer."""
     item = shlex.quote(item)
     if given.value is not msgspec.UNSET:
-        return f"ordain answer {item} --value {shlex.quote(msgspec.json.encode(given.value).decode())}"
-    return f"ordain answer {item} {shlex.quote(given.word)}" if given.word else f"ordain answer {item}"
+        spelt = json.dumps(given.value, ensure_ascii=False, separators=(",", ":"))
+        spelt = spelt.encode(errors="backslashreplace").decode()  # as JSON spells what UTF-8 cannot
+        return f"ordain answer {item} --value {shlex.quote(spelt)}"
+    return f"ordain answer {item} {_word(given.word)}" if given.word else f"ordain answer {item}"
+
+
+def _word(word: str) -> str:
+    """A word as it stands in a command, where it could look like an option."""
+    return f"-- {shlex.quote(word)}" if word.startswith("-") else shlex.quote(word)
 
 
 def answer_ways(question: Question) -> tuple[tuple[str, str], ...]:
     """The commands that answer a question and what each means: one for each choice and, where a value is wanted, one
     with its place left open."""
     asking = question.asking
-    ways = tuple((f"{asking} {shlex.quote(choice.word)}", choice.meaning) for choice in question.choices)
+    ways = tuple((f"{asking} {_word(choice.word)}", choice.meaning) for choice in question.choices)
     match question.takes:
         case "text":
             return (f"{asking} TEXT", "your answer, a text"), *ways

@@ -34,7 +34,10 @@ class Signalling:
         if fault is not None:
             raise refuse(*fault)
         is_text = isinstance(value, str)
-        data = b"" if value is None else (value if is_text else json.dumps(value, ensure_ascii=False)).encode()
+        try:
+            data = b"" if value is None else (value if is_text else json.dumps(value, ensure_ascii=False)).encode()
+        except UnicodeEncodeError as error:
+            raise refuse("E_SIGNAL_VALUE", "The value holds what is not UTF-8.") from error
         if len(data) > OUTPUT_BYTES_MAX:
             detail = f"The value has {len(data):,} bytes, and {OUTPUT_BYTES_MAX:,} are allowed."
             raise refuse("E_SIGNAL_VALUE", detail, "Put it into a file of the workspace, and give its name.")

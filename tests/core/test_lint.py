@@ -33,6 +33,7 @@ from ordain.core.condition import (
     PaneIdle,
     PatternAbsent,
     StableTail,
+    StepCompleted,
     Verification,
 )
 from ordain.core.failure import AskApproval, Continue, Escalate, Fallback, Recover, Replan, Retry, Skip
@@ -382,6 +383,8 @@ EXPRESSIONS = [
 ]
 REFERENCES += [(plan(step("a"), when(text), step("c")), "E_EXPR") for text in EXPRESSIONS]
 REFERENCES += [
+    (plan(replace(step("a"), preconditions=(StepCompleted(step_id="nobody"),))), "E_REF"),
+    (plan(step("a"), preconditions=(StepCompleted(step_id="a"),)), "E_REF"),
     (plan(replace(step("a"), preconditions=(CustomCondition(name="x", expression="1"),))), "E_EXPR"),
     (plan(replace(step("a"), verification=Verification(strategy=CustomCondition(name="x", expression="1")))), "E_EXPR"),
     (plan(step("a"), preconditions=(CustomCondition(name="x", expression='steps["a"].exit_code == 0'),)), "E_EXPR"),

@@ -78,6 +78,10 @@ def test_it_agrees_with_another_one(schema: Any, value: Any) -> None:
         {"minLength": -1},
         {"multipleOf": 0},
         {"pattern": "("},
+        {"pattern": "a{99999999999999999999}"},
+        {"pattern": "(" * 20_000 + ")" * 20_000},
+        {"pattern": 3},
+        {"type": [{}]},
         {"enum": []},
         {"required": "a"},
         {"properties": {"a": {"typ": "string"}}},
@@ -96,3 +100,10 @@ def test_what_is_wrong_is_said_in_words() -> None:
     assert list(misfits(schema, {})) == ["it should have `count`"]
     assert list(misfits(schema, {"count": 0})) == ["`count` should be at least 1"]
     assert list(misfits(schema, 3)) == ["it should be an object"]
+
+
+def test_numbers_are_compared_as_they_are_written_and_none_is_too_large() -> None:
+    tenths = {"type": "number", "multipleOf": 0.1}
+    assert [value for value in (0.3, 1.1, 0.25, 1e308, 7) if not [*misfits(tenths, value)]] == [0.3, 1.1, 1e308, 7]
+    assert [*misfits({"type": "integer", "multipleOf": 2}, float("inf"))]
+    assert [*misfits({"type": "integer", "multipleOf": 0.5}, 10**400)] == []

@@ -37,6 +37,7 @@ def test_a_budget_that_is_reached_asks_and_goes_on(workspace: Workspace) -> None
     workspace.write("spends.plan.md", SPENDS)
     run, done = workspace.started("spends.plan.md")
     assert (done.status, workspace.effects()) == (WAITING, ["thought"])
+    assert "? .budget: 1,000 tokens is the limit; nothing more that it pays for begins" in done.err
     assert "1,200 tokens of 1,000 tokens, $0.02 (as reported)" in done.out
     assert "The budget of the plan is reached: 1,000 tokens. What now?" in done.out
     assert "waits for a person's decision about the budget" in done.out

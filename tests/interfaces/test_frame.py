@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordain.core.action import Ask
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.canonical import plan_id
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
+    BudgetReached,
     DoubtFound,
     ExecutorStarted,
     Outcome,
@@ -27,7 +29,7 @@ from ordain.core.event import (
     Settlement,
     StepState,
 )
-from ordain.core.model import Plan
+from ordain.core.model import Budget, Plan
 from ordain.core.settings import Settings, limits
 from ordain.core.state import RunState, replay
 from ordain.core.value import Instant, RunId, StepId
@@ -160,3 +162,23 @@ def test_the_last_lines_of_an_output_are_those_that_say_something() -> None:
     assert last_lines("a\r\nb\r\n") == ("a", "b")
     assert last_lines("\x1b[2J\x07") == ("‹U+1B›[2J‹U+7›",)
     assert last_lines("\n\r\n") == ()
+
+
+def test_a_question_of_the_plan_and_a_reached_budget_say_how_they_are_answered() -> None:
+    asking = plan(
+        step("words", needs=(), action=Ask(question="Which?")),
+        *(step(f"late-{number}", needs=("words",)) for number in range(20)),
+        step("one", needs=()),
+        budget=Budget(attempts=2),
+    )
+    events = (
+        *(started("words"), AttemptWaiting(step=StepId("words"), attempt=1, reason="an answer to: Which?")),
+        *(started("one"), ended("one", StepState.PENDING)),
+        BudgetReached(
+            step=StepId(".budget"), what="attempts", spent=2, reserved=0, limit=2, wanted=1, wanted_by=StepId("one")
+        ),
+    )
+    lines = [text_of(line) for line in shown(state_after(asking, *events), 100, 6)]
+    assert "? .budget: is reached and waits for a person: ordain answer RUN-Q5ZKAAAAAAAAAAAA/.budget" in lines
+    lines = [text_of(line) for line in shown(state_after(asking, *events[:2]), 100, 6)]
+    assert "? words: waits for a person: ordain answer RUN-Q5ZKAAAAAAAAAAAA/words  Which?" in lines

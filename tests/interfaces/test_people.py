@@ -277,3 +277,12 @@ def test_a_question_is_answered_after_the_machine_was_started_anew(
         assert workspace.at_terminal("answer", f"{run}/{words[0]}", words[1]).status == FINE
     assert workspace.at_terminal("resume", run).status == FINE
     assert workspace.effects() == ["tagged"]
+
+
+def test_a_choice_that_looks_like_an_option_can_be_given_as_it_is_shown(workspace: Workspace) -> None:
+    document = RELEASE.replace("[red, deep blue]", "[red, --none]")
+    workspace.write("release.plan.yaml", document)
+    run, done = workspace.started("release.plan.yaml")
+    assert f"→ ordain answer {run}/colour -- --none" in done.out
+    assert workspace.at_terminal("answer", f"{run}/colour", "--", "--none").status == FINE
+    assert states(workspace, run)["colour"] == "passed"

@@ -65,3 +65,7 @@ def test_a_broken_promise_is_told_with_its_seed(monkeypatch):
     monkeypatch.setattr(Life, "_check_files", broken)
     with pytest.raises(Failed, match=r"as if[\s\S]*RunOpened[\s\S]*seed 7; again: python -m tests.simulation 7"):
         live(7)
+
+
+def test_what_is_taken_over_and_cancelled_at_once_is_recorded_at_the_instant_it_was_folded_at():
+    live(302957)

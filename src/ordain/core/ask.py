@@ -114,7 +114,10 @@ def _unkept(value: Any) -> Iterator[str]:
 
 
 def _sized(value: Any) -> Any:
-    size = len(answer_bytes(value))
+    try:
+        size = len(_spelt(value).encode())
+    except UnicodeEncodeError:
+        raise _refused("The answer holds what is not UTF-8.") from None
     if size > OUTPUT_BYTES_MAX:
         raise _refused(f"The answer has {size:,} bytes; {OUTPUT_BYTES_MAX:,} is the most that an answer may have.")
     return value

@@ -33,6 +33,7 @@ from ordain.core.event import (
 )
 from ordain.core.model import Plan
 from ordain.core.program_name import COULD_NOT_RUN, could_not_start, missing_program
+from ordain.core.schedule import asks
 from ordain.core.state import SETTLED, RunState, StepRecord, apply
 from ordain.core.statistics import Part
 from ordain.core.tally import StepTally, Tally
@@ -119,11 +120,11 @@ class RunTally:
         now where it does nothing but wait for a person."""
         state, tally = self.state, self._tally
         now = max(self._now, now)
-        asks = self._about[Part.PERSON] and not any(self._about[part] for part in _AT_WORK)
-        if not state.finished and asks:
+        only_asks = self._about[Part.PERSON] and not any(self._about[part] for part in _AT_WORK)
+        if not state.finished and only_asks:
             self._add(Part.PERSON, now - self._now)
         for step_id, span in self._spans.items():
-            until = now if asks and span.part is Part.PERSON else self._now
+            until = now if only_asks and span.part is Part.PERSON else self._now
             self._step(step_id).parts[span.part] += until - span.since
         tally.runs.append((self._opened, state.status or _OPEN))
         if state.finished:
@@ -177,7 +178,8 @@ class RunTally:
 
     def _look_at(self, step_id: StepId) -> None:
         """See what a step is about after an event."""
-        now, span, part = self._now, self._spans.get(step_id), part_of(self.state.steps[step_id])
+        now, span = self._now, self._spans.get(step_id)
+        part = Part.PERSON if asks(self.state, step_id) else part_of(self.state.steps[step_id])
         if span is not None and span.part is part:
             return
         if span is not None:

@@ -8,8 +8,10 @@ looked at.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 __all__ = ["misfits", "schema_faults"]
@@ -17,7 +19,7 @@ __all__ = ["misfits", "schema_faults"]
 _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "null": ("null", lambda value: value is None),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
-    "integer": ("a whole number", lambda value: _is_number(value) and value == int(value)),
+    "integer": ("a whole number", lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer())),
     "number": ("a number", lambda value: _is_number(value)),
     "string": ("a text", lambda value: isinstance(value, str)),
     "array": ("a list", lambda value: isinstance(value, list | tuple)),
@@ -71,7 +73,11 @@ def _is_good(name: str, said: Any) -> bool:
     match name:
         case "type":
             named = (said,) if isinstance(said, str) else said
-            return isinstance(named, list | tuple) and bool(named) and all(one in _TYPES for one in named)
+            return (
+                isinstance(named, list | tuple)
+                and bool(named)
+                and all(isinstance(one, str) and one in _TYPES for one in named)
+            )
         case "enum":
             return isinstance(said, list | tuple) and bool(said)
         case "required":
@@ -79,13 +85,17 @@ def _is_good(name: str, said: Any) -> bool:
         case "uniqueItems":
             return isinstance(said, bool)
         case "pattern":
-            try:
-                re.compile(said)
-            except (re.error, TypeError):
-                return False
-            return True
+            return isinstance(said, str) and _compiled(said) is not None
         case _:
             return True
+
+
+def _compiled(pattern: str) -> re.Pattern[str] | None:
+    """The pattern, ready for use; None where it is none, or one that takes more than a pattern should."""
+    try:
+        return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError, MemoryError):
+        return None
 
 
 def misfits(schema: Any, value: Any, place: str = "it") -> Iterator[str]:
@@ -100,7 +110,8 @@ def misfits(schema: Any, value: Any, place: str = "it") -> Iterator[str]:
     elif isinstance(value, str):
         yield from _wrong_size(schema, len(value), "Length", place, "character")
         pattern = schema.get("pattern")
-        if pattern is not None and re.search(pattern, value) is None:
+        compiled = _compiled(pattern) if pattern is not None else None
+        if pattern is not None and (compiled is None or compiled.search(value) is None):
             yield f"{place} should match {pattern}"
     elif isinstance(value, list | tuple):
         yield from _wrong_list(schema, value, place)
@@ -134,10 +145,8 @@ def _wrong_number(schema: Mapping[str, Any], value: float, place: str) -> Iterat
 
 
 def _divides(step: float, value: float) -> bool:
-    if isinstance(step, int) and isinstance(value, int):
-        return value % step == 0
-    quotient = value / step
-    return quotient == int(quotient)
+    """Whether a number is so many times the other: of the numbers as they are written, for no float is 0.1."""
+    return (isinstance(value, int) or math.isfinite(value)) and Fraction(str(value)) % Fraction(str(step)) == 0
 
 
 def _wrong_size(schema: Mapping[str, Any], size: int, of: str, place: str, unit: str) -> Iterator[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from ordain.core.budget import amount_said
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
+    BudgetReached,
     ConditionFalse,
     ContractBroken,
     ContractHeld,
@@ -72,6 +74,11 @@ def change_of(recorded: Recorded, style: render.Style) -> Change | None:
             )
         case StepApprovalAsked():
             return _notable(f"{style.warn('?')} {event.step}: may it be done? {visible(event.reason)}")
+        case BudgetReached():
+            limit = amount_said(event.what, event.limit)
+            return _notable(
+                f"{style.warn('?')} {event.step}: {limit} is the limit; nothing more that it pays for begins"
+            )
         case StepUnfolded():
             what = "items" if event.kind is GroupKind.ITEMS else "steps of its plan"
             return Change(f"▸ {event.step}: {event.count:,} {what}", Weight.PASSING)

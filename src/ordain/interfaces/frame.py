@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ordain.core.action import Ask
 from ordain.core.event import Settlement, StepState
-from ordain.core.schedule import why_waiting
+from ordain.core.schedule import asks, why_waiting
+from ordain.core.spending import budget_name, owner_of
 from ordain.core.state import RunState, StepRecord
 from ordain.core.value import Instant, StepId
 from ordain.interfaces.visible import cells, visible
@@ -47,13 +49,24 @@ def frame(state: RunState, tails: Mapping[StepId, Sequence[str]], now: Instant, 
     lines = [fitted(_title(state), columns)] if rows > 2 else []
     lines.append(_progress(state, now, columns))
     room = rows - len(lines)
-    people = [*state.escalated, *(step for step in state.doubtful if _asks(state.steps[step]))]
+    people = [
+        *(
+            budget_name(owner)
+            for owner, account in state.accounts.items()
+            if owner in state.reached and not account.at_work
+        ),
+        *state.escalated,
+        *(step for step in state.waiting if asks(state, step)),
+        *(step for step in state.doubtful if _asks(state.steps[step])),
+    ]
     others = _Waiting(state)
     running = list(state.active)
     for_people = min(len(people), max(1, room // 3))
     for_others = min(others.count, 1)
     for_running = min(len(running), max(0, room - for_people - for_others))
     spare = max(0, room - for_people - for_others - for_running)
+    more_people = min(spare, len(people) - for_people)
+    for_people, spare = for_people + more_people, spare - more_people
     for_tails = min(TAIL_LINES, spare // for_running) if for_running else 0
     spare -= sum(min(for_tails, len(tails.get(step, ()))) for step in running[:for_running])
     for_others = min(others.count, for_others + spare, WAITING_LINES)
@@ -138,8 +151,15 @@ def _asks(record: StepRecord) -> bool:
 
 def _person(state: RunState, step: StepId) -> list[Span]:
     command = f"ordain answer {shlex.quote(f'{state.run_id}/{visible(step)}')}"
-    in_doubt = "is in doubt and " if state.steps[step].state is StepState.IN_DOUBT else ""
-    return [Span("? ", WARN), Span(visible(step)), Span(f": {in_doubt}waits for a person: ", WARN), Span(command, BOLD)]
+    if owner_of(step) is not None:
+        why = "is reached and "
+    else:
+        why = "is in doubt and " if state.steps[step].state is StepState.IN_DOUBT else ""
+    spans = [Span("? ", WARN), Span(visible(step)), Span(f": {why}waits for a person: ", WARN), Span(command, BOLD)]
+    action = state.step(step).action if owner_of(step) is None else None
+    if isinstance(action, Ask):
+        spans.append(Span(f"  {visible(action.question)}", DIM))
+    return spans
 
 
 def _other(state: RunState, step: StepId, now: Instant) -> list[Span]:
@@ -152,7 +172,10 @@ class _Waiting:
 
     def __init__(self, state: RunState) -> None:
         self._state = state
-        self._begun = [*state.waiting, *(step for step in state.doubtful if not _asks(state.steps[step]))]
+        self._begun = [
+            *(step for step in state.waiting if not asks(state, step)),
+            *(step for step in state.doubtful if not _asks(state.steps[step])),
+        ]
         self._pending = [step for step, record in state.steps.items() if record.state is StepState.PENDING]
         self.count = len(self._begun) + len(self._pending)
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ordain.core.action import AcquireLock, Ask, Custom, ReleaseLock, RunWorkflow, SendText, StoreData
 from ordain.core.command import command_text
+from ordain.core.condition import StepCompleted
 from ordain.core.failure import Fallback, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Asked, Mention, Scope, Survey, last_policy
@@ -31,7 +32,16 @@ from ordain.core.refs import (
 from ordain.core.scalar import strings
 from ordain.core.tool import EXEC
 
-__all__ = ["comes_before", "expressions", "known", "may_be_missing", "misspelt", "places", "reads_known"]
+__all__ = [
+    "comes_before",
+    "completed_known",
+    "expressions",
+    "known",
+    "may_be_missing",
+    "misspelt",
+    "places",
+    "reads_known",
+]
 
 _PARTS = ("output", "exit_code")
 _INSTEAD = {
@@ -137,6 +147,25 @@ def reads_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
                     detail=f"`{step.id}` reads the result of `{name}`, which is not a step of this plan.",
                     where=Place(step=step.id),
                     hints=survey.near(name, scope.known),
+                )
+
+
+def completed_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A step that must have passed before another one is there: otherwise that one could never begin. Before a plan
+    begins none has."""
+    for condition in survey.plan.preconditions:
+        if isinstance(condition, StepCompleted):
+            detail = f"The plan: `step_completed` names `{condition.step_id}`, and no step has run yet."
+            yield Problem(code="E_REF", detail=detail, hints=("Make it a precondition of a step.",))
+    for step in survey.steps:
+        for condition in step.preconditions:
+            if isinstance(condition, StepCompleted) and condition.step_id not in survey.scope_of(step).known:
+                yield Problem(
+                    code="E_REF",
+                    detail=f"`{step.id}`: `step_completed` names `{condition.step_id}`, "
+                    "which is not a step of this plan.",
+                    where=Place(step=step.id),
+                    hints=survey.near(condition.step_id, survey.scope_of(step).known),
                 )
 
 
