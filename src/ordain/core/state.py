@@ -902,7 +902,8 @@ def _decide_budget(state: RunState, owner: StepId, event: DecisionGiven, at: Ins
     if reached is None:
         raise IllegalTransition(f"nobody was asked about {event.step}")
     to, aborts = (FAILED, True) if event.choice == "abort" else (PENDING, False)
-    if event.choice not in ("extend", "unlimited", "abort") or (event.to, event.aborts) != (to, aborts):
+    known = event.choice in ("extend", "unlimited", "abort") and event.about == "budget" and event.outcome is None
+    if not known or (event.to, event.aborts) != (to, aborts):
         raise IllegalTransition(f"{event.choice} is no answer about {event.step}, or does not do that")
     account = state.accounts[owner]
     account.decisions += 1
