@@ -82,6 +82,7 @@ class Beginnings:
         return found if kept is None else None
 
     def _look(self, step_id: StepId, now: Instant) -> Beginning:
+        self._results.looked_at(step_id)
         step, record = self._state.step(step_id), self._state.steps[step_id]
         if step.when is not None and not record.attempts and record.broken is None:
             try:

@@ -683,6 +683,7 @@ class Engine:
         it. Where the values come from other steps, another value is another thing to do."""
         state, seal = self._state, ""
         if self._results.refers(step_id):
+            self._results.begun(step_id)
             with contextlib.suppress(Missing):  # the attempt says so
                 values = payload(self._results.step(step_id).action)
                 seal = self._sink.seal(json.dumps(values, sort_keys=True).encode())

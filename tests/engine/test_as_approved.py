@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from ordain.core.action import RunCommand
+import asyncio
+
+from msgspec.structs import replace
+
+from ordain.core.action import RunCommand, StoreData
 from ordain.core.canonical import step_key
 from ordain.core.event import AttemptStarted
 from ordain.core.model import Step
 from ordain.core.value import RunId, StepId
-from ordain.ports import Finished
+from ordain.ports import Command, Finished
 from tests.build import step
 from tests.scenario import Scenario
 
@@ -33,3 +37,26 @@ def test_the_step_key_does_not_let_a_value_be_guessed_from_the_record():
     assert keys(life, "b") != [step_key(workspace, RunId(str(run_id)), StepId("b"), action, body)]
     seal = life.ledger.seal(body.encode())
     assert keys(life, "b") == [step_key(workspace, RunId(str(run_id)), StepId("b"), action, seal)]
+
+
+def test_a_step_is_given_what_was_allowed_although_something_else_was_stored_meanwhile():
+    """Between intent and effect its contract is run, which takes a while; another step stores under the same key."""
+    use = step("use", action=RunCommand(command="do use", env={"X": "${data.k}"}), needs=("put",), contract="check it")
+    life = Scenario(
+        step("put", action=StoreData(key="k", value="allowed"), needs=()),
+        replace(use, approval="ask", proof="red-then-green"),
+        replace(step("wait", needs=("put",)), approval="ask"),
+        step("other", action=StoreData(key="k", value="another"), needs=("wait",)),
+        concurrency=4,
+    )
+
+    async def check(command: Command) -> Finished:
+        while life.states()["other"] != "passed":
+            await asyncio.sleep(0)
+        return gives("", 0 if "use" in life.world.effects else 1)
+
+    life.shell.script["check it"] = check
+    life.approve().run().expect(use="escalated", wait="escalated")
+    life.answer("use", "allow").answer("wait", "allow").resume().expect(use="passed", other="passed")
+    (call,) = (call for call in life.shell.calls if call.text == "do use")
+    assert call.env["X"] == "allowed"
