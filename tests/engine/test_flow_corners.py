@@ -342,3 +342,11 @@ def test_no_output_can_break_what_refers_to_it(output: str):
     life.script(a=gives(f'{{"x": {output}, "list": [{output}]}}')).approve().run()
     assert life.status() in ("completed", "failed", "waiting")
     assert {life.states()[name] for name in ("b", "each")} <= {"passed", "failed"}
+
+
+def test_fallback_steps_may_need_one_another_as_deep_as_a_plan_is_long():
+    many = 2000
+    fallbacks = tuple(step(f"f{one}", needs=(f"f{one + 1}",) if one + 1 < many else ()) for one in range(many))
+    life = Scenario(step("a", on_failure=on("f0"), contract="check f0"), fallbacks=fallbacks)
+    life.script(a=1).approve().run().expect(a="passed")
+    assert life.world.effects == [f"f{one}" for one in reversed(range(many))]

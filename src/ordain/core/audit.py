@@ -228,6 +228,8 @@ class _Wrong(NamedTuple):
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_IMPOSSIBLE = (IllegalTransition, LookupError, ArithmeticError, ValueError, AssertionError, RecursionError)
+"""What folding events can raise of a plan that nobody linted: anything may be missing in it, too large, too deep."""
 _WORKSPACE = "workspace"
 
 
@@ -623,7 +625,7 @@ class _Run:
             self.signalled(self.state, event, seq)
         try:
             apply(self.state, event, at)  # type: ignore[arg-type]
-        except (IllegalTransition, LookupError) as error:  # of a plan that nobody linted, anything may be missing
+        except _IMPOSSIBLE as error:
             self.state = None
             self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
 
@@ -690,7 +692,10 @@ class _Run:
         elif event.rerun_of is not None and not auditor.ended_before(event.rerun_of, started):
             sentence = f"{event.run_id} does {event.rerun_of} again, which is no run of its plan that had ended."
         else:
-            self.state = RunState(started.plan) if started.plan is not None else None
+            try:
+                self.state = RunState(started.plan) if started.plan is not None else None
+            except _IMPOSSIBLE as error:
+                auditor.find(Kind.HISTORY, self.name, seq, f"No run of this plan can have been opened: {error}.")
             return
         auditor.find(Kind.COMMITMENT, self.name, seq, sentence)
         if started is not None:
