@@ -350,3 +350,20 @@ def test_fallback_steps_may_need_one_another_as_deep_as_a_plan_is_long():
     life = Scenario(step("a", on_failure=on("f0"), contract="check f0"), fallbacks=fallbacks)
     life.script(a=1).approve().run().expect(a="passed")
     assert life.world.effects == [f"f{one}" for one in reversed(range(many))]
+
+
+@pytest.mark.parametrize("last", ["inner", "fallback"])
+def test_repeats_inside_of_repeats_end_where_a_run_has_all_the_steps_it_can_have(
+    last: str, monkeypatch: pytest.MonkeyPatch
+):
+    """No event makes more steps than anybody can hold, in a run or in a ledger that somebody looks at."""
+    monkeypatch.setattr("ordain.core.state.STEPS_OF_RUN_MAX", 12 if last == "inner" else 5)
+    inner = plan(step("list", needs=()), repeats("r", needs=("list",)))
+    each = ForEach(source="${list.output}", max=10)
+    outer = replace(step("o", action=NestedPlan(plan=inner), on_failure=Continue()), for_each=each)
+    if last == "fallback":
+        outer = step("o", on_failure=on("x"), contract="check x")
+    life = Scenario(step("list"), outer, fallbacks=tuple(step(name, needs=()) for name in "xyzw"))
+    life.script(list=gives('["a", "b", "c"]'), o=1).approve().run()
+    assert life.status() == "failed" and len(life.states()) <= 12
+    life.expect(o="failed")

@@ -15,7 +15,7 @@ import msgspec
 
 from ordain.core.action import Ask, LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
-from ordain.core.bound import REPETITIONS_MAX
+from ordain.core.bound import REPETITIONS_MAX, STEPS_OF_RUN_MAX
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
     AttemptEnded,
@@ -408,6 +408,10 @@ class RunState:
             return []
         under_way = (name for name in self.active if self.steps[name].state is RUNNING)
         return [name for name in (*under_way, *self.waiting) if self.aborting(name) is not None]
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many more steps may come to be in this run."""
+        return len(self.names) + count <= STEPS_OF_RUN_MAX
 
     def unfold(self, parent: StepId, group: Group, made: Made, members: Iterable[Member]) -> None:
         """Let steps come to be, or begin anew, that a step waits for. What has passed of a nested plan stays so."""
@@ -933,6 +937,8 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     """Let a step become steps of its own."""
     step_id, count = event.step, event.count
     step = state.step(step_id)
+    if not state.has_room(count):
+        raise IllegalTransition(f"{step_id} becomes {count} steps, and then there are more than a run can have")
     match event.kind:
         case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
             original = _as_written(state, step_id)
@@ -969,6 +975,8 @@ def _within(state: RunState, step_id: StepId, written: Step) -> Step:
 def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
     """Let the fallback steps of a step begin."""
     fallbacks = [_within(state, step_id, one) for one in state.plan_around(step_id).fallbacks]
+    if not state.has_room(len(fallbacks)):
+        raise IllegalTransition(f"{step_id} falls back, and then there are more steps than a run can have")
     made = fallback_members(step_id, fallbacks, names, lambda name: state.named(step_id, name))
     prefix = len(step_id) + 1
     members = [
