@@ -286,3 +286,30 @@ def test_a_sum_that_nothing_can_count_is_found_and_makes_nothing_raise(what: dic
     rows = edited(life.ledger.everything(), change)
     swapped = [(row.stream, row.body.replace(plan_id(old).encode(), plan_id(new).encode())) for row in rows]
     assert Kind.HISTORY in {finding.kind for finding in look(forged(swapped)).findings}
+
+
+@pytest.mark.parametrize("evidence", [{"verdict": "broken", "duration_ms": 1}, {"verdict": "held", "duration_ms": 1}])
+def test_a_step_that_passed_by_no_contract_that_held_is_found(evidence: dict[str, Any]) -> None:
+    """One whose evidence says otherwise; and one that has no contract."""
+    broken = evidence["verdict"] == "broken"
+    life = Scenario(step("a", contract="check a" if broken else None)).approve().run()
+
+    def change(value: dict[str, Any]) -> None:
+        event = value["event"]
+        if event["type"] == "contract_held":
+            event["evidence"] = evidence
+        if event["type"] == "attempt_ended" and not broken:
+            event["to"] = "verifying"
+
+    rows = [(row.stream, row.body) for row in edited(life.ledger.everything(), change)]
+    if not broken:
+        at = next(index for index, (_, body) in enumerate(rows) if b"attempt_ended" in body)
+        stream, body = rows[at]
+        held = msgspec.json.decode(body)
+        held["seq"] += 1
+        held["event"] = {"type": "contract_held", "step": "a", "attempt": 1, "evidence": evidence}
+        rows.insert(at + 1, (stream, msgspec.json.encode(held)))
+        finished = msgspec.json.decode(rows[at + 2][1])
+        finished["seq"] += 1
+        rows[at + 2] = (stream, msgspec.json.encode(finished))
+    assert "no contract that was seen to hold" in str(look(forged(rows)).findings)

@@ -749,6 +749,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             _after(state, event, failed=event.outcome.error is not None)
         case ContractHeld():
             _refuse_tampered(state, event.step)
+            if event.evidence.verdict is not Verdict.HELD or check_of(state.step(event.step)) is None:
+                raise IllegalTransition(f"{event.step} has no contract that was seen to hold")
             record.evidence, record.ended_at = event.evidence, at
             state.move(event.step, PASSED)
         case ContractBroken() | ContractInconclusive():
@@ -769,6 +771,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case DoubtSettled():
             if event.to is PASSED:
                 _refuse_tampered(state, event.step)
+                if event.evidence is None or event.evidence.verdict is not Verdict.HELD:
+                    raise IllegalTransition(f"{event.step} passes out of doubt by a contract that holds, or by a person")
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
             _again(state, event.step, event.to)
