@@ -772,7 +772,9 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if event.to is PASSED:
                 _refuse_tampered(state, event.step)
                 if event.evidence is None or event.evidence.verdict is not Verdict.HELD:
-                    raise IllegalTransition(f"{event.step} passes out of doubt by a contract that holds, or by a person")
+                    raise IllegalTransition(
+                        f"{event.step} passes out of doubt by a contract that holds, or by a person"
+                    )
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
             _again(state, event.step, event.to)
