@@ -189,7 +189,8 @@ class Gate:
         """
         here = self._here
         settings, workspace = here.settings()[0], here.workspace_state()
-        if any(one.decisions for one in (*run.steps.values(), *run.accounts.values())):
+        of_budgets = any(account.decisions for account in run.accounts.values())
+        if of_budgets or any(record.decisions for record in run.steps.values()):
             self._refuse_forged_decisions(run, settings, workspace)
         if not settings.require_signature:
             return

@@ -257,6 +257,8 @@ class _Auditor:
         self.started: dict[RunId, _Started] = {}
         self.locks: list[LockState] = []
         self.signals: dict[str, SignalState] = {}
+        self.given: set[tuple[str, str]] = set()
+        """Every signal with the seal of each value that it was given with."""
         self.signed_events = 0
         self.times: list[int] = []
         """When each event says that it was recorded, in order of arrival."""
@@ -637,6 +639,9 @@ class _Run:
             if signal.size <= state.signals.get(key, 0):
                 sentence = f"`{event.step}` went on at event {seq} on the signal `{key}`, which was not given by then."
                 self.auditor.find(Kind.HISTORY, self.name, seq, sentence)
+            elif (key, event.outcome.output_seal) not in self.auditor.given:
+                sentence = f"`{event.step}` went on at event {seq} with a value that the signal `{key}` never had."
+                self.auditor.find(Kind.HISTORY, self.name, seq, sentence)
 
     @property
     def run_id(self) -> RunId:
@@ -737,6 +742,7 @@ class _Signal:
     def look(self, event: Event, at: Instant, seq: int) -> None:
         assert isinstance(event, SignalGiven)
         self.state.size = seq - 1  # a row may be missing before it
+        self.auditor.given.add((self.state.key, event.value_seal))
         try:
             apply_signal(self.state, event)
         except IllegalTransition as error:
