@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.event import AttemptEnded, AttemptStarted, BudgetReached, DecisionGiven, Usage
+from ordain.core.decision import decided, find_question
+from ordain.core.event import AnswerSent, AttemptEnded, AttemptStarted, BudgetReached, DecisionGiven, Usage
 from ordain.core.failure import Fallback, Retry
 from ordain.core.model import Budget, ForEach, NestedPlan
 from ordain.core.problem import Refused
 from ordain.core.report import RunReport
 from ordain.core.value import Instant, StepId
-from ordain.ports import Command, Finished, ToolResult
+from ordain.ports import Append, Command, Finished, ToolResult
+from ordain.records import Records
 from tests.build import plan, step
-from tests.scenario import ROBOT, Scenario
+from tests.core.test_audit import PASSPHRASES, signed
+from tests.scenario import KIM, ROBOT, Scenario
 
 
 def spends(text: str) -> Finished:
@@ -202,3 +205,40 @@ def test_a_crash_anywhere_neither_loses_nor_doubles_the_question(word: str):
         if not crashed:
             break
     assert boundary > 5
+
+
+def decision_about_budget(life: Scenario, word: str) -> tuple[DecisionGiven, str, int]:
+    """A decision that nobody signed, the plan's stream, and how many events the run has."""
+    state, _, head = Records(life.ledger).run(life.run_id())  # type: ignore[arg-type]
+    question = find_question(state, f"{life.run_id()}/.budget")
+    return decided(state, question, word, KIM, head=head), state.lineage, state.size
+
+
+def test_where_signatures_are_demanded_a_run_does_not_go_on_by_an_unsigned_word_about_its_budget():
+    """Whoever can write the ledger could have written it."""
+    life = three(attempts=1)
+    asyncio.run(life.app.enroll(PASSPHRASES["kim"], KIM))
+    life.workspace.configuration_text = b"[approval]\nrequire_signature = true\n"
+    asyncio.run(life.app.trust(life.app.configuration()[1], KIM, PASSPHRASES["kim"]))
+    signed(life.prepare(), "kim").run()
+    decision, _, size = decision_about_budget(life, "unlimited")
+    forged = Append(stream=f"run/{life.run_id()}", expected=size, events=(decision,))
+    asyncio.run(life.ledger.append(life.clock.now(), forged))
+    with pytest.raises(Refused) as refused:
+        life.resume()
+    assert refused.value.problems[0].code == "E_APPROVAL_SIGNATURE"
+    assert begun(life) == ["a"]
+
+
+def test_an_answer_about_a_budget_that_was_sent_is_not_overtaken_by_another():
+    """The executor died before it took it up: whoever comes second is told that it was answered."""
+    life = three(attempts=1).approve().run()
+    decision, lineage, _ = decision_about_budget(life, "abort")
+    sent = AnswerSent(run_id=life.run_id(), decision=decision)  # type: ignore[arg-type]
+    size = life.ledger.size(lineage)
+    asyncio.run(life.ledger.append(life.clock.now(), Append(stream=lineage, expected=size, events=(sent,))))
+    with pytest.raises(Refused) as refused:
+        life.answer(".budget", "unlimited")
+    assert refused.value.problems[0].code == "E_ANSWER_STALE"
+    life.resume()
+    assert (life.status(), begun(life)) == ("failed", ["a"])

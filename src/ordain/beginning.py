@@ -14,7 +14,7 @@ import msgspec
 
 from ordain.conditions import Conditions
 from ordain.core.approval import Approval
-from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.bound import OUTPUT_BYTES_MAX, STEPS_OF_RUN_MAX
 from ordain.core.budget import may_begin
 from ordain.core.condition import Precondition
 from ordain.core.event import (
@@ -86,6 +86,7 @@ class Beginnings:
         return found if kept is None else None
 
     def _look(self, step_id: StepId, now: Instant) -> Beginning:
+        self._results.looked_at(step_id)
         step, record = self._state.step(step_id), self._state.steps[step_id]
         if step.when is not None and not record.attempts and record.broken is None:
             try:
@@ -109,6 +110,8 @@ class Beginnings:
                 return stopped, ()
         if nested is not None:
             attempt, count = record.attempts + 1, len(nested.steps)
+            if not self._state.has_room(count):
+                return self._full(step_id, count, now)
             return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
         return AttemptStarted(step=step_id, attempt=record.attempts + 1, key=self._key(step_id)), ()
 
@@ -140,11 +143,17 @@ class Beginnings:
     def _fault(self, step_id: StepId, why: str, now: Instant, error: str = "F_PRECONDITION") -> Beginning:
         return not_held(self._state, step_id, error, self._sink.text(why), now), ()
 
+    def _full(self, step_id: StepId, count: int, now: Instant) -> Beginning:
+        why = f"with the {count:,} steps that it becomes the run would have more than {STEPS_OF_RUN_MAX:,}"
+        return self._fault(step_id, why, now)
+
     def _items(self, step_id: StepId, now: Instant) -> Beginning:
         try:
             items = self._results.listed(step_id)
         except Missing as missing:
             return self._fault(step_id, f"it cannot be repeated: {missing}", now)
+        if not self._state.has_room(len(items)):
+            return self._full(step_id, len(items), now)
         data = json.dumps(items, ensure_ascii=False).encode()
         if len(data) > OUTPUT_BYTES_MAX:
             return self._fault(step_id, f"its items take {len(data):,} bytes, which is too much", now)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, assert_never
 
@@ -680,12 +681,14 @@ class Engine:
     def _new_key(self, step_id: StepId) -> str:
         """The idempotency key of what an attempt is about to do: written with the intent, and handed to what performs
         it. Where the values come from other steps, another value is another thing to do."""
-        state, values = self._state, None
+        state, seal = self._state, ""
         if self._results.refers(step_id):
+            self._results.begun(step_id)
             with contextlib.suppress(Missing):  # the attempt says so
                 values = payload(self._results.step(step_id).action)
+                seal = self._sink.seal(json.dumps(values, sort_keys=True).encode())
         action = state.step(step_id).action
-        self._keys[step_id] = step_key(state.workspace_identity.id, state.first_run, step_id, action, values)
+        self._keys[step_id] = step_key(state.workspace_identity.id, state.first_run, step_id, action, seal)
         return self._keys[step_id]
 
     def _mark(self, step_id: StepId) -> str:

@@ -189,7 +189,8 @@ class Gate:
         """
         here = self._here
         settings, workspace = here.settings()[0], here.workspace_state()
-        if any(record.decisions for record in run.steps.values()):
+        of_budgets = any(account.decisions for account in run.accounts.values())
+        if of_budgets or any(record.decisions for record in run.steps.values()):
             self._refuse_forged_decisions(run, settings, workspace)
         if not settings.require_signature:
             return
@@ -244,7 +245,7 @@ class Gate:
 
     def sent(self, run: RunState) -> tuple[DecisionGiven, ...]:
         """The answers to what a run asks now that were sent, count, and that nobody has taken up yet."""
-        if run.finished or not (run.waiting or run.doubtful or run.escalated):
+        if run.finished or not (run.waiting or run.doubtful or run.escalated or run.reached):
             return ()
         decisions = self._here.records.lineage(run.lineage).answers_sent.values()
         return tuple(one for one in decisions if still_asked(run, one) and self.counts(run, one))

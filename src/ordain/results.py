@@ -54,6 +54,8 @@ class Results:
         """`kept` and `artifact` find exact bytes by the seal that commits to them."""
         self._state, self._kept, self._artifact = state, kept, artifact
         self._items: dict[str, list[Any]] = {}
+        self._begun_with: dict[StepId, dict[str, StepId]] = {}
+        """Of steps that have begun and refer to stored data: which step had stored each key by then."""
 
     # --- What a step gave ----------------------------------------------------------------------------------------
 
@@ -105,6 +107,19 @@ class Results:
         """Whether what a step does depends on what others gave."""
         values = payload(self._state.step(step_id).action)
         return bool(values) and next(references(values, self._item_name(step_id)), None) is not None
+
+    def looked_at(self, step_id: StepId) -> None:
+        """A step may begin: what it refers to is what is there now."""
+        self._begun_with.pop(step_id, None)
+
+    def begun(self, step_id: StepId) -> None:
+        """A step begins with what was looked at and allowed, whatever is stored under the same keys from here on."""
+        item, state = self._item_name(step_id), self._state
+        found = (parse(text, item) for text in references(payload(state.step(step_id).action), item))
+        sources = [one.source for one in found if isinstance(one, Reference)]
+        keys = [source.key for source in sources if isinstance(source, StoredData)]
+        if keys:
+            self._begun_with[step_id] = {key: state.data[key] for key in keys if key in state.data}
 
     def _action(self, step_id: StepId, step: Step) -> Action:
         item = self._item_name(step_id)
@@ -163,9 +178,10 @@ class Results:
                     raise Missing("has no exit status")
                 return outcome.exit_code
             case StoredData(key=key, path=path):
-                if key not in state.data:
+                stored = self._begun_with.get(step_id, state.data)
+                if key not in stored:
                     raise Missing("was not stored")
-                return part_of(self.output(state.data[key]), path)
+                return part_of(self.output(stored[key]), path)
             case ParamValue(name=name):
                 parameter = state.plan_around(step_id).params.get(name)
                 if parameter is None or parameter.default is None:

@@ -16,12 +16,15 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ordain.adapters import keys
 from ordain.core import chain
 from ordain.core.audit import Audit, Kind, Rules, Signed, audit
+from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.chain import Entry, Tip
 from ordain.core.event import ConfigTrusted
+from ordain.core.model import Budget
 from ordain.core.signature import PublicKey, Signature, fingerprint
 from ordain.ports import Credential
 from tests.build import step
@@ -264,3 +267,49 @@ def test_a_signature_that_is_never_looked_at_does_not_count() -> None:
     found = audit(told(), verify=nobody)
     assert Signed.SIGNED not in {run.approval for run in found.runs}
     assert not found.approvers and found.signed_events == 0
+
+
+@pytest.mark.parametrize("what", [{"cost_usd": 1e300}, {"cost_usd": 5.0}])
+def test_a_sum_that_nothing_can_count_is_found_and_makes_nothing_raise(what: dict[str, float]) -> None:
+    """In a plan that nobody linted, or as what an attempt says that it used."""
+    life = Scenario(step("a"), budget=Budget(cost_usd=5.0)).approve().run()
+    old = life.plan
+    new = replace(old, budget=Budget(**what))  # type: ignore[arg-type]
+
+    def change(value: dict[str, Any]) -> None:
+        event = value["event"]
+        if event["type"] == "plan_prepared":
+            event["plan"] = msgspec.Raw(canonical_bytes(new))
+        if event["type"] == "attempt_ended" and new == old:
+            event["outcome"]["used"] = {"cost_usd": 1e308}
+
+    rows = edited(life.ledger.everything(), change)
+    swapped = [(row.stream, row.body.replace(plan_id(old).encode(), plan_id(new).encode())) for row in rows]
+    assert Kind.HISTORY in {finding.kind for finding in look(forged(swapped)).findings}
+
+
+@pytest.mark.parametrize("evidence", [{"verdict": "broken", "duration_ms": 1}, {"verdict": "held", "duration_ms": 1}])
+def test_a_step_that_passed_by_no_contract_that_held_is_found(evidence: dict[str, Any]) -> None:
+    """One whose evidence says otherwise; and one that has no contract."""
+    broken = evidence["verdict"] == "broken"
+    life = Scenario(step("a", contract="check a" if broken else None)).approve().run()
+
+    def change(value: dict[str, Any]) -> None:
+        event = value["event"]
+        if event["type"] == "contract_held":
+            event["evidence"] = evidence
+        if event["type"] == "attempt_ended" and not broken:
+            event["to"] = "verifying"
+
+    rows = [(row.stream, row.body) for row in edited(life.ledger.everything(), change)]
+    if not broken:
+        at = next(index for index, (_, body) in enumerate(rows) if b"attempt_ended" in body)
+        stream, body = rows[at]
+        held = msgspec.json.decode(body)
+        held["seq"] += 1
+        held["event"] = {"type": "contract_held", "step": "a", "attempt": 1, "evidence": evidence}
+        rows.insert(at + 1, (stream, msgspec.json.encode(held)))
+        finished = msgspec.json.decode(rows[at + 2][1])
+        finished["seq"] += 1
+        rows[at + 2] = (stream, msgspec.json.encode(finished))
+    assert "no contract that was seen to hold" in str(look(forged(rows)).findings)

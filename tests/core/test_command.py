@@ -182,3 +182,24 @@ def test_whoever_denies_commands_denies_programs_and_nobody_allows_them_unawares
 def test_a_command_is_shown_as_bash_gets_it():
     shown = "\n".join(action_lines(shell("echo $${x}", env={"Y": "$${y}"}), Style(colour=False), "normal"))
     assert "echo $${x}" in shown and '{"Y": "${y}"}' in shown
+
+
+@pytest.mark.parametrize(
+    ("argv", "refused"),
+    [
+        (["sh", "-c", "${a.output}"], True),
+        (["/bin/bash", "-e", "-c", "echo ${a.output}"], True),
+        (["python3", "${a.output}"], True),
+        (["env", "${a.output}"], True),
+        (["env", "X=1", "sh", "-c", "${a.output}"], True),
+        (["timeout", "5", "${a.output}"], True),
+        (["sh", "-c", 'echo "$1" $${HOME}', "_", "${a.output}"], False),
+        (["python3", "-m", "tool", "${a.output}"], False),
+        (["env", "X=${a.output}", "echo"], True),
+        (["timeout", "5", "curl", "${a.output}"], False),
+        (["echo", "${a.output}"], False),
+    ],
+)
+def test_no_value_decides_what_a_program_runs_that_runs_others(argv: list[str], refused: bool) -> None:
+    found = codes(step("a", needs=()), step("b", tool="exec", args={"argv": argv}))
+    assert ("E_REF_PLACE" in found) is refused

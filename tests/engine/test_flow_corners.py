@@ -360,3 +360,28 @@ def test_no_output_can_break_what_refers_to_it(output: str):
     life.script(a=gives(f'{{"x": {output}, "list": [{output}]}}')).approve().run()
     assert life.status() in ("completed", "failed", "waiting")
     assert {life.states()[name] for name in ("b", "each")} <= {"passed", "failed"}
+
+
+def test_fallback_steps_may_need_one_another_as_deep_as_a_plan_is_long():
+    many = 2000
+    fallbacks = tuple(step(f"f{one}", needs=(f"f{one + 1}",) if one + 1 < many else ()) for one in range(many))
+    life = Scenario(step("a", on_failure=on("f0"), contract="check f0"), fallbacks=fallbacks)
+    life.script(a=1).approve().run().expect(a="passed")
+    assert life.world.effects == [f"f{one}" for one in reversed(range(many))]
+
+
+@pytest.mark.parametrize("last", ["inner", "fallback"])
+def test_repeats_inside_of_repeats_end_where_a_run_has_all_the_steps_it_can_have(
+    last: str, monkeypatch: pytest.MonkeyPatch
+):
+    """No event makes more steps than anybody can hold, in a run or in a ledger that somebody looks at."""
+    monkeypatch.setattr("ordain.core.state.STEPS_OF_RUN_MAX", 12 if last == "inner" else 5)
+    inner = plan(step("list", needs=()), repeats("r", needs=("list",)))
+    each = ForEach(source="${list.output}", max=10)
+    outer = replace(step("o", action=NestedPlan(plan=inner), on_failure=Continue()), for_each=each)
+    if last == "fallback":
+        outer = step("o", on_failure=on("x"), contract="check x")
+    life = Scenario(step("list"), outer, fallbacks=tuple(step(name, needs=()) for name in "xyzw"))
+    life.script(list=gives('["a", "b", "c"]'), o=1).approve().run()
+    assert life.status() == "failed" and len(life.states()) <= 12
+    life.expect(o="failed")

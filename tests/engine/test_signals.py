@@ -296,6 +296,21 @@ def test_a_step_that_went_on_without_its_signal_is_found():
     assert Kind.HISTORY in both(forger.rows()).kinds
 
 
+def test_a_step_that_went_on_with_a_value_that_its_signal_never_had_is_found():
+    from ordain.core.audit import Kind
+    from tests.core.test_audit import edited, look
+
+    life = Scenario(wait(), step("after")).approve()
+    given_while_waiting(life)
+
+    def change(value: dict[str, Any]) -> None:
+        event = value["event"]
+        if event["type"] == "attempt_ended" and "exit_code" not in event["outcome"]:
+            event["outcome"]["output_seal"] = "hmac-sha256:" + "0" * 64
+
+    assert Kind.HISTORY in {finding.kind for finding in look(edited(life.ledger.everything(), change)).findings}
+
+
 def test_a_wait_inside_a_nested_plan_hears_it_too():
     from ordain.core.model import NestedPlan
 

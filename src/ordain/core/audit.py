@@ -228,6 +228,8 @@ class _Wrong(NamedTuple):
 
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_IMPOSSIBLE = (IllegalTransition, LookupError, ArithmeticError, ValueError, AssertionError, RecursionError)
+"""What folding events can raise of a plan that nobody linted: anything may be missing in it, too large, too deep."""
 _WORKSPACE = "workspace"
 
 
@@ -255,6 +257,8 @@ class _Auditor:
         self.started: dict[RunId, _Started] = {}
         self.locks: list[LockState] = []
         self.signals: dict[str, SignalState] = {}
+        self.given: set[tuple[str, str]] = set()
+        """Every signal with the seal of each value that it was given with."""
         self.signed_events = 0
         self.times: list[int] = []
         """When each event says that it was recorded, in order of arrival."""
@@ -623,7 +627,7 @@ class _Run:
             self.signalled(self.state, event, seq)
         try:
             apply(self.state, event, at)  # type: ignore[arg-type]
-        except (IllegalTransition, LookupError) as error:  # of a plan that nobody linted, anything may be missing
+        except _IMPOSSIBLE as error:
             self.state = None
             self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
 
@@ -634,6 +638,9 @@ class _Run:
             signal = self.auditor.signals.get(key, SignalState(key=key))
             if signal.size <= state.signals.get(key, 0):
                 sentence = f"`{event.step}` went on at event {seq} on the signal `{key}`, which was not given by then."
+                self.auditor.find(Kind.HISTORY, self.name, seq, sentence)
+            elif (key, event.outcome.output_seal) not in self.auditor.given:
+                sentence = f"`{event.step}` went on at event {seq} with a value that the signal `{key}` never had."
                 self.auditor.find(Kind.HISTORY, self.name, seq, sentence)
 
     @property
@@ -690,7 +697,10 @@ class _Run:
         elif event.rerun_of is not None and not auditor.ended_before(event.rerun_of, started):
             sentence = f"{event.run_id} does {event.rerun_of} again, which is no run of its plan that had ended."
         else:
-            self.state = RunState(started.plan) if started.plan is not None else None
+            try:
+                self.state = RunState(started.plan) if started.plan is not None else None
+            except _IMPOSSIBLE as error:
+                auditor.find(Kind.HISTORY, self.name, seq, f"No run of this plan can have been opened: {error}.")
             return
         auditor.find(Kind.COMMITMENT, self.name, seq, sentence)
         if started is not None:
@@ -732,6 +742,7 @@ class _Signal:
     def look(self, event: Event, at: Instant, seq: int) -> None:
         assert isinstance(event, SignalGiven)
         self.state.size = seq - 1  # a row may be missing before it
+        self.auditor.given.add((self.state.key, event.value_seal))
         try:
             apply_signal(self.state, event)
         except IllegalTransition as error:

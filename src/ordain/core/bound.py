@@ -21,6 +21,7 @@ __all__ = [
     "REPETITIONS_MAX",
     "STEPS_LARGE",
     "STEPS_MAX",
+    "STEPS_OF_RUN_MAX",
     "STRING_BYTES_MAX",
     "TIER_MAX",
 ]
@@ -34,6 +35,8 @@ DEPTH_MAX = 16
 """How many lists and mappings may stand inside one another."""
 
 STEPS_MAX = 20_000
+STEPS_OF_RUN_MAX = 200_000
+"""With all that come to be while a run goes on: repeats inside of repeats multiply."""
 STEPS_LARGE = 200
 """More steps than this nobody reviews with care."""
 NESTED_PLANS_MAX = 3

@@ -7,7 +7,6 @@ and body by length, so that no text inside a plan can imitate a border between t
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import msgspec
@@ -111,11 +110,12 @@ def action_digest(action: Action) -> str:
     return digest(ACTION_TYPE, canonical_bytes(action))
 
 
-def step_key(workspace_id: str, first_run: RunId, step: StepId, action: Action, values: Any = None) -> str:
-    """The idempotency key of a step: the same through retries, resumes and reruns, handed to what can use it. `values`
-    are those that stand in place of its references, any JSON."""
+def step_key(workspace_id: str, first_run: RunId, step: StepId, action: Action, values_seal: str = "") -> str:
+    """The idempotency key of a step: the same through retries, resumes and reruns, handed to what can use it.
+    `values_seal` commits to the values that stand in place of its references. The key is recorded and everything else
+    in it is known, so the values themselves must not be in it: a secret among them could be guessed."""
     known = {"workspace": workspace_id, "run": first_run, "step": step, "action": action}
-    if values is not None:
-        known["values"] = json.dumps(values, sort_keys=True)
+    if values_seal:
+        known["values"] = values_seal
     body = canonical_bytes(known)
     return "step:" + digest(STEP_TYPE, body)

@@ -142,21 +142,20 @@ def fallback_members(
         return StepId(f"{step_id}+{name}")
 
     begun: set[StepId] = set()
-
-    def make(name: StepId, before: tuple[StepId, ...]) -> None:
-        if name in begun:
-            return
-        begun.add(name)
-        for need in known[name].needs:
-            if need in known:
-                make(need, before)
-        needs = tuple(inner(need) if need in known else outside(need) for need in known[name].needs)
-        made[name] = (replace(known[name], id=inner(name), needs=()), tuple(dict.fromkeys((*before, *needs))))
-
     before: tuple[StepId, ...] = ()
-    for name in names:
-        make(name, before)
-        before = (inner(name),)
+    for first in names:
+        todo = [first]  # no recursion: as many may need one another as a plan has steps
+        while todo:
+            name = todo[-1]
+            if name not in begun:
+                begun.add(name)
+                todo += [need for need in reversed(known[name].needs) if need in known and need not in begun]
+                continue
+            todo.pop()
+            if name not in made:
+                needs = tuple(inner(need) if need in known else outside(need) for need in known[name].needs)
+                made[name] = (replace(known[name], id=inner(name), needs=()), tuple(dict.fromkeys((*before, *needs))))
+        before = (inner(first),)
     return tuple(made.values())
 
 

@@ -318,7 +318,8 @@ def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
             return Consequence(to=StepState.PENDING, not_before=Instant(now + _delay_ms(policy, failures - 1)))
     general = _general(state, step_id)
     last = last_policy(state, step_id)
-    if isinstance(last, Fallback) and state.steps[step_id].fell_back:
+    full = not state.has_room(len(state.plan_around(step_id).fallbacks))
+    if isinstance(last, Fallback) and (state.steps[step_id].fell_back or full):
         last = Abort() if isinstance(general, Fallback) else general  # once is enough
     match last:
         case Abort():

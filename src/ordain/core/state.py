@@ -15,7 +15,7 @@ import msgspec
 
 from ordain.core.action import Ask, LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
-from ordain.core.bound import REPETITIONS_MAX
+from ordain.core.bound import REPETITIONS_MAX, STEPS_OF_RUN_MAX
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
     AttemptEnded,
@@ -409,6 +409,10 @@ class RunState:
         under_way = (name for name in self.active if self.steps[name].state is RUNNING)
         return [name for name in (*under_way, *self.waiting) if self.aborting(name) is not None]
 
+    def has_room(self, count: int) -> bool:
+        """Whether so many more steps may come to be in this run."""
+        return len(self.names) + count <= STEPS_OF_RUN_MAX
+
     def unfold(self, parent: StepId, group: Group, made: Made, members: Iterable[Member]) -> None:
         """Let steps come to be, or begin anew, that a step waits for. What has passed of a nested plan stays so."""
         again = group.kind is not GroupKind.NESTED
@@ -692,6 +696,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             _after(state, event, failed=event.outcome.error is not None)
         case ContractHeld():
             _refuse_tampered(state, event.step)
+            if event.evidence.verdict is not Verdict.HELD or check_of(state.step(event.step)) is None:
+                raise IllegalTransition(f"{event.step} has no contract that was seen to hold")
             record.evidence, record.ended_at = event.evidence, at
             state.move(event.step, PASSED)
         case StepKept() | StepNotKept():
@@ -764,6 +770,10 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case DoubtSettled():
             if event.to is PASSED:
                 _refuse_tampered(state, event.step)
+                if event.evidence is None or event.evidence.verdict is not Verdict.HELD:
+                    raise IllegalTransition(
+                        f"{event.step} passes out of doubt by a contract that holds, or by a person"
+                    )
             record.settle, record.how, record.ended_at = None, event.reason, at
             record.evidence = event.evidence or record.evidence
             _again(state, event.step, event.to)
@@ -904,7 +914,8 @@ def _decide_budget(state: RunState, owner: StepId, event: DecisionGiven, at: Ins
     if reached is None:
         raise IllegalTransition(f"nobody was asked about {event.step}")
     to, aborts = (FAILED, True) if event.choice == "abort" else (PENDING, False)
-    if event.choice not in ("extend", "unlimited", "abort") or (event.to, event.aborts) != (to, aborts):
+    known = event.choice in ("extend", "unlimited", "abort") and event.about == "budget" and event.outcome is None
+    if not known or (event.to, event.aborts) != (to, aborts):
         raise IllegalTransition(f"{event.choice} is no answer about {event.step}, or does not do that")
     account = state.accounts[owner]
     account.decisions += 1
@@ -936,6 +947,8 @@ def _unfold(state: RunState, event: StepUnfolded) -> None:
     step = state.step(step_id)
     if len(event.labels) not in (0, count):
         raise IllegalTransition(f"{step_id} has {count} items and {len(event.labels)} names for them")
+    if not state.has_room(count):
+        raise IllegalTransition(f"{step_id} becomes {count} steps, and then there are more than a run can have")
     match event.kind:
         case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
             original = _as_written(state, step_id)
@@ -973,6 +986,8 @@ def _within(state: RunState, step_id: StepId, written: Step) -> Step:
 def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
     """Let the fallback steps of a step begin."""
     fallbacks = [_within(state, step_id, one) for one in state.plan_around(step_id).fallbacks]
+    if not state.has_room(len(fallbacks)):
+        raise IllegalTransition(f"{step_id} falls back, and then there are more steps than a run can have")
     made = fallback_members(step_id, fallbacks, names, lambda name: state.named(step_id, name))
     prefix = len(step_id) + 1
     members = [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from ordain.core.action import AcquireLock, Ask, Custom, ReleaseLock, RunWorkflow, SendText, StoreData
 from ordain.core.command import command_text
 from ordain.core.condition import StepCompleted
+from ordain.core.dependency import item_name
 from ordain.core.failure import Fallback, Skip
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Asked, Mention, Scope, Survey, last_policy
@@ -27,6 +28,7 @@ from ordain.core.refs import (
     Unreadable,
     is_reference,
     misplaced_reference,
+    references,
     spelt,
 )
 from ordain.core.scalar import strings
@@ -261,9 +263,11 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str, str, str]]:
             yield step.id, "operation", call.operation
         if call.tool == EXEC.name:
             argv = call.args.get("argv")
-            program = argv[0] if isinstance(argv, list | tuple) and argv else argv
-            if isinstance(program, str):
-                yield step.id, "program", program
+            words = _deciding(argv) if isinstance(argv, list | tuple) else [argv]
+            for at, word in enumerate(words):
+                # The text of a program may well have a `$${` in it, which is none of ours.
+                if isinstance(word, str) and (at == 0 or next(references(word, item_name(step)), None) is not None):
+                    yield step.id, "program", word
     for _, step, task in survey.tasks:
         if task.agent is not None:
             yield step.id, "agent name", task.agent
@@ -277,6 +281,30 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str, str, str]]:
                 yield step.id, "action type", name
             case StoreData(key=name):
                 yield step.id, "key", name
+
+
+_RUNS_CODE = re.compile(r"(?:ba|da|z|k|fi|a)?sh|python[\d.]*|perl|ruby|node|php|lua|[gmn]?awk|sed|eval|ssh")
+"""Programs whose first argument that is no option is a program itself: the text of one, or the file that it is in."""
+_RUNS_PROGRAM = re.compile(r"env|sudo|doas|su|nice|ionice|nohup|setsid|timeout|stdbuf|time|xargs|chroot|busybox|exec")
+"""Programs that run the one which is named after them."""
+_BEFORE_PROGRAM = re.compile(r"-.*|[A-Za-z_][A-Za-z0-9_]*=.*|[\d.]+[smhd]?", re.DOTALL)
+"""Options, variables and numbers, which stand between such a program and that one."""
+
+
+def _deciding(argv: Sequence[object]) -> list[object]:
+    """The words that decide what is run: the program and, where that runs others, all up to what it runs."""
+    words = [*argv]
+    for at, word in enumerate(words):
+        name = word.rpartition("/")[2] if isinstance(word, str) else ""
+        if at and isinstance(word, str) and _BEFORE_PROGRAM.fullmatch(word):
+            continue
+        if _RUNS_PROGRAM.fullmatch(name):
+            continue
+        if not _RUNS_CODE.fullmatch(name):
+            return words[: at + 1]
+        rest = (index for index in range(at + 1, len(words)) if not str(words[index]).startswith("-"))
+        return words[: next(rest, at) + 1]
+    return words
 
 
 def expressions(survey: Survey, facts: Facts) -> Iterator[Problem]:
