@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from ordain.core.artifact import is_whole
 from ordain.core.dependency import item_name
 from ordain.core.event import GroupKind, StepState
 from ordain.core.expr import named
+from ordain.core.fit import Unfit, fitted
 from ordain.core.model import Action, Plan, Step
 from ordain.core.payload import payload, with_payload
 from ordain.core.refs import (
@@ -34,6 +35,7 @@ from ordain.core.refs import (
 from ordain.core.resolve import Unwritable, resolved
 from ordain.core.result import Missing, decoded, items_in, part_of
 from ordain.core.state import RunState, StepRecord
+from ordain.core.tool import ToolDefinition
 from ordain.core.value import StepId
 
 __all__ = ["Results"]
@@ -50,9 +52,10 @@ class Results:
         state: RunState,
         kept: Callable[[str], bytes | None],
         artifact: Callable[[str], Iterator[bytes] | None],
+        tools: Mapping[str, ToolDefinition],
     ) -> None:
-        """`kept` and `artifact` find exact bytes by the seal that commits to them."""
-        self._state, self._kept, self._artifact = state, kept, artifact
+        """`kept` and `artifact` find exact bytes by the seal that commits to them; `tools` say what they take."""
+        self._state, self._kept, self._artifact, self._tools = state, kept, artifact, tools
         self._items: dict[str, list[Any]] = {}
         self._begun_with: dict[StepId, dict[str, StepId]] = {}
         """Of steps that have begun and refer to stored data: which step had stored each key by then."""
@@ -97,7 +100,8 @@ class Results:
     # --- What a step gets ----------------------------------------------------------------------------------------
 
     def step(self, step_id: StepId) -> Step:
-        """A step with the values that its action refers to. Raises Missing, in words that name the reference."""
+        """A step with the values that its action refers to. Raises Missing, in words that name the reference; Unfit where
+        a value cannot be put where it stands."""
         step = self._state.step(step_id)
         if not self.refers(step_id):
             return step
@@ -128,9 +132,9 @@ class Results:
             return self._value(step_id, reference)
 
         try:
-            return with_payload(step.action, lambda value: resolved(value, resolve, item))
+            return fitted(with_payload(step.action, lambda value: resolved(value, resolve, item)), self._tools)
         except Unwritable as error:
-            raise Missing(str(error)) from error
+            raise Unfit(str(error)) from error
 
     def listed(self, step_id: StepId) -> list[Any]:
         """The items for which a step is to be repeated, in batches where it says so. Raises Missing."""

@@ -314,6 +314,8 @@ REFERENCES = [
     (plan(step("a"), step("b", run="echo ${params.name}")), "E_REF_PLACE"),
     (plan(step("a", contract="test ${a.exit_code} = 0")), "E_REF_PLACE"),
     (plan(step("a"), step("b", tool="${a.output}")), "E_REF_PLACE"),
+    (plan(step("a"), step("b", tool="shell", args={"command": "true", "env": "${a.output}"})), "E_REF_PLACE"),
+    (plan(step("a"), step("b", tool="exec", args={"argv": ["true"], "env": "${a.output}"})), "E_REF_PLACE"),
     (plan(step("a"), act("b", CallTool(tool="odoo", operation="${a.output}"))), "E_REF_PLACE"),
     (plan(step("a"), task(text="Look at ${a.output}."), **THOUGHTS), "E_REF_PLACE"),
     (plan(step("a"), task(instructions="Look at ${a.output}."), **THOUGHTS), "E_REF_PLACE"),

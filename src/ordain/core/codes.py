@@ -837,6 +837,14 @@ PAGES: dict[str, Page] = {
         ),
         "Make it hold, then `ordain rerun`; or have it tried again by `**on_fail:** retry(5, 1m)`.",
     ),
+    "F_REF_VALUE": Page(
+        "A result does not fit where it is put",
+        (
+            "A value that a reference stands for is of another type than the tool takes, is a list where one argument "
+            "of a program is wanted, or is too long. Nothing was begun; the failure policy says what follows."
+        ),
+        "Refer to the part that fits, as in `${step.output.name}`; hand long values over in a file.",
+    ),
     "F_POLICY_DENIED": Page(
         "Policy denies what a step came to",
         (

@@ -32,7 +32,7 @@ from ordain.core.refs import (
     spelt,
 )
 from ordain.core.scalar import strings
-from ordain.core.tool import EXEC
+from ordain.core.tool import COMMANDS, EXEC
 
 __all__ = [
     "comes_before",
@@ -261,6 +261,8 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str, str, str]]:
         yield step.id, "tool name", call.tool
         if call.operation is not None:
             yield step.id, "operation", call.operation
+        if call.tool in COMMANDS and isinstance(env := call.args.get("env"), str):
+            yield step.id, "names of variables", env
         if call.tool == EXEC.name:
             argv = call.args.get("argv")
             words = _deciding(argv) if isinstance(argv, list | tuple) else [argv]
