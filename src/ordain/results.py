@@ -100,8 +100,8 @@ class Results:
     # --- What a step gets ----------------------------------------------------------------------------------------
 
     def step(self, step_id: StepId) -> Step:
-        """A step with the values that its action refers to. Raises Missing, in words that name the reference; Unfit where
-        a value cannot be put where it stands."""
+        """A step with the values that its action refers to. Raises Missing, in words that name the reference; Unfit
+        where a value cannot be put in its place."""
         step = self._state.step(step_id)
         if not self.refers(step_id):
             return step

@@ -22,10 +22,7 @@ from ordain.core.schema import misfits
 from ordain.core.state import RunState
 from ordain.core.value import Instant, StepId
 
-__all__ = ["ABORT", "Given", "answer_bytes", "answer_value", "given_up", "waiting_for"]
-
-ABORT = "abort"
-"""Ends the run as failed, whatever is asked; unless a plan has this very word among its own choices."""
+__all__ = ["Given", "answer_bytes", "answer_value", "given_up", "waiting_for"]
 
 
 def waiting_for(state: RunState, step_id: StepId) -> AttemptWaiting:

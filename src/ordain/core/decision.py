@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from ordain.core.action import Ask
 from ordain.core.approval import Channel, Principal
-from ordain.core.ask import ABORT, Given, answer_value
+from ordain.core.ask import Given, answer_value
 from ordain.core.budget import amount_words, left, question_words
 from ordain.core.canonical import canonical_bytes
+from ordain.core.choice import ABORT, leads_to
 from ordain.core.command import typed
 from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
 from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan
@@ -274,14 +275,37 @@ def _behind(state: RunState, step_id: StepId) -> int:
 
 
 def still_asked(state: RunState, decision: DecisionGiven) -> bool:
-    """Whether the very question that this decides is the one that is asked now."""
+    """Whether the very question that this decides is the one that is asked now, and it is a decision that somebody can
+    make about it."""
     if state.finished:
         return False
     if decision.step in state.steps:
         asked = question_about(state, decision.step)
     else:
         asked = next((one for one in _budget_questions(state) if one.step == decision.step), None)
-    return asked is not None and (asked.kind, _digest(asked)) == (decision.about, decision.asked_sha256)
+    return asked is not None and _answers(state, asked, decision)
+
+
+def _answers(state: RunState, question: Question, decision: DecisionGiven) -> bool:
+    """Whether a decision is what `decided` makes of its choice: an answer that nobody signed can be written by anybody,
+    and is an answer only if it does what its word says."""
+    outcome = decision.outcome
+    if question.kind == "ask":
+        action = state.step(question.step).action
+        assert isinstance(action, Ask)
+        words = (action.choices or ("answer",)) if outcome is not None else {ABORT}.difference(action.choices)
+        possible = decision.choice in words
+    else:
+        possible = outcome is None
+    if not possible or (outcome is not None and outcome.error is not None):
+        return False
+    try:
+        made = decided(
+            state, question, decision.choice, decision.by, head=decision.head, key=decision.key, outcome=outcome
+        )
+    except Refused:
+        return False
+    return replace(made, signature=decision.signature) == decision
 
 
 def _digest(question: Question) -> str:
@@ -387,19 +411,10 @@ def decided(
         to = StepState.VERIFYING if check_of(state.step(question.step)) is not None else StepState.PASSED
     else:
         choice_named(question, word)
-        match word:
-            case "happened":
-                # Even a person's word does not stand in for a contract that can be run.
-                checked = contract_of(state.step(question.step)) is not None
-                to = StepState.VERIFYING if checked else StepState.PASSED
-            case "did-not" | "retry" | "allow" | "extend" | "unlimited":
-                to = StepState.PENDING
-            case "skip" | "deny":
-                to = StepState.SKIPPED
-            case "pass":
-                to = StepState.PASSED
-            case _:
-                to = StepState.FAILED
+        checked = question.kind == "doubt" and contract_of(state.step(question.step)) is not None
+        led = leads_to(question.kind, word, checked=checked)
+        assert led is not None, "the answer to a question of the plan is an outcome"
+        to = led
     return DecisionGiven(
         step=question.step,
         choice=word,
