@@ -12,7 +12,7 @@ order of arrival, and every sentence printed is one thing that does not fit:
   plan        a plan's bytes do not have the digest they are called by
   commitment  a plan and a run of it do not say the same about each other
   approval    a run was started that its approval did not permit: used, expired, revoked, for another plan …
-  decision    a person's answer to a run came through no terminal, does what its word does not say, or was given elsewhere
+  decision    a person's answer to a run came through no terminal, does not do what its word says, or was moved
   signature   a signature is missing where one is needed, or is not good
   checkpoint  the ledger is not the one that an approver, or whoever kept a checkpoint, saw
   table       the file's table of streams says something else than the events
