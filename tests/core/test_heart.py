@@ -641,6 +641,7 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
         DoubtFound(step=name, attempt=attempt, settle=Settlement.PERSON, reason="r"),
         DoubtReferred(step=name, attempt=attempt, evidence=unclear, reason="r"),
         DoubtSettled(step=name, attempt=attempt, to=to, reason="r"),
+        DoubtSettled(step=name, attempt=attempt, to=to, reason="r", evidence=held),
         FallbackEnded(step=name, attempt=attempt, reason="r", to=to),
         FallbackEnded(step=name, attempt=attempt, reason="r", to=to, aborts=True),
         ConditionFalse(step=name, attempt=attempt),
