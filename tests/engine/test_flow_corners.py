@@ -387,7 +387,7 @@ def test_repeats_inside_of_repeats_end_where_a_run_has_all_the_steps_it_can_have
     last: str, monkeypatch: pytest.MonkeyPatch
 ):
     """No event makes more steps than anybody can hold, in a run or in a ledger that somebody looks at."""
-    monkeypatch.setattr("ordain.core.state.STEPS_OF_RUN_MAX", 12 if last == "inner" else 5)
+    monkeypatch.setattr("ordain.core.run_state.STEPS_OF_RUN_MAX", 12 if last == "inner" else 5)
     inner = plan(step("list", needs=()), repeats("r", needs=("list",)))
     each = ForEach(source="${list.output}", max=10)
     outer = replace(step("o", action=NestedPlan(plan=inner), on_failure=Continue()), for_each=each)

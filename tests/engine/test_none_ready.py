@@ -31,7 +31,9 @@ AUTH = (
 def shown(life: Scenario) -> tuple[int, list[str]]:
     """The exit status of the command line for how this run ended, and what it says."""
     lines: list[str] = []
-    session = SimpleNamespace(json=False, terminal=False, style=Style(False), run=asyncio.run, view=None, say=lines.extend)
+    session = SimpleNamespace(
+        json=False, terminal=False, style=Style(False), run=asyncio.run, view=None, say=lines.extend
+    )
 
     async def report():
         return life.report

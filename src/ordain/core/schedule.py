@@ -51,8 +51,8 @@ from ordain.core.failure import (
     Skip,
 )
 from ordain.core.model import NestedPlan, Step, check_of, contract_of
+from ordain.core.run_state import SETTLED, RunState
 from ordain.core.spending import BUDGET
-from ordain.core.state import SETTLED, RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
 
