@@ -212,7 +212,7 @@ _WANTS = {"replan": "another plan", "recover": "how to recover it"}
 
 
 def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
-    source, policy = record.evidence or record.outcome, last_policy(state, step.id)
+    source, policy = record.broken or record.evidence or record.outcome, last_policy(state, step.id)
     wants = "replan" if isinstance(policy, Replan) else "recover" if isinstance(policy, Recover) else ""
     text = f"`{step.description}` did not succeed. What now?"
     if isinstance(policy, AskApproval):

@@ -246,7 +246,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.waits_for, record.waits_until = event.reason, event.until
             state.move(event.step, WAITING)
         case ContractBroken() | ContractInconclusive():
-            record.evidence, record.ended_at = event.evidence, at
+            record.evidence, record.ended_at, record.broken = event.evidence, at, None
             _after(state, event, failed=True)
         case FallbackEnded():
             record.fell_back, record.ended_at = event.reason, at
