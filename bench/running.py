@@ -21,8 +21,9 @@ from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.event import PlanPrepared, RunOpened, RunStarted
 from ordain.core.model import Plan
 from ordain.core.redaction import Redactor
+from ordain.core.run_state import RunState
 from ordain.core.settings import Settings, limits
-from ordain.core.state import RunState, apply
+from ordain.core.state import apply
 from ordain.core.tool import EffectClass, ToolDefinition
 from ordain.core.value import Instant, RunId
 from ordain.engine import Engine

@@ -645,7 +645,10 @@ def _check_turn(run: Standing, name: StepId, at: Instant) -> None:
 def _general(run: Standing, name: StepId) -> FailurePolicy:
     """The policy of a step's plan, or that of the settings; of fallback steps that they end."""
     assert run.limits is not None
-    if name in run.came and run.came[name].kind == "fallback":
+    came = run.came.get(name)
+    while came is not None and came.kind == "items":
+        came = run.came.get(came.parent)
+    if came is not None and came.kind == "fallback":
         return Abort()
     return run.plan_of(name).on_failure or run.limits.on_failure
 

@@ -52,7 +52,8 @@ from ordain.core.event import (
 )
 from ordain.core.model import Plan, Step, check_of
 from ordain.core.report import RunReport
-from ordain.core.state import RunState, replay
+from ordain.core.run_state import RunState
+from ordain.core.state import replay
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.engine import Engine

@@ -32,8 +32,8 @@ from ordain.core.event import (
 from ordain.core.failure import AskApproval, Escalate, Recover, Replan, Retry, Skip
 from ordain.core.model import Step
 from ordain.core.problem import Refused
+from ordain.core.run_state import RunState
 from ordain.core.schedule import Start, Wake, decide
-from ordain.core.state import RunState
 from ordain.ports import Command, Finished
 from ordain.records import Records
 from tests.build import step

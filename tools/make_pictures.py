@@ -7,6 +7,7 @@ the tests use: weeks of runs in a moment, and the same ones every time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import html
 import os
 import random
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -95,6 +96,44 @@ SHOTS = {
     "stats": "stats",
 }
 
+BUILD = """\
+# Build greet everywhere
+
+## Steps
+
+### 1. Find out where
+
+**id:** places
+**run:** printf '%s\\n' linux-x64 linux-arm64 macos-arm64 windows-x64
+
+### 2. Build it there
+
+**id:** build
+**for_each:** {in: "${places.output}", max: 10, concurrency: 2}
+**run:** for part in core cli docs tests; do echo "[$PLACE] building $part"; sleep 0.8; done
+**env:**
+- PLACE=${item}
+**on_fail:** retry(1)
+
+### 3. Ask for the name
+
+**id:** name
+**needs:** none
+**action:**
+```yaml
+type: ask
+question: What is this release called?
+```
+
+### 4. Put it together
+
+**id:** package
+**needs:** build
+**run:** echo "$NAME"
+**env:**
+- NAME=${name.output}
+"""
+
 NIGHTLY = """\
 # Nightly check of greet, night {night}
 
@@ -148,6 +187,7 @@ def main() -> None:
         for name, text in (
             ("release.plan.md", PLAN),
             ("changed.plan.md", CHANGED),
+            ("build.plan.md", BUILD),
             ("VERSION", "1.0.0\n"),
             ("greet.sh", "echo hello\n"),
             ("CHANGES", "1.0.0\n"),
@@ -160,6 +200,8 @@ def main() -> None:
             screen = screen.replace(str(workspace), "/home/kim/greet")
             (PICTURES / f"{name}.svg").write_text(_svg(screen))
             print(f"docs/pictures/{name}.svg")
+        (PICTURES / "live.svg").write_text(_svg(_run_under_way(home, workspace)))
+        print("docs/pictures/live.svg")
 
 
 async def _live(state: Path, workspace: Path) -> None:
@@ -210,21 +252,52 @@ def _taking(
 
 def _screen(home: Path, workspace: Path, command: str) -> str:
     """What stands on a terminal after the command, with its colours."""
+    with _terminal(home, workspace, f"{command}; echo DONE") as terminal:
+        shown, done = terminal.until(r"\n(?:\x1b\[[0-9;]*m)*DONE")
+        return f"\x1b[1m$ ordain {command}\x1b[0m\n" + shown[: done.start()]
+
+
+def _run_under_way(home: Path, workspace: Path) -> str:
+    """What stands there while a run goes on, from the yes on."""
+    command = "run build.plan.md"
+    with _terminal(home, workspace, command) as terminal:
+        terminal.until("Type yes")
+        terminal.type("yes")
+        shown, _ = terminal.until(r"(?s)building docs.*building docs.*(?:ask|name)")
+    shown = re.sub(r"RUN-[A-Z2-7]{16}", "RUN-Q5ZKL2VXCTN7AE4M", shown)
+    return f"\x1b[1m$ ordain {command}\x1b[0m\n  …\n" + shown[re.search(r"(?m)^.*Type yes", shown).start() :]  # type: ignore[union-attr]
+
+
+class _Terminal:
+    """A terminal of tmux in which ordain runs."""
+
+    def __init__(self, tmux: list[str], env: dict[str, str]) -> None:
+        self._tmux, self._env = tmux, env
+
+    def until(self, pattern: str) -> tuple[str, re.Match[str]]:
+        """What stands there, with its colours, once it matches; and where it does."""
+        for _ in range(400):
+            capture = [*self._tmux, "capture-pane", "-p", "-e"]
+            shown = subprocess.run(capture, env=self._env, check=True, capture_output=True, text=True).stdout
+            if found := re.search(pattern, shown):
+                return shown, found
+            time.sleep(0.05)
+        raise TimeoutError(pattern)
+
+    def type(self, line: str) -> None:
+        subprocess.run([*self._tmux, "send-keys", line, "Enter"], env=self._env, check=True)
+
+
+@contextlib.contextmanager
+def _terminal(home: Path, workspace: Path, command: str) -> Iterator[_Terminal]:
     tmux = ["tmux", "-u", "-S", str(home / f"socket-{command.split()[0]}{len(command)}"), "-f", "/dev/null"]
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "ORDAIN_HOME": str(home / "state"), "TERM": "xterm-256color"}
     env |= {"LC_ALL": "C.UTF-8", "SHELL": "/bin/sh", "PYTHONPATH": str(ROOT / "src")}
     ordain = shlex.join([sys.executable, "-m", "ordain"])
-    shell = f"cd {shlex.quote(str(workspace))}; {ordain} {command}; echo DONE; sleep 60"
-    size = ["-x", str(COLUMNS), "-y", "120"]
-    subprocess.run([*tmux, "new-session", "-d", *size, shell], env=env, check=True)
+    shell = f"cd {shlex.quote(str(workspace))}; {ordain} {command}; sleep 60"
+    subprocess.run([*tmux, "new-session", "-d", "-x", str(COLUMNS), "-y", "120", shell], env=env, check=True)
     try:
-        for _ in range(200):
-            capture = [*tmux, "capture-pane", "-p", "-e"]
-            shown = subprocess.run(capture, env=env, check=True, capture_output=True, text=True).stdout
-            if done := re.search(r"\n(?:\x1b\[[0-9;]*m)*DONE", shown):
-                return f"\x1b[1m$ ordain {command}\x1b[0m\n" + shown[: done.start()]
-            time.sleep(0.05)
-        raise TimeoutError(command)
+        yield _Terminal(tmux, env)
     finally:
         subprocess.run([*tmux, "kill-server"], env=env, check=False)
 

@@ -27,8 +27,8 @@ from ordain.core.decision import (
 )
 from ordain.core.event import AnswerSent, DecisionGiven, Outcome
 from ordain.core.problem import Refused, refuse
+from ordain.core.run_state import RunState
 from ordain.core.signature import fingerprint
-from ordain.core.state import RunState
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.gate import Gate
 from ordain.ports import Append, Credential

@@ -34,9 +34,9 @@ from ordain.core.report import (
     SignalReport,
     StepOutput,
 )
+from ordain.core.run_state import RunState, StepRecord
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
-from ordain.core.state import RunState, StepRecord
 from ordain.core.summary import PlanSummary
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState

@@ -34,8 +34,8 @@ from ordain.core.policy import effects_of
 from ordain.core.problem import Problem
 from ordain.core.resolve import as_text
 from ordain.core.result import Missing
+from ordain.core.run_state import RunState
 from ordain.core.schedule import not_held
-from ordain.core.state import RunState
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, RunId, StepId
 from ordain.ports import Panes

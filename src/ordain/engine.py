@@ -53,6 +53,7 @@ from ordain.core.payload import payload
 from ordain.core.problem import Problem, Refused
 from ordain.core.refs import literal
 from ordain.core.result import Missing
+from ordain.core.run_state import RunState
 from ordain.core.schedule import (
     Effect,
     End,
@@ -78,7 +79,7 @@ from ordain.core.schedule import (
     wants_proof,
 )
 from ordain.core.spending import owner_of
-from ordain.core.state import RunState, apply
+from ordain.core.state import apply
 from ordain.core.value import Instant, StepId
 from ordain.following import attempt_mark
 from ordain.gathering import gathered

@@ -16,7 +16,7 @@ import msgspec
 from ordain.core.event import Recorded
 from ordain.core.problem import Refused
 from ordain.core.progress import AttemptOutput, Told, wire_line
-from ordain.core.state import RunState
+from ordain.core.run_state import RunState
 from ordain.core.value import StepId
 from ordain.ports import Clock, Ledger, Observer, Shell, StepLogs
 from ordain.sink import Sink

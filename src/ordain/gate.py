@@ -28,9 +28,9 @@ from ordain.core.policy import unknown_names
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.report import Review
+from ordain.core.run_state import RunState
 from ordain.core.settings import Settings
 from ordain.core.signature import fingerprint
-from ordain.core.state import RunState
 from ordain.core.value import Instant, PlanId
 from ordain.core.workspace import Approver, WorkspaceState, trusting
 from ordain.documents.configuration import read_settings

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ordain.core.event import GroupKind, Outcome
 from ordain.core.result import Missing
-from ordain.core.state import RunState
+from ordain.core.run_state import RunState
 from ordain.core.value import Instant, StepId
 from ordain.performing import Performing
 from ordain.results import Results

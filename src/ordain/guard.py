@@ -13,7 +13,7 @@ from typing import Any
 
 from ordain.core.event import FilesProtected, ProtectedChanged, ProtectedFile, RunEvent, Settlement, StepState
 from ordain.core.problem import refuse
-from ordain.core.state import RunState
+from ordain.core.run_state import RunState
 from ordain.core.value import StepId
 from ordain.ports import Ledger, Protection, Saved
 

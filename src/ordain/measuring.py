@@ -11,8 +11,8 @@ from ordain.core.event import LineageEvent, PlanPrepared, RunEvent, RunOpened, R
 from ordain.core.model import Plan
 from ordain.core.plan_tally import PlanTally
 from ordain.core.problem import refuse
+from ordain.core.run_state import IllegalTransition
 from ordain.core.run_tally import RunTally
-from ordain.core.state import IllegalTransition
 from ordain.core.statistics import Statistics
 from ordain.core.tally import Tally
 from ordain.core.value import Instant, PlanId, RunId

@@ -25,9 +25,9 @@ from ordain.core.model import NestedPlan, Plan, Step, all_steps
 from ordain.core.refs import literal
 from ordain.core.resolve import as_variable
 from ordain.core.result import Missing, referred_to
+from ordain.core.run_state import RunState
 from ordain.core.schedule import effect_class
 from ordain.core.spending import read_usage, sound_usage
-from ordain.core.state import RunState
 from ordain.core.tool import EffectClass, ToolDefinition, action_kind, definition_of
 from ordain.core.value import StepId
 from ordain.deadline import Deadlines

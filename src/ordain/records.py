@@ -32,9 +32,10 @@ from ordain.core.lineage import Permission, PlanState, apply_lineage
 from ordain.core.lock import LockState, apply_lock, locks_of, stream_of
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
+from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.signal import SignalState, apply_signal, stream_of_signal
 from ordain.core.signature import Verifier
-from ordain.core.state import IllegalTransition, RunState, apply
+from ordain.core.state import apply
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import WorkspaceState, apply_workspace
 from ordain.ports import Append, Ledger

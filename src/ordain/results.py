@@ -34,7 +34,7 @@ from ordain.core.refs import (
 )
 from ordain.core.resolve import Unwritable, resolved
 from ordain.core.result import Missing, decoded, items_in, part_of
-from ordain.core.state import RunState, StepRecord
+from ordain.core.run_state import RunState, StepRecord
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import StepId
 

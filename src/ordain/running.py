@@ -29,10 +29,11 @@ from ordain.core.model import PLAN_VERSION, Plan, Step
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.progress import AttemptOutput, read_output
 from ordain.core.report import Life, Review, RunReport, run_report
+from ordain.core.run_state import RunState
 from ordain.core.schedule import keepable
 from ordain.core.settings import Settings, limits
 from ordain.core.signal import signals_of, stream_of_signal
-from ordain.core.state import RunState, apply
+from ordain.core.state import apply
 from ordain.core.value import Instant, RunId, StepId
 from ordain.gate import Gate, given, meanwhile
 from ordain.ports import Append, Credential, Holder, Observer, Shell, StepLogs

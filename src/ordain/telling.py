@@ -25,7 +25,7 @@ from ordain.core.event import (
     StepApprovalAsked,
 )
 from ordain.core.progress import Told
-from ordain.core.state import RunState
+from ordain.core.run_state import RunState
 from ordain.surroundings import Surroundings
 
 __all__ = ["Telling"]

@@ -16,8 +16,8 @@ from ordain.core.lock import at_lock, stream_of
 from ordain.core.model import Step
 from ordain.core.outside import Found
 from ordain.core.problem import Refused
+from ordain.core.run_state import RunState
 from ordain.core.signal import at_signal, signal_of, stream_of_signal
-from ordain.core.state import RunState
 from ordain.core.value import Instant, StepId
 from ordain.ports import Append, Clock, Ledger
 from ordain.records import Records

@@ -35,9 +35,10 @@ from ordain.core.event import (
 from ordain.core.failure import Abort, Continue, Retry
 from ordain.core.model import Budget, NestedPlan, Plan
 from ordain.core.problem import Refused
+from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.schedule import End, Gather, Reach, Start, Stop, Wake, decide, ended
 from ordain.core.spending import RUN, read_usage, sound_usage
-from ordain.core.state import IllegalTransition, RunState, apply, replay
+from ordain.core.state import apply, replay
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from tests.build import plan, step
 

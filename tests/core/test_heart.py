@@ -62,6 +62,7 @@ from ordain.core.event import (
 )
 from ordain.core.failure import Abort, AskApproval, Continue, Escalate, FailurePolicy, Fallback, Replan, Retry, Skip
 from ordain.core.model import ForEach, NestedPlan, Plan, Step
+from ordain.core.run_state import SETTLED, IllegalTransition, RunState
 from ordain.core.schedule import (
     Effect,
     End,
@@ -87,7 +88,7 @@ from ordain.core.schedule import (
     wants_proof,
     why_waiting,
 )
-from ordain.core.state import SETTLED, TRANSITIONS, IllegalTransition, RunState, apply, replay
+from ordain.core.state import TRANSITIONS, apply, replay
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from tests.build import plan, step
 from tests.reference import OPEN, UNDER_WAY, check_effects, check_history, standing
@@ -641,6 +642,7 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
         DoubtFound(step=name, attempt=attempt, settle=Settlement.PERSON, reason="r"),
         DoubtReferred(step=name, attempt=attempt, evidence=unclear, reason="r"),
         DoubtSettled(step=name, attempt=attempt, to=to, reason="r"),
+        DoubtSettled(step=name, attempt=attempt, to=to, reason="r", evidence=held),
         FallbackEnded(step=name, attempt=attempt, reason="r", to=to),
         FallbackEnded(step=name, attempt=attempt, reason="r", to=to, aborts=True),
         ConditionFalse(step=name, attempt=attempt),

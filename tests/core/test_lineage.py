@@ -26,7 +26,7 @@ from ordain.core.event import (
     StopAsked,
 )
 from ordain.core.lineage import TRANSITIONS, PlanState, Stage, apply_lineage
-from ordain.core.state import IllegalTransition
+from ordain.core.run_state import IllegalTransition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)

@@ -10,8 +10,9 @@ from ordain.core.failure import Skip
 from ordain.core.lock import LockState, apply_lock, at_lock, locks_of
 from ordain.core.model import Action
 from ordain.core.outside import Found
+from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.schedule import Start, Stop, WaitOn, decide, keepable, why_waiting
-from ordain.core.state import IllegalTransition, RunState, apply
+from ordain.core.state import apply
 from ordain.core.value import Instant, RunId, StepId
 from tests.build import plan, step
 from tests.core.test_heart import OPENED

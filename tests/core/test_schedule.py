@@ -28,6 +28,7 @@ from ordain.core.event import (
     Verdict,
 )
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.run_state import SATISFIES, IllegalTransition, RunState
 from ordain.core.schedule import (
     End,
     SettleByContract,
@@ -43,7 +44,7 @@ from ordain.core.schedule import (
     settled,
     why_waiting,
 )
-from ordain.core.state import SATISFIES, IllegalTransition, RunState, apply, replay
+from ordain.core.state import apply, replay
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from tests.build import plan, step
 from tests.scenario import check_evidence

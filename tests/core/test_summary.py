@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ordain.core.event import LineageEvent, PlanArchived, PlanPrepared, Recorded, WorkspaceOpened
 from ordain.core.lineage import PlanState, Stage, apply_lineage
-from ordain.core.state import IllegalTransition
+from ordain.core.run_state import IllegalTransition
 from ordain.core.summary import PlanSummary, summarise
 from ordain.core.value import Instant
 from tests.core.test_lineage import KIM, NOW, WEEK, copy, ended, events, prepared, started

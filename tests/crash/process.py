@@ -34,7 +34,7 @@ from ordain.assemble import open_workspace
 from ordain.core.approval import Channel, Principal
 from ordain.core.problem import Refused, Severity
 from ordain.core.report import RunReport
-from ordain.core.state import RunState
+from ordain.core.run_state import RunState
 from ordain.engine import Engine
 from tests.crash import world
 

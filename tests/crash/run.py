@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ordain.adapters.bash import BashShell
 from ordain.core.event import StepState
-from ordain.core.state import RunState
+from ordain.core.run_state import RunState
 from ordain.core.value import StepId
 from tests.crash import world
 from tests.crash.process import Told, Warm

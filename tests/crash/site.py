@@ -22,7 +22,7 @@ from ordain.core import chain
 from ordain.core.audit import audit
 from ordain.core.canonical import plan_id
 from ordain.core.event import Recorded, RunOpened
-from ordain.core.state import RunState
+from ordain.core.run_state import RunState
 from ordain.core.summary import PlanSummary
 from ordain.documents.reading import read
 from ordain.records import Records

@@ -492,3 +492,16 @@ def test_policy_denies_what_an_argument_came_to() -> None:
     life.script(find=gives("secret/key")).approve().run().expect(use="failed")
     assert life.report is not None and life.report.steps[1].error == "F_POLICY_DENIED"
     assert "secret/key" not in life.toolbox.files
+
+
+def test_who_is_asked_is_told_what_did_not_hold() -> None:
+    waits = replace(step("a", on_failure=Escalate()), preconditions=(LockHeld(lock_name="l"),))
+    life = carried_out(waits)
+    assert life.report is not None
+    assert life.report.questions[0].detail == "this run does not hold the lock `l`; nobody holds it"
+
+
+def test_a_step_that_was_not_begun_and_fell_back_in_vain_says_what_went_wrong_last() -> None:
+    waits = replace(falling_back("undo", contract="check a"), preconditions=(LockHeld(lock_name="l"),))
+    life = carried_out(waits, fallbacks=(step("undo", needs=()),))
+    assert life.report is not None and life.report.steps[0].error == "F_CONTRACT_BROKEN"

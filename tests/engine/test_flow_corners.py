@@ -128,6 +128,18 @@ def test_a_step_that_waited_in_vain_falls_back_as_any_other():
     life.run().expect(**{"take+undo": "passed", "take": "passed"})
 
 
+def test_an_item_of_a_fallback_that_fails_does_not_fall_back_itself():
+    """The plan's own policy is what it is part of; else there would be no end."""
+    life = Scenario(
+        step("list", needs=()),
+        step("a", needs=("list",), contract="check a"),
+        fallbacks=(repeats("undo", "${list.output ?? []}"),),
+        on_failure=on("undo"),
+    )
+    life.script(list=gives("[1]"), a=1, undo=1).approve().run()
+    life.expect(**{"a+undo[0]": "failed", "a+undo": "failed", "a": "failed"})
+
+
 def test_a_fallback_does_not_stand_in_for_the_proof_that_a_contract_can_be_broken():
     proving = step("a", contract="check undo", proof="red-then-green", on_failure=on("undo"))
     life = Scenario(replace(proving, preconditions=NEVER), fallbacks=(step("undo", needs=()),)).approve().run()
@@ -375,7 +387,7 @@ def test_repeats_inside_of_repeats_end_where_a_run_has_all_the_steps_it_can_have
     last: str, monkeypatch: pytest.MonkeyPatch
 ):
     """No event makes more steps than anybody can hold, in a run or in a ledger that somebody looks at."""
-    monkeypatch.setattr("ordain.core.state.STEPS_OF_RUN_MAX", 12 if last == "inner" else 5)
+    monkeypatch.setattr("ordain.core.run_state.STEPS_OF_RUN_MAX", 12 if last == "inner" else 5)
     inner = plan(step("list", needs=()), repeats("r", needs=("list",)))
     each = ForEach(source="${list.output}", max=10)
     outer = replace(step("o", action=NestedPlan(plan=inner), on_failure=Continue()), for_each=each)

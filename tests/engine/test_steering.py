@@ -442,7 +442,8 @@ def test_a_rerun_survives_a_crash_at_every_boundary(boundary):
 
 
 def test_only_what_the_beginning_names_can_be_kept():
-    from ordain.core.state import IllegalTransition, RunState, apply
+    from ordain.core.run_state import IllegalTransition, RunState
+    from ordain.core.state import apply
 
     life = graph().run()
     again(life)

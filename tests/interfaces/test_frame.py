@@ -30,8 +30,9 @@ from ordain.core.event import (
     StepState,
 )
 from ordain.core.model import Budget, Plan
+from ordain.core.run_state import RunState
 from ordain.core.settings import Settings, limits
-from ordain.core.state import RunState, replay
+from ordain.core.state import replay
 from ordain.core.value import Instant, RunId, StepId
 from ordain.interfaces.frame import Line, frame, last_lines
 from ordain.interfaces.visible import cells

@@ -154,7 +154,7 @@ def _actions(name: str, earlier: list[str]) -> list[dict[str, Any]]:
     refers = f'${{{earlier[0]}.output ?? "nothing"}}' if earlier else "plain"
     outermost = name.removeprefix("s").isdigit()
     return [
-        *[{}] * 5,
+        *[{}] * 10,
         *[{"action": RunCommand(command=f"do {name}", env={"X": refers})}] * 2,
         {"tool": "write_file", "args": {"path": f"{name}.txt", "content": f"<{refers}>"}},
         *[{"action": StoreData(key="k", value={"of": name, "was": refers})}] * 2,

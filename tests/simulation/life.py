@@ -36,7 +36,8 @@ from ordain.core.lock import stream_of
 from ordain.core.model import all_steps
 from ordain.core.problem import Refused
 from ordain.core.report import RunReport
-from ordain.core.state import RunState, replay
+from ordain.core.run_state import RunState
+from ordain.core.state import replay
 from ordain.core.value import Instant, PlanId, StepId
 from ordain.engine import Engine
 from ordain.ports import Append, Holder, ToolResult

@@ -33,8 +33,9 @@ from ordain.core.event import (
 )
 from ordain.core.model import Plan, all_steps
 from ordain.core.problem import refuse
+from ordain.core.run_state import RunState
 from ordain.core.schedule import effect_class, looks_first
-from ordain.core.state import RunState, apply
+from ordain.core.state import apply
 from ordain.core.tool import EffectClass
 from ordain.core.value import Instant, StepId
 from ordain.ports import Append, Command, Finished, Saved, ToolResult

@@ -16,10 +16,10 @@ from ordain.core.action import Ask
 from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.event import AttemptEnded, AttemptWaiting, Outcome
 from ordain.core.problem import Problem, Refused, closest
+from ordain.core.run_state import RunState
 from ordain.core.scalar import number_fault
 from ordain.core.schedule import ended
 from ordain.core.schema import misfits
-from ordain.core.state import RunState
 from ordain.core.value import Instant, StepId
 
 __all__ = ["Given", "answer_bytes", "answer_value", "given_up", "waiting_for"]

@@ -50,9 +50,10 @@ from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.lock import LockState, apply_lock, stream_of
 from ordain.core.model import Plan, contract_of
 from ordain.core.moment import Moments
+from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.signal import SignalState, apply_signal, signal_of
 from ordain.core.signature import Signature, Verifier, fingerprint
-from ordain.core.state import IllegalTransition, RunState, apply
+from ordain.core.state import apply
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import Approver, WorkspaceState, apply_workspace
 

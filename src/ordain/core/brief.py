@@ -13,8 +13,8 @@ from ordain.core.event import Limits, StepState
 from ordain.core.failure import FailurePolicy
 from ordain.core.model import Plan, Step
 from ordain.core.report import RunReport, StepReport
+from ordain.core.run_state import SETTLED, RunState
 from ordain.core.schedule import policy_of
-from ordain.core.state import SETTLED, RunState
 from ordain.core.tries import Try
 from ordain.core.value import Instant, PlanId, RunId, StepId
 

@@ -15,8 +15,8 @@ import msgspec
 from ordain.core.canonical import action_digest
 from ordain.core.event import BudgetReached, Expected, GroupKind, Outcome, StepState
 from ordain.core.group import nested_plan_of
+from ordain.core.run_state import RunState
 from ordain.core.spending import KINDS, MEASURED, RUN, Account, budget_name, sayable
-from ordain.core.state import RunState
 from ordain.core.value import Instant, StepId
 
 __all__ = [

@@ -24,10 +24,10 @@ from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAs
 from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan
 from ordain.core.model import Step, check_of, contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
+from ordain.core.run_state import RunState, StepRecord
 from ordain.core.schedule import asks, last_policy, policy_of
 from ordain.core.signature import statement
 from ordain.core.spending import budget_name, owner_of
-from ordain.core.state import RunState, StepRecord
 from ordain.core.tries import Try
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
@@ -213,7 +213,7 @@ _WANTS = {"replan": "another plan", "recover": "how to recover it"}
 
 
 def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
-    source, policy = record.evidence or record.outcome, last_policy(state, step.id)
+    source, policy = record.broken or record.evidence or record.outcome, last_policy(state, step.id)
     wants = "replan" if isinstance(policy, Replan) else "recover" if isinstance(policy, Recover) else ""
     text = f"`{step.description}` did not succeed. What now?"
     if isinstance(policy, AskApproval):

@@ -30,8 +30,8 @@ from ordain.core.event import (
     RunStarted,
     StopAsked,
 )
+from ordain.core.run_state import IllegalTransition
 from ordain.core.signature import Signature
-from ordain.core.state import IllegalTransition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = ["TRANSITIONS", "Ended", "Permission", "PlanState", "Rejection", "Stage", "apply_lineage", "overtaken"]

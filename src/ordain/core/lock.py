@@ -13,7 +13,7 @@ from ordain.core.action import AcquireLock, ReleaseLock
 from ordain.core.event import LockEvent, LockReleased, LockTaken
 from ordain.core.model import Plan, all_steps
 from ordain.core.outside import Found, badly, waits, well
-from ordain.core.state import IllegalTransition, RunState
+from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.value import Instant, RunId, StepId
 
 __all__ = ["LockState", "apply_lock", "at_lock", "locks_of", "stream_of"]

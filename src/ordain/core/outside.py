@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from ordain.core.event import AttemptEnded, AttemptWaiting, LockEvent, Outcome, StepState
+from ordain.core.run_state import RunState
 from ordain.core.schedule import ended
-from ordain.core.state import RunState
 from ordain.core.value import Instant, StepId
 
 __all__ = ["Found", "badly", "waits", "well"]

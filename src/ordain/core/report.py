@@ -18,8 +18,8 @@ from ordain.core.lineage import Rejection
 from ordain.core.model import NestedPlan, Plan, contract_of
 from ordain.core.policy import PlannedEffect
 from ordain.core.problem import Problem
+from ordain.core.run_state import RunState, StepRecord
 from ordain.core.schedule import asks, why_waiting
-from ordain.core.state import RunState, StepRecord
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [

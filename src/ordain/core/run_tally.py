@@ -33,8 +33,9 @@ from ordain.core.event import (
 )
 from ordain.core.model import Plan
 from ordain.core.program_name import COULD_NOT_RUN, could_not_start, missing_program
+from ordain.core.run_state import SETTLED, RunState, StepRecord
 from ordain.core.schedule import asks
-from ordain.core.state import SETTLED, RunState, StepRecord, apply
+from ordain.core.state import apply
 from ordain.core.statistics import Part
 from ordain.core.tally import StepTally, Tally
 from ordain.core.value import Instant, StepId

@@ -51,8 +51,8 @@ from ordain.core.failure import (
     Skip,
 )
 from ordain.core.model import NestedPlan, Step, check_of, contract_of
+from ordain.core.run_state import SETTLED, RunState
 from ordain.core.spending import BUDGET
-from ordain.core.state import SETTLED, RunState
 from ordain.core.tool import EffectClass, ToolDefinition, definition_of
 from ordain.core.value import Instant, StepId
 
@@ -343,8 +343,7 @@ def policy_of(state: RunState, step_id: StepId) -> FailurePolicy:
     own = state.step(step_id).on_failure
     if own is not None:
         return own
-    member = state.members.get(step_id)
-    if member is not None and member.kind is GroupKind.FALLBACK:
+    if _is_fallback(state, step_id):
         return Abort()
     return state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
 
@@ -355,10 +354,17 @@ def last_policy(state: RunState, step_id: StepId) -> LastPolicy:
     return policy.then or _general(state, step_id) if isinstance(policy, Retry) else policy
 
 
+def _is_fallback(state: RunState, step_id: StepId) -> bool:
+    """Whether a step is a fallback step, or an item of one."""
+    member = state.members.get(step_id)
+    while member is not None and member.kind is GroupKind.ITEMS:
+        member = state.members.get(member.parent)
+    return member is not None and member.kind is GroupKind.FALLBACK
+
+
 def _general(state: RunState, step_id: StepId) -> LastPolicy:
     """The policy of a step's plan for when tries have run out, else abort."""
-    member = state.members.get(step_id)
-    if member is not None and member.kind is GroupKind.FALLBACK:
+    if _is_fallback(state, step_id):
         return Abort()
     policy = state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
     return policy.then or Abort() if isinstance(policy, Retry) else policy

@@ -14,7 +14,7 @@ from ordain.core.condition import External
 from ordain.core.event import Outcome, SignalGiven
 from ordain.core.model import Plan, Step, all_steps
 from ordain.core.outside import Found, waits, well
-from ordain.core.state import IllegalTransition, RunState
+from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.value import Instant, StepId
 
 __all__ = ["SignalState", "apply_signal", "at_signal", "signal_of", "signals_of", "stream_of_signal"]

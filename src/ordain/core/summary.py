@@ -12,7 +12,7 @@ import msgspec
 
 from ordain.core.event import LineageEvent, Recorded
 from ordain.core.lineage import PlanState, apply_lineage
-from ordain.core.state import IllegalTransition
+from ordain.core.run_state import IllegalTransition
 
 __all__ = ["PlanSummary", "summarise"]
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ordain.core.action import Ask
 from ordain.core.event import Settlement, StepState
+from ordain.core.run_state import RunState, StepRecord
 from ordain.core.schedule import asks, why_waiting
 from ordain.core.spending import budget_name, owner_of
-from ordain.core.state import RunState, StepRecord
 from ordain.core.value import Instant, StepId
 from ordain.interfaces.visible import cells, visible
 

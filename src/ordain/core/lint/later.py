@@ -32,7 +32,7 @@ from ordain.core.condition import (
 )
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
-from ordain.core.model import NestedPlan, Plan, Step
+from ordain.core.model import NestedPlan, Plan, Step, contract_of
 from ordain.core.problem import Place, Problem
 from ordain.core.tool import action_kind
 
@@ -103,9 +103,10 @@ def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
 
 def _around(step: Step) -> Iterator[tuple[str, object]]:
     """What is about one attempt, and a plan is none: its steps have attempts, each with a timeout and proof of its
-    own."""
+    own. What it protects is protected in each of them, and would not be while its own contract runs."""
     yield "timeout", step.timeout_ms
     yield "proof", step.proof
+    yield "protect", step.protect if step.protect and contract_of(step) is not None else None
 
 
 def _condition_parts(conditions: tuple[Precondition, ...], *, panes: bool) -> Iterator[str]:

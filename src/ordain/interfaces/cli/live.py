@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from ordain.core.event import Recorded, RunEvent
 from ordain.core.progress import Told
-from ordain.core.state import RunState, apply
+from ordain.core.run_state import RunState
+from ordain.core.state import apply
 from ordain.core.value import Instant, RunId, StepId
 from ordain.interfaces.changes import Weight, change_of
 from ordain.interfaces.cli.region import Region
