@@ -123,7 +123,8 @@ class Results:
         sources = [one.source for one in found if isinstance(one, Reference)]
         keys = [source.key for source in sources if isinstance(source, StoredData)]
         if keys:
-            self._begun_with[step_id] = {key: state.data[key] for key in keys if key in state.data}
+            stored = state.stored(step_id)
+            self._begun_with[step_id] = {key: stored[key] for key in keys if key in stored}
 
     def _action(self, step_id: StepId, step: Step) -> Action:
         item = self._item_name(step_id)
@@ -182,7 +183,7 @@ class Results:
                     raise Missing("has no exit status")
                 return outcome.exit_code
             case StoredData(key=key, path=path):
-                stored = self._begun_with.get(step_id, state.data)
+                stored = self._begun_with.get(step_id, state.stored(step_id))
                 if key not in stored:
                     raise Missing("was not stored")
                 return part_of(self.output(stored[key]), path)
@@ -211,9 +212,10 @@ class Results:
         and data that it names, the parameters, its item; with `own_end`, how the step itself ended."""
         state, used = self._state, named(expression)
         params = (of or state.plan_around(step_id)).params
+        stored = state.stored(step_id) if of is None else {}
         variables: dict[str, Any] = {
             "steps": {name: self._seen(state.named(step_id, name)) for name in used.steps},
-            "data": {key: self._seen(state.data[key]).get("output") for key in used.data if key in state.data},
+            "data": {key: self._seen(stored[key]).get("output") for key in used.data if key in stored},
             "params": {name: params[name].default for name in used.params if name in params},
         }
         if self._repeated(step_id) is not None:

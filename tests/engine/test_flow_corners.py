@@ -165,15 +165,14 @@ def test_items_are_those_of_the_time_at_which_a_step_is_repeated():
     """A nested plan is tried again, and the data has changed meanwhile."""
     seen: list[str] = []
     life = Scenario(
-        step("first", action=StoreData(key="k", value=["one"]), needs=()),
         nested(
             "n",
-            repeats("each", "${data.k}", on_failure=Continue()),
-            needs=("first",),
+            step("first", action=StoreData(key="k", value=["one"]), needs=()),
+            repeats("each", "${data.k}", needs=("first",), on_failure=Continue()),
+            step("slow", needs=("first",)),
+            step("second", action=StoreData(key="k", value=["two", "three"]), needs=("slow",)),
             own=Retry(max_attempts=2, initial_delay_ms=10_000),
         ),
-        step("slow", needs=("first",)),
-        step("second", action=StoreData(key="k", value=["two", "three"]), needs=("slow",)),
         concurrency=4,
     )
 
@@ -187,6 +186,53 @@ def test_items_are_those_of_the_time_at_which_a_step_is_repeated():
 
     life.script(each=each, slow=slow).approve().run().expect(n="passed")
     assert seen == ["one", "two", "three"]
+
+
+def test_every_plan_has_stored_data_of_its_own():
+    """Of two nested plans that go on side by side, of their items and fallbacks, and of the plan around them."""
+
+    def store(name: str, value: str, *needs: str) -> Step:
+        return step(name, action=StoreData(key="k", value=value), needs=needs)
+
+    def reads(name: str, *needs: str) -> Step:
+        return step(name, action=RunCommand(command=f"do {name}", env={"X": '${data.k ?? "nothing"}'}), needs=needs)
+
+    def inner(name: str) -> Step:
+        bad = step("bad", needs=("put",), on_failure=on("undo"), contract="check undo")
+        each = replace(reads("each", "put"), for_each=ForEach(source="${list.output}", max=1))
+        return nested(
+            name,
+            step("list", needs=()),
+            store("put", name),
+            each,
+            bad,
+            replace(reads("asked", "put"), when=f'data.k == "{name}"'),
+            fallbacks=(reads("undo"),),
+        )
+
+    seen: dict[str, list[str]] = {}
+
+    async def tell(command: Command) -> Finished:
+        seen.setdefault(command.env["ORDAIN_STEP"], []).append(command.env["X"])
+        life.world.effects.append("undo")
+        return gives("")
+
+    life = Scenario(
+        store("put", "outer"),
+        nested("n0", replace(store("put", "n0"), when="false"), reads("use", "put"), needs=("put",)),
+        inner("n1"),
+        inner("n2"),
+        reads("after", "n1", "n2"),
+        concurrency=8,
+    )
+    life.script(list=gives("i"), bad=1, each=tell, undo=tell, asked=tell, use=tell, after=tell)
+    life.approve().run()
+    assert life.status() == "completed"
+    assert seen == {
+        **{f"{name}/{one}": [name] for name in ("n1", "n2") for one in ("each[0]", "bad+undo", "asked")},
+        "n0/use": ["nothing"],
+        "after": ["outer"],
+    }
 
 
 # --- What a nested plan says of its steps ------------------------------------------------------------------------

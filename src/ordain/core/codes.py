@@ -388,6 +388,14 @@ PAGES: dict[str, Page] = {
         "The contract switches pipefail off or has a trap that can change its exit status, so that a failure may not be seen; or it is too long or too odd to be looked into.",
         "Leave `set +o pipefail` and the trap out; put a long check into a script of its own.",
     ),
+    "W_DATA_ORDER": Page(
+        "Stored data that depends on chance",
+        (
+            "Several steps store the same key, and a step that reads it is not in order with all of them: what it gets "
+            "depends on which is done first."
+        ),
+        "Say with `needs` who comes first, or store under different keys.",
+    ),
     "W_FALLBACK_UNPROVED": Page(
         "Fallback that can not make its step pass",
         (
