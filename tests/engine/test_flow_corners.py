@@ -12,8 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from ordain.core.action import AcquireLock, RunCommand, StoreData
+from ordain.core.audit import Kind
 from ordain.core.condition import CustomCondition, LockHeld
-from ordain.core.event import AttemptStarted, FilesProtected, LockTaken
+from ordain.core.event import AttemptStarted, FilesProtected, GroupKind, LockTaken, StepUnfolded
 from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
 from ordain.core.model import ForEach, NestedPlan, Parameter, Step
 from ordain.core.problem import Refused
@@ -443,3 +444,37 @@ def test_repeats_inside_of_repeats_end_where_a_run_has_all_the_steps_it_can_have
     life.script(list=gives('["a", "b", "c"]'), o=1).approve().run()
     assert life.status() == "failed" and len(life.states()) <= 12
     life.expect(o="failed")
+
+
+# --- What an audit says of it ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kept", "sealed", "found"),
+    [
+        (b'["a", "b"]', b'["a", "b"]', []),
+        (b'["a"]', b'["a"]', ["`each` was repeated 2 times at event 8, for 1 items."]),
+        (b'["a", "b", "c"]', b'["a", "b", "c"]', ["`each` was repeated 2 times at event 8, for 3 items."]),
+        (b"{}", b"{}", ["The items that `each` was repeated for at event 8 are not what was kept then."]),
+        (b"[]", b"of an export", []),
+    ],
+)
+def test_a_repeat_for_more_or_fewer_items_than_there_were_is_found_while_the_run_is_open(
+    kept: bytes, sealed: bytes, found: list[str]
+):
+    life = Scenario(step("list"), step("hold", on_failure=Escalate()), repeats("each", needs=("hold",)))
+    life.script(list=gives("a\nb"), hold=1).approve().run().answer("hold", "skip")
+    size = len(life.history())
+    event = StepUnfolded(
+        step=StepId("each"), attempt=1, kind=GroupKind.ITEMS, count=2, items_seal=life.ledger.seal(sealed)
+    )
+    forged = Append(stream=f"run/{life.run_id()}", expected=size, events=(event,), keeps=(kept,))
+    asyncio.run(life.ledger.append(life.clock.now(), forged))
+    findings = life.app.auditing.verify().findings
+    assert [one.sentence for one in findings] == found
+    assert {(one.kind, one.seq) for one in findings} <= {(Kind.HISTORY, size + 1)}
+
+
+def test_a_run_with_repeats_is_good_as_it_was_recorded():
+    life = Scenario(step("list"), repeats("each")).script(list=gives("a\nb")).approve().run()
+    assert life.status() == "completed" and life.app.auditing.verify().good
