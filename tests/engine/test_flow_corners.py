@@ -446,6 +446,15 @@ def test_repeats_inside_of_repeats_end_where_a_run_has_all_the_steps_it_can_have
     life.expect(o="failed")
 
 
+def test_a_repeat_for_no_items_says_that_nothing_was_done():
+    """Its contract was not run either: it is one of each item."""
+    each = replace(repeats("each"), verification=step("x", contract="check each").verification)
+    life = Scenario(step("list"), each).script(list=gives("\n")).approve().run()
+    assert life.status() == "completed" and life.report is not None
+    assert life.report.steps[1].evidence == "no items, nothing was done"
+    assert [call.text for call in life.shell.calls] == ["do list"]
+
+
 # --- What an audit says of it ------------------------------------------------------------------------------------
 
 
