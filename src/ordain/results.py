@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ordain.core.artifact import is_whole
 from ordain.core.dependency import item_name
-from ordain.core.event import GroupKind, StepState
+from ordain.core.event import GroupKind, Outcome, StepState
 from ordain.core.expr import named
 from ordain.core.fit import Unfit, fitted
 from ordain.core.model import Action, Plan, Step
@@ -57,6 +57,8 @@ class Results:
         """`kept` and `artifact` find exact bytes by the seal that commits to them; `tools` say what they take."""
         self._state, self._kept, self._artifact, self._tools = state, kept, artifact, tools
         self._items: dict[str, list[Any]] = {}
+        self._seen_outputs: dict[StepId, tuple[Outcome, dict[str, Any]]] = {}
+        """What expressions asked about, by the outcome that it is of: thousands of items may ask the same."""
         self._begun_with: dict[StepId, dict[str, StepId]] = {}
         """Of steps that have begun and refer to stored data: which step had stored each key by then."""
 
@@ -235,8 +237,17 @@ class Results:
             "exit_code": outcome.exit_code if outcome is not None else None,
             "status": record.state.value,
         }
-        kept = (self._kept(outcome.output_seal) or b"") if outcome is not None else b""
-        if outcome is not None and outcome.output_bytes == len(kept):
-            readable = kept.decode("utf-8", "replace").encode()
-            seen["output"] = decoded(outcome, readable, self._state.step(step_id).action)
+        if outcome is not None:
+            known = self._seen_outputs.get(step_id)
+            if known is None or known[0] is not outcome:  # of another attempt
+                known = self._seen_outputs[step_id] = outcome, self._seen_output(step_id, outcome)
+            seen |= known[1]
         return seen
+
+    def _seen_output(self, step_id: StepId, outcome: Outcome) -> dict[str, Any]:
+        kept = self._kept(outcome.output_seal) or b""
+        if outcome.output_bytes == len(kept):
+            readable = kept.decode("utf-8", "replace").encode()
+            with contextlib.suppress(Missing):  # then there is nothing to ask about
+                return {"output": decoded(outcome, readable, self._state.step(step_id).action)}
+        return {}

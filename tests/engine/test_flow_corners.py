@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
 from ordain.core.action import AcquireLock, RunCommand, StoreData
 from ordain.core.audit import Kind
-from ordain.core.condition import CustomCondition, LockHeld
-from ordain.core.event import AttemptStarted, FilesProtected, GroupKind, LockTaken, StepUnfolded
+from ordain.core.condition import CustomCondition, LockHeld, Verification
+from ordain.core.event import AttemptStarted, FilesProtected, GroupKind, LockTaken, Outcome, StepUnfolded
 from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
 from ordain.core.model import ForEach, NestedPlan, Parameter, Step
 from ordain.core.problem import Refused
+from ordain.core.result import Missing, decoded
 from ordain.core.value import Instant, RunId, StepId
 from ordain.ports import Append, Command, Finished
 from tests.build import plan, step
@@ -453,6 +455,31 @@ def test_a_repeat_for_no_items_says_that_nothing_was_done():
     assert life.status() == "completed" and life.report is not None
     assert life.report.steps[1].evidence == "no items, nothing was done"
     assert [call.text for call in life.shell.calls] == ["do list"]
+
+
+def test_what_items_ask_about_is_read_once():
+    each = replace(repeats("each"), when='steps["facts"].output.contains(item)')
+    life = Scenario(step("facts"), step("list"), each).script(facts=gives("a, c"), list=gives("a\nb\nc"))
+    with patch("ordain.results.decoded", wraps=decoded) as reading:
+        life.approve().run().expect(**{"each[0]": "passed", "each[1]": "skipped", "each[2]": "passed"})
+    assert [call.args[1] for call in reading.call_args_list].count(b"a, c") == 1
+
+
+def test_what_a_step_gave_in_another_attempt_is_asked_about_anew():
+    outputs = iter(["no", "yes"])
+
+    async def tries(command: Command) -> Finished:
+        return gives(next(outputs))
+
+    good = Verification(strategy=CustomCondition(name="good", expression='output == "yes"'))
+    life = Scenario(replace(step("a", on_failure=Retry(max_attempts=2)), verification=good)).script(a=tries)
+    life.approve().run().expect(a="passed")
+
+
+def test_a_value_that_is_nested_too_deep_to_be_read_is_not_there():
+    deep = Outcome(duration_ms=1, output_json=True)
+    with pytest.raises(Missing, match="too deep"):
+        decoded(deep, b"[" * 100_000 + b"]" * 100_000, StoreData(key="k", value=1))
 
 
 # --- What an audit says of it ------------------------------------------------------------------------------------
