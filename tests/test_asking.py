@@ -438,6 +438,16 @@ def test_a_forged_answer_that_was_sent_counts_for_nothing() -> None:
     sound(life)
 
 
+def test_no_pattern_of_a_plan_keeps_whoever_answers() -> None:
+    """`re` would take longer than there is time on this one."""
+    slow = Ask(question="Which?", schema={"type": "string", "pattern": "^(a+)+$"})
+    life = asking(ask(action=slow))
+    text = "a" * 5_000
+    assert refused(life, life.app.answer(item(life), text + "!", KIM)) == ["E_ANSWER_VALUE"]
+    do(life.app.answer(item(life), text, KIM))
+    assert life.resume().status() == "completed"
+
+
 SAYS_ANOTHER_THING: dict[str, Any] = {
     "retry, and it passes": {"choice": "retry", "to": StepState.PASSED},
     "retry, and it is skipped": {"choice": "retry", "to": StepState.SKIPPED},

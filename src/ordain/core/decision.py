@@ -26,6 +26,7 @@ from ordain.core.model import Step, check_of, contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.run_state import RunState, StepRecord
 from ordain.core.schedule import asks, last_policy, policy_of
+from ordain.core.schema import Matches
 from ordain.core.signature import statement
 from ordain.core.spending import budget_name, owner_of
 from ordain.core.tries import Try
@@ -383,14 +384,14 @@ def choice_named(question: Question, word: str) -> Choice:
     raise Refused([Problem(code="E_ANSWER_CHOICE", detail=f"`{word}` is no answer to this.", hints=hints)])
 
 
-def value_given(state: RunState, question: Question, given: Given) -> Any:
+def value_given(state: RunState, question: Question, given: Given, matches: Matches) -> Any:
     """The value of an answer to a question of the plan; UNSET where the answer is one of our own choices. Raises
-    Refused for what is no answer to it."""
+    Refused for what is no answer to it. `matches` looks at the patterns of a schema."""
     plain = given.value is msgspec.UNSET
     if question.kind == "ask" and isinstance(action := state.step(question.step).action, Ask):
         if plain and given.word == ABORT and ABORT not in action.choices:
             return msgspec.UNSET
-        return answer_value(action, given)
+        return answer_value(action, given, matches)
     choice_named(question, given.word if plain else given.typed)
     return msgspec.UNSET
 
