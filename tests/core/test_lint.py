@@ -223,6 +223,12 @@ STRUCTURE = [
     (plan(replace(step("a"), budget=Budget(tokens=-5))), "E_STEP_LIMIT"),
     (plan(step("a"), budget=Budget(attempts=0)), "E_STEP_LIMIT"),
     (plan(act("a", AcquireLock(lock_name="l", timeout_ms=0))), "E_STEP_LIMIT"),
+    (plan(act("a", AcquireLock(lock_name="staging")), act("b", ReleaseLock(lock_name="stagin"))), "W_LOCK_NOT_TAKEN"),
+    (plan(step("a"), act("n", NestedPlan(plan=plan(act("b", ReleaseLock(lock_name="l")))))), "W_LOCK_NOT_TAKEN"),
+    (plan(step("a", on_failure=Fallback(steps=()))), "E_FIELD_VALUE"),
+    (plan(step("a"), on_failure=Retry(max_attempts=2, then=Fallback(steps=()))), "E_FIELD_VALUE"),
+    (plan(step("a"), budget=Budget(cost_usd=4e-10)), "E_STEP_LIMIT"),
+    (plan(replace(step("a"), budget=Budget(cost_usd=1e-300))), "E_STEP_LIMIT"),
     (plan(act("a", WaitFor(condition=PaneIdle(idle_threshold_ms=1), timeout_ms=0))), "E_STEP_LIMIT"),
     (plan(act("a", WaitFor(condition=StableTail(stable_for_ms=-1), timeout_ms=9))), "E_STEP_LIMIT"),
     (
@@ -801,6 +807,8 @@ GOOD = [
         )
     ),
     plan(act("s", StoreData(key="k", value=1)), write(needs=(), content="${data.k}")),
+    plan(act("a", AcquireLock(lock_name="l")), act("n", NestedPlan(plan=plan(act("b", ReleaseLock(lock_name="l")))))),
+    plan(step("a"), budget=Budget(cost_usd=1e-9)),
     plan(store("s"), write(content="${data.k}"), store("t"), write(name="v", needs="t", content="${data.k}")),
     plan(
         store("s", needs=()),
@@ -1188,6 +1196,19 @@ def test_a_fallback_wants_a_contract_that_can_pass_its_step(contract, found):
     undone = step("a", contract=contract, on_failure=Retry(max_attempts=2, then=Fallback(steps=("f",))))
     made = plan(undone, fallbacks=(step("f", needs=()),))
     assert [problem.code for problem in lint(made, looked_at(made, FACTS))] == found
+
+
+def test_a_fallback_of_the_whole_plan_wants_contracts_and_says_so_once():
+    def found(*steps):
+        made = plan(*steps, fallbacks=(step("f", needs=()),), on_failure=Retry(max_attempts=2, then=on_f))
+        return [problem.detail for problem in lint(made, looked_at(made, FACTS))]
+
+    on_f = Fallback(steps=("f",))
+    told = "The plan falls back on f, and for {} there is no contract that could pass it afterwards."
+    checked, own = step("c", contract="grep -c x y"), step("o", on_failure=Skip())
+    assert found(checked, own) == []
+    assert found(checked, own, step("a")) == [told.format("`a`")]
+    assert found(step("a"), step("b", on_failure=Retry(max_attempts=2))) == [told.format("`a` and 1 more")]
 
 
 @pytest.mark.parametrize(

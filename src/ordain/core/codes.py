@@ -388,6 +388,11 @@ PAGES: dict[str, Page] = {
         "The contract switches pipefail off or has a trap that can change its exit status, so that a failure may not be seen; or it is too long or too odd to be looked into.",
         "Leave `set +o pipefail` and the trap out; put a long check into a script of its own.",
     ),
+    "W_LOCK_NOT_TAKEN": Page(
+        "Lock that is given back and never taken",
+        "A run can give back only what it holds. A step that gives back a lock which no step of its plan takes fails.",
+        "Take the lock with `acquire_lock` before, or correct its name.",
+    ),
     "W_DATA_ORDER": Page(
         "Stored data that depends on chance",
         (

@@ -199,6 +199,19 @@ def fallback_unproved(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 where=Place(step=step.id),
                 hints=("It stays failed, and the plan's failure policy follows. A contract would tell.",),
             )
+    for scope in survey.scopes:
+        last = last_policy(scope.plan.on_failure)
+        if isinstance(last, Fallback):
+            plain = [one.id for one in scope.steps.values() if not last_policy(one.on_failure) and not check_of(one)]
+            if plain:
+                more = f" and {len(plain) - 1:,} more" if len(plain) > 1 else ""
+                yield Problem(
+                    code="W_FALLBACK_UNPROVED",
+                    detail=f"The plan falls back on {', '.join(last.steps)}, and for `{plain[0]}`{more} there is no "
+                    "contract that could pass it afterwards.",
+                    where=Place(step=plain[0]),
+                    hints=("Such a step stays failed. A contract would tell.",),
+                )
 
 
 def contract_sigpipe(survey: Survey, facts: Facts) -> Iterator[Problem]:

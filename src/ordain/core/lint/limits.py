@@ -21,6 +21,7 @@ from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Action, Budget, Plan, Step
 from ordain.core.problem import Place, Problem
+from ordain.core.spending import counted
 
 __all__ = ["budgets", "limits", "text_length"]
 
@@ -120,6 +121,8 @@ def _budget_faults(budget: Budget | None) -> Iterator[str]:
             value = getattr(budget, name)
             if value is not None and not 0 < value <= INTEGER_MAX:
                 yield f"budget of `{name}` must be more than zero, and a number that every reader holds exactly"
+            elif value is not None and counted(name, value) == 0:
+                yield f"budget of `{name}` is less than a billionth of a dollar, which is what money is counted in"
 
 
 def budgets(survey: Survey, facts: Facts) -> Iterator[Problem]:

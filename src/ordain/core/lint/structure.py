@@ -22,6 +22,7 @@ from ordain.core.problem import Place, Problem
 __all__ = [
     "fallbacks_end",
     "fallbacks_known",
+    "locks",
     "names",
     "needs_known",
     "nesting",
@@ -161,9 +162,16 @@ def fallbacks_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
         policies = [(step.id, step.on_failure) for step in (*scope.plan.steps, *scope.plan.fallbacks)]
         for step, policy in [*policies, (None, scope.plan.on_failure)]:
             last = last_policy(policy) if policy is not None else None
+            who = f"`{step}`" if step is not None else "The plan"
+            if isinstance(last, Fallback) and not last.steps:
+                yield Problem(
+                    code="E_FIELD_VALUE",
+                    detail=f"{who} falls back, and on no step.",
+                    where=Place(step=step) if step is not None else None,
+                    hints=("Name a step of `## Fallbacks`, or choose another policy.",),
+                )
             for name in last.steps if isinstance(last, Fallback) else ():
                 if name not in scope.fallbacks:
-                    who = f"`{step}`" if step is not None else "The plan"
                     hint = f"`{name}` is an ordinary step; move it under `## Fallbacks`."
                     yield Problem(
                         code="E_STEP_UNKNOWN_NEED",
@@ -171,6 +179,20 @@ def fallbacks_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
                         where=Place(step=step) if step is not None else None,
                         hints=(hint,) if name in scope.steps else survey.near(name, scope.fallbacks),
                     )
+
+
+def locks(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A lock that is given back is one that the plan takes: no run gives back what it does not hold."""
+    taken = {action.lock_name for _, action in survey.others if isinstance(action, AcquireLock)}
+    for step, action in survey.others:
+        name = action.lock_name if isinstance(action, ReleaseLock) else None
+        if name is not None and name not in taken and name_fault("lock", name) is None:
+            yield Problem(
+                code="W_LOCK_NOT_TAKEN",
+                detail=f"`{step.id}` gives back the lock `{name}`, which no step takes.",
+                where=Place(step=step.id),
+                hints=survey.near(name, taken) or ("Take it with `acquire_lock`, or leave the step out.",),
+            )
 
 
 def fallbacks_end(survey: Survey, facts: Facts) -> Iterator[Problem]:
