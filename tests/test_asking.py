@@ -17,7 +17,7 @@ from ordain.core.approval import Channel, Principal
 from ordain.core.ask import Given
 from ordain.core.audit import Kind
 from ordain.core.condition import CustomCondition, Verification
-from ordain.core.decision import decided
+from ordain.core.decision import decided, still_asked
 from ordain.core.event import (
     AnswerSent,
     AttemptEnded,
@@ -25,6 +25,7 @@ from ordain.core.event import (
     AttemptWaiting,
     DecisionGiven,
     DoubtFound,
+    Outcome,
     Recorded,
     StepState,
 )
@@ -435,6 +436,63 @@ def test_a_forged_answer_that_was_sent_counts_for_nothing() -> None:
     do(life.app.answer(item(life), "skip", PAT, None, PATS))
     assert life.resume().status() == "completed"
     sound(life)
+
+
+def test_no_pattern_of_a_plan_keeps_whoever_answers() -> None:
+    """`re` would take longer than there is time on this one."""
+    slow = Ask(question="Which?", schema={"type": "string", "pattern": "^(a+)+$"})
+    life = asking(ask(action=slow))
+    text = "a" * 5_000
+    assert refused(life, life.app.answer(item(life), text + "!", KIM)) == ["E_ANSWER_VALUE"]
+    do(life.app.answer(item(life), text, KIM))
+    assert life.resume().status() == "completed"
+
+
+SAYS_ANOTHER_THING: dict[str, Any] = {
+    "retry, and it passes": {"choice": "retry", "to": StepState.PASSED},
+    "retry, and it is skipped": {"choice": "retry", "to": StepState.SKIPPED},
+    "retry, and the run ends": {"choice": "retry", "to": StepState.FAILED, "aborts": True},
+    "abort, and it is tried again": {"choice": "abort", "to": StepState.PENDING},
+    "abort, and nothing ends": {"choice": "abort", "to": StepState.FAILED, "aborts": False},
+    "where nothing leads": {"choice": "pass", "to": StepState.VERIFYING},
+    "a word of another question": {"choice": "happened", "to": StepState.PASSED},
+    "no word": {"choice": "whatever", "to": StepState.PASSED},
+    "of another attempt": {"attempt": 7},
+    "with a result": {"outcome": Outcome(duration_ms=1)},
+}
+
+
+@pytest.mark.parametrize("how", SAYS_ANOTHER_THING)
+def test_a_sent_answer_that_does_not_do_what_it_says_is_nothing_to_anybody(how: str) -> None:
+    """Anybody who can write the ledger can send one, where no signature is demanded."""
+    life = waiting()
+    state = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
+    (asked,) = life.app.run(str(life.run_id())).questions
+    forged = replace(decided(state, asked, "retry", KIM), **SAYS_ANOTHER_THING[how])
+    forge(life, state.lineage, AnswerSent(run_id=life.run_id(), decision=forged))  # type: ignore[arg-type]
+    assert life.resume().expect(a="escalated").status() == "waiting"
+    assert not decisions(life)
+    do(life.app.answer(item(life), "skip", KIM))
+    assert life.resume().status() == "completed"
+
+
+@pytest.mark.parametrize(
+    ("choices", "forged"),
+    [
+        (("yes", "no"), {"choice": "yes", "to": StepState.FAILED, "outcome": None}),
+        (("yes", "no"), {"choice": "maybe"}),
+        (("yes", "no"), {"to": StepState.VERIFYING}),
+        (("yes", "no"), {"outcome": Outcome(duration_ms=1, error="F_STEP_FAILED")}),
+        (("abort", "yes"), {"choice": "abort", "to": StepState.FAILED, "aborts": True, "outcome": None}),
+        ((), {"choice": "yes"}),
+    ],
+)
+def test_a_sent_answer_to_a_question_of_the_plan_is_one_that_could_be_given(choices: Any, forged: Any) -> None:
+    life = Scenario(step("a", action=Ask(question="Well?", choices=choices))).approve().run()
+    state = Records(life.ledger).run(life.run_id())[0]  # type: ignore[arg-type]
+    (asked,) = life.app.run(str(life.run_id())).questions
+    good = decided(state, asked, "yes" if choices else "answer", KIM, outcome=Outcome(duration_ms=1))
+    assert still_asked(state, good) and not still_asked(state, replace(good, **forged))
 
 
 def test_an_answer_of_a_key_that_was_revoked_before_it_was_taken_up_does_not_count() -> None:

@@ -175,6 +175,26 @@ def test_time_is_told_by_what_it_was_spent_on():
     assert (found.decisions.answers, found.decisions.waited.median_ms) == ({"retry": 1}, HOUR)
 
 
+def test_time_in_which_a_step_was_at_work_is_that_also_when_a_person_answers_about_another():
+    life = Scenario(step("ask", on_failure=Escalate()), step("work", needs=()), concurrency=2).script(ask=1)
+
+    async def work(command: Any) -> Finished:
+        while life.states()["ask"] != "escalated":
+            await asyncio.sleep(0)
+        life.clock.advance(10 * MINUTE)
+        await life._app().answer(f"{life.run_id()}/ask", "skip", KIM)
+        while life.states()["ask"] != "skipped":
+            await asyncio.sleep(0)
+        life.clock.advance(5 * MINUTE)
+        return Finished(duration_ms=15 * MINUTE, exit_code=0)
+
+    life.script(work=work).approve().run().expect(ask="skipped", work="passed")
+    found = counted(life)
+    assert found.time.parts == {Part.EXECUTING: 15 * MINUTE}
+    times = {one.id: one.time.parts for one in found.steps}
+    assert times == {"ask": {Part.PERSON: 10 * MINUTE}, "work": {Part.EXECUTING: 15 * MINUTE}}
+
+
 def test_the_delay_before_a_retry_is_waiting():
     life = Scenario(step("fetch", on_failure=Retry(max_attempts=2, initial_delay_ms=30 * SECOND)))
     answers = iter([taking(life.clock, SECOND, exit_code=1), taking(life.clock, SECOND)])

@@ -685,6 +685,47 @@ def test_an_answer_whose_signature_was_taken_out_is_called_unsigned_or_found_whe
         assert both(rows, keys=[KIM_MARK, ANN_MARK]).kinds == {"signature"}
 
 
+@pytest.mark.parametrize(
+    ("at", "forged"),
+    [
+        (0, {"to": "passed"}),
+        (0, {"to": "skipped"}),
+        (0, {"choice": "pass"}),
+        (0, {"choice": "whatever"}),
+        (0, {"aborts": True}),
+        (0, {"choice": "abort", "to": "failed"}),
+        (0, {"choice": "happened", "to": "passed"}),
+        (0, {"about": "nothing"}),
+        (0, {"about": "", "to": "passed"}),
+        (2, {"choice": "did-not"}),
+        (2, {"to": "failed", "aborts": True}),
+    ],
+)
+def test_an_answer_that_does_not_do_what_its_word_says_is_found_by_both(at: int, forged: Event) -> None:
+    forger = Forger(answered(b""))
+    event = decisions_of(forger)[at]
+    del event["signature"], event["key"]
+    del forger.events[[event for _, _, event in forger.events].index(event) + 1 :]
+    assert "decision" not in both(forger.rows()).kinds
+    event |= forged
+    found = both(forger.rows())
+    assert "decision" in {kind for kind, _, _ in found.ours & found.theirs}
+
+
+def test_a_word_that_passed_a_step_whose_contract_could_be_run_is_found() -> None:
+    for at in range(1, 20):
+        life = Scenario(step("a", contract="check b", on_failure=Escalate())).approve().crash_at(at).run()
+        if life.crashed and life.run_id() is not None and life.resume().states()["a"] == "in_doubt":
+            break
+    life.answer("a", "happened")
+    forger = Forger(tuple(life.ledger.everything()))
+    assert both(forger.rows()).kinds == set()
+    (event,) = decisions_of(forger)
+    assert event["to"] == "verifying"
+    event["to"] = "passed"
+    assert both(forger.rows()).kinds == {"history"}
+
+
 def asked_aside(*, between: bool) -> Forger:
     """A run in which a person answered about `a` while `b` went on, told as a forger has it: the answer is bound to a
     moment before what was recorded of `b`."""

@@ -12,7 +12,7 @@ order of arrival, and every sentence printed is one thing that does not fit:
   plan        a plan's bytes do not have the digest they are called by
   commitment  a plan and a run of it do not say the same about each other
   approval    a run was started that its approval did not permit: used, expired, revoked, for another plan …
-  decision    a person's answer to a run came through no terminal, or was given elsewhere than it stands
+  decision    a person's answer to a run came through no terminal, does not do what its word says, or was moved
   signature   a signature is missing where one is needed, or is not good
   checkpoint  the ledger is not the one that an approver, or whoever kept a checkpoint, saw
   table       the file's table of streams says something else than the events
@@ -302,6 +302,14 @@ BELONGS = {
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""
+LEADS_TO = {
+    "doubt": {"happened": {"passed", "verifying"}, "did-not": {"pending"}, "abort": {"failed"}},
+    "escalation": {"retry": {"pending"}, "skip": {"skipped"}, "pass": {"passed"}, "abort": {"failed"}},
+    "step_approval": {"allow": {"pending"}, "deny": {"skipped"}, "abort": {"failed"}},
+    "budget": {"extend": {"pending"}, "unlimited": {"pending"}, "abort": {"failed"}},
+    "ask": {"abort": {"failed"}},
+}
+"""What can be asked of a person, and where each answer can take the step."""
 Event = dict[str, Any]
 
 
@@ -663,6 +671,8 @@ class Verifier:
         value |= {"outcome": event["outcome"]} if event.get("outcome") is not None else {}
         if event["by"]["channel"] != "terminal":
             self.find("decision", f"{name} did not come through a terminal, where alone a person can be.")
+        if not does_what_it_says(value):
+            self.find("decision", f"{name} takes it to {event['to']}, where that cannot lead.")
         # Answers of before they were bound have none of these.
         bound = value["head"] or value["attempt"] or key is not None
         if bound and value["head"] not in (self.before.hex(), *moments.since(event["step"])):
@@ -743,6 +753,16 @@ class Verifier:
 def answers_of(run: Run) -> str:
     """How many of the answers that a run went by are proved to be somebody's, where there are any."""
     return f"; {run.answers_signed} of {run.answers} answers signed" if run.answers else ""
+
+
+def does_what_it_says(decision: Event) -> bool:
+    """Whether an answer takes its step where its word can lead."""
+    if "outcome" in decision:
+        return decision["to"] in ("verifying", "passed") and not decision["aborts"]
+    # Answers of before they were bound do not say what they are about.
+    kinds = [decision["about"]] if decision["about"] else list(LEADS_TO)
+    led = set().union(*(LEADS_TO.get(kind, {}).get(decision["choice"], set()) for kind in kinds))
+    return decision["to"] in led and decision["aborts"] is (decision["choice"] == "abort")
 
 
 def number(value: Any) -> int:

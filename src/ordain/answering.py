@@ -26,6 +26,7 @@ from ordain.core.decision import (
     value_given,
 )
 from ordain.core.event import AnswerSent, DecisionGiven, Outcome
+from ordain.core.expr import ExpressionError
 from ordain.core.problem import Refused, refuse
 from ordain.core.run_state import RunState
 from ordain.core.signature import fingerprint
@@ -55,7 +56,7 @@ class Answering:
 
     def check(self, asked: Asked, given: Given, by: Principal, signer: str | None) -> None:
         """Raise Refused where this person's answer to this question could not count, before anybody signs it."""
-        value_given(self._here.records.run(asked.run_id)[0], asked.question, given)
+        value_given(self._here.records.run(asked.run_id)[0], asked.question, given, self._matches)
         self._gate.check_answering(by, signer, _command(asked.question.item, given))
 
     async def answer(
@@ -156,7 +157,7 @@ class Answering:
         if approver is not None:
             by = Principal(name=approver.name, channel=by.channel)
         key = fingerprint(approver.key) if approver is not None else None
-        value = value_given(state, asked.question, given)
+        value = value_given(state, asked.question, given, self._matches)
         exact = answer_bytes(value) if value is not msgspec.UNSET else None
         is_text = isinstance(value, str)
         outcome = self._outcome(exact, asked.question.since, is_text=is_text) if exact is not None else None
@@ -166,6 +167,13 @@ class Answering:
             said = signed_decision(event, workspace_id=asked.workspace_id, run_id=run_id, plan_id=plan_id)
             event = msgspec.structs.replace(event, signature=await here.sign(credential, said, by))
         return state, event, (exact,) if exact else ()
+
+    def _matches(self, pattern: str, text: str) -> bool:
+        """Whether a text matches a pattern of the plan's, which must not hold anybody up."""
+        try:
+            return self._here.expressions().matches(pattern, text)
+        except ExpressionError:
+            return False
 
     def _outcome(self, exact: bytes, since: Instant | None, *, is_text: bool) -> Outcome:
         """An answer as it may stand in an event."""

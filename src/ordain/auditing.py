@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,7 +17,7 @@ from ordain.core.approval import Principal
 from ordain.core.audit import Audit, Finding, Kind, Rules, audit
 from ordain.core.chain import Tip
 from ordain.core.decision import persons_only
-from ordain.core.event import ApprovalRevoked, ConfigTrusted, RunCancelled, ids_named
+from ordain.core.event import ApprovalRevoked, ConfigTrusted, GroupKind, RunCancelled, StepUnfolded, ids_named
 from ordain.core.lineage import PlanState
 from ordain.core.model import Plan
 from ordain.core.problem import Refused, refuse
@@ -59,7 +60,8 @@ class Auditing:
         )
         if any(finding.kind in _UNWHOLE for finding in found.findings):
             return found
-        return msgspec.structs.replace(found, findings=found.findings + _stale(here.ledger))
+        beside = (*_miscounted(here.ledger), *_stale(here.ledger))
+        return msgspec.structs.replace(found, findings=found.findings + beside)
 
     def export(self) -> Iterator[bytes]:
         """The events as lines of JSON, for others to verify."""
@@ -143,6 +145,26 @@ class _RulesHere(Rules):
 
 def _settings(trusted: ConfigTrusted | None) -> Settings:
     return read_settings(trusted.text.encode())[0] if trusted is not None else Settings()
+
+
+def _miscounted(ledger: Ledger) -> Iterator[Finding]:
+    """Every repeat that is said to have been for another number of items than were kept with it. A ledger that was made
+    from an export has none of them, and there is nothing to compare."""
+    for _, stream, seq, body, head in ledger.everything():
+        if b'"step_unfolded"' not in body:
+            continue
+        event = chain.decode(body, head).event
+        if isinstance(event, StepUnfolded) and event.kind is GroupKind.ITEMS:
+            try:
+                kept = ledger.kept(event.items_seal)
+                counted = len(msgspec.json.decode(kept, type=list[Any])) if kept is not None else event.count
+            except (Refused, msgspec.DecodeError):
+                sentence = f"The items that `{event.step}` was repeated for at event {seq} are not what was kept then."
+            else:
+                if counted == event.count:
+                    continue
+                sentence = f"`{event.step}` was repeated {event.count:,} times at event {seq}, for {counted:,} items."
+            yield Finding(kind=Kind.HISTORY, stream=stream, seq=seq, sentence=sentence)
 
 
 def _stale(ledger: Ledger) -> tuple[Finding, ...]:

@@ -164,7 +164,7 @@ class Engine:
         self._asked: StopAsked | None = None
         """What somebody outside asked of us last."""
         self._ended = False
-        self._results = Results(state, self._kept, self._artifact)
+        self._results = Results(state, self._kept, self._artifact, self._tools)
         self._performing = Performing(
             state,
             results=self._results,

@@ -20,6 +20,7 @@ from ordain.core.bound import ENV_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.budget import time_left_ms
 from ordain.core.command import command_of, program_of, typed
 from ordain.core.event import Outcome
+from ordain.core.fit import Unfit
 from ordain.core.model import NestedPlan, Plan, Step, all_steps
 from ordain.core.refs import literal
 from ordain.core.resolve import as_variable
@@ -78,6 +79,8 @@ class Performing:
         """Do what a step is to do, and tell what was seen of it."""
         try:
             step = self._results.step(step_id)
+        except Unfit as unfit:
+            return self._not_begun(f"what it refers to does not fit: {unfit}", "F_REF_VALUE")
         except Missing as missing:
             return self._not_begun(f"what it refers to is not there: {missing}")
         timeout_ms = self.timeout_ms(step)
@@ -119,8 +122,8 @@ class Performing:
         """How long an attempt of a step may take."""
         return step.timeout_ms or self._state.plan.timeout_ms or self._state.limits_in_force.step_timeout_ms
 
-    def _not_begun(self, detail: str) -> Outcome:
-        return Outcome(duration_ms=0, error="F_STEP_FAILED", detail=self._sink.text(detail))
+    def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
+        return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))
 
     # --- Commands ------------------------------------------------------------------------------------------------
 
@@ -143,10 +146,11 @@ class Performing:
         given = {name: as_variable(value) for name, value in literal(dict(variables)).items()}
         for name, value in given.items():
             if "\0" in value:
-                return self._not_begun(f"the value for the variable `{name}` holds a NUL, which no variable can")
+                why = f"the value for the variable `{name}` holds a NUL, which no variable can"
+                return self._not_begun(why, "F_REF_VALUE")
             if len(value.encode()) > ENV_BYTES_MAX:
                 size = f"{len(value.encode()):,} bytes for the variable `{name}` are more than the {ENV_BYTES_MAX:,}"
-                return self._not_begun(f"{size} that a variable can hold; hand it over in a file")
+                return self._not_begun(f"{size} that a variable can hold; hand it over in a file", "F_REF_VALUE")
         names = {"ORDAIN_RUN": self._state.run_id, "ORDAIN_STEP": step.id, "ORDAIN_STEP_KEY": self._key(step.id)}
         return Command(
             text=text,

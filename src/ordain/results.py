@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from ordain.core.artifact import is_whole
 from ordain.core.dependency import item_name
-from ordain.core.event import GroupKind, StepState
+from ordain.core.event import GroupKind, Outcome, StepState
 from ordain.core.expr import named
+from ordain.core.fit import Unfit, fitted
 from ordain.core.model import Action, Plan, Step
 from ordain.core.payload import payload, with_payload
 from ordain.core.refs import (
@@ -34,6 +35,7 @@ from ordain.core.refs import (
 from ordain.core.resolve import Unwritable, resolved
 from ordain.core.result import Missing, decoded, items_in, part_of
 from ordain.core.run_state import RunState, StepRecord
+from ordain.core.tool import ToolDefinition
 from ordain.core.value import StepId
 
 __all__ = ["Results"]
@@ -50,10 +52,13 @@ class Results:
         state: RunState,
         kept: Callable[[str], bytes | None],
         artifact: Callable[[str], Iterator[bytes] | None],
+        tools: Mapping[str, ToolDefinition],
     ) -> None:
-        """`kept` and `artifact` find exact bytes by the seal that commits to them."""
-        self._state, self._kept, self._artifact = state, kept, artifact
+        """`kept` and `artifact` find exact bytes by the seal that commits to them; `tools` say what they take."""
+        self._state, self._kept, self._artifact, self._tools = state, kept, artifact, tools
         self._items: dict[str, list[Any]] = {}
+        self._seen_outputs: dict[StepId, tuple[Outcome, dict[str, Any]]] = {}
+        """What expressions asked about, by the outcome that it is of: thousands of items may ask the same."""
         self._begun_with: dict[StepId, dict[str, StepId]] = {}
         """Of steps that have begun and refer to stored data: which step had stored each key by then."""
 
@@ -97,7 +102,8 @@ class Results:
     # --- What a step gets ----------------------------------------------------------------------------------------
 
     def step(self, step_id: StepId) -> Step:
-        """A step with the values that its action refers to. Raises Missing, in words that name the reference."""
+        """A step with the values that its action refers to. Raises Missing, in words that name the reference; Unfit
+        where a value cannot be put in its place."""
         step = self._state.step(step_id)
         if not self.refers(step_id):
             return step
@@ -119,7 +125,8 @@ class Results:
         sources = [one.source for one in found if isinstance(one, Reference)]
         keys = [source.key for source in sources if isinstance(source, StoredData)]
         if keys:
-            self._begun_with[step_id] = {key: state.data[key] for key in keys if key in state.data}
+            stored = state.stored(step_id)
+            self._begun_with[step_id] = {key: stored[key] for key in keys if key in stored}
 
     def _action(self, step_id: StepId, step: Step) -> Action:
         item = self._item_name(step_id)
@@ -128,9 +135,9 @@ class Results:
             return self._value(step_id, reference)
 
         try:
-            return with_payload(step.action, lambda value: resolved(value, resolve, item))
+            return fitted(with_payload(step.action, lambda value: resolved(value, resolve, item)), self._tools)
         except Unwritable as error:
-            raise Missing(str(error)) from error
+            raise Unfit(str(error)) from error
 
     def listed(self, step_id: StepId) -> list[Any]:
         """The items for which a step is to be repeated, in batches where it says so. Raises Missing."""
@@ -178,7 +185,7 @@ class Results:
                     raise Missing("has no exit status")
                 return outcome.exit_code
             case StoredData(key=key, path=path):
-                stored = self._begun_with.get(step_id, state.data)
+                stored = self._begun_with.get(step_id, state.stored(step_id))
                 if key not in stored:
                     raise Missing("was not stored")
                 return part_of(self.output(stored[key]), path)
@@ -207,9 +214,10 @@ class Results:
         and data that it names, the parameters, its item; with `own_end`, how the step itself ended."""
         state, used = self._state, named(expression)
         params = (of or state.plan_around(step_id)).params
+        stored = state.stored(step_id) if of is None else {}
         variables: dict[str, Any] = {
             "steps": {name: self._seen(state.named(step_id, name)) for name in used.steps},
-            "data": {key: self._seen(state.data[key]).get("output") for key in used.data if key in state.data},
+            "data": {key: self._seen(stored[key]).get("output") for key in used.data if key in stored},
             "params": {name: params[name].default for name in used.params if name in params},
         }
         if self._repeated(step_id) is not None:
@@ -229,8 +237,17 @@ class Results:
             "exit_code": outcome.exit_code if outcome is not None else None,
             "status": record.state.value,
         }
-        kept = (self._kept(outcome.output_seal) or b"") if outcome is not None else b""
-        if outcome is not None and outcome.output_bytes == len(kept):
-            readable = kept.decode("utf-8", "replace").encode()
-            seen["output"] = decoded(outcome, readable, self._state.step(step_id).action)
+        if outcome is not None:
+            known = self._seen_outputs.get(step_id)
+            if known is None or known[0] is not outcome:  # of another attempt
+                known = self._seen_outputs[step_id] = outcome, self._seen_output(step_id, outcome)
+            seen |= known[1]
         return seen
+
+    def _seen_output(self, step_id: StepId, outcome: Outcome) -> dict[str, Any]:
+        kept = self._kept(outcome.output_seal) or b""
+        if outcome.output_bytes == len(kept):
+            readable = kept.decode("utf-8", "replace").encode()
+            with contextlib.suppress(Missing):  # then there is nothing to ask about
+                return {"output": decoded(outcome, readable, self._state.step(step_id).action)}
+        return {}

@@ -20,7 +20,7 @@ from ordain.adapters.directory import DirectoryWorkspace, find_workspace
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.adapters.memory import MemoryWorkspace
 from ordain.adapters.state_directory import state_directory, workspace_directory
-from ordain.core.action import Task
+from ordain.core.action import Ask, Task
 from ordain.core.lint.rules import lint
 from ordain.core.model import ForEach
 from ordain.core.problem import Refused
@@ -720,3 +720,22 @@ def test_git_says_the_same(tmp_path):
     assert head(place) == head(tmp_path / "side")
     git("checkout", "--quiet", "--orphan", "empty")
     assert head(place) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("^[0-9]+(\\.[0-9]+)*$", []),
+        ("[[a]", []),  # `re` warns of it on standard error
+        ("(", ["E_ASK"]),
+        ("(?=a)b", ["E_ASK"]),
+        (r"(a)\1", ["E_ASK"]),
+        ("a{5000}", ["E_ASK"]),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_pattern_of_an_answer_is_one_that_is_matched_in_bounded_time(
+    tmp_path: Path, pattern: str, found: list[str]
+) -> None:
+    schema = {"properties": {"x": {"items": {"type": "string", "pattern": pattern}}}}
+    assert codes(tmp_path, step("a", action=Ask(question="Which?", schema=schema))) == found

@@ -120,6 +120,10 @@ THOUGHTS = {"budget": BUDGET}
 EACH = ForEach(source="${a.output}", max=50)
 
 
+def store(name, needs=None):
+    return act(name, StoreData(key="k", value=1), needs=needs)
+
+
 def test_a_good_plan_has_no_problems():
     good = plan(
         step("a", contract="test -s a.txt"),
@@ -287,6 +291,23 @@ REFERENCES = [
     (plan(write(name="a"), write("b", name="b", content="${a.exit_code}")), "E_REF"),
     (refers("${params.nothing}"), "E_REF"),
     (refers("${data.nothing}"), "E_REF"),
+    (plan(store("s"), act("n", NestedPlan(plan=plan(write(content="${data.k}"))))), "E_REF"),
+    (plan(act("n", NestedPlan(plan=plan(store("s")))), write(content="${data.k}")), "E_REF"),
+    (plan(act("n", NestedPlan(plan=plan(store("s")))), when("data.k == 1")), "E_EXPR"),
+    (plan(store("s"), preconditions=(CustomCondition(name="x", expression="data.k == 1"),)), "E_EXPR"),
+    (plan(store("s"), store("t"), write(needs="s", content="${data.k}")), "W_DATA_ORDER"),
+    (plan(store("s", needs=()), store("t", needs=()), write(needs="s", content="${data.k}")), "W_DATA_ORDER"),
+    (plan(store("s", needs=()), store("t", needs=()), write(needs=("s", "t"), content="${data.k}")), "W_DATA_ORDER"),
+    (plan(store("s", needs=()), store("t", needs=()), when("data.k == 1", needs="t")), "W_DATA_ORDER"),
+    (
+        plan(
+            store("s", needs=()),
+            step("a", needs=(), on_failure=Fallback(steps=("f",))),
+            write(needs="s", content="${data.k}"),
+            fallbacks=(store("f", needs=()),),
+        ),
+        "W_DATA_ORDER",
+    ),
     (refers("${item}"), "E_REF"),
     (refers("${index}"), "E_REF"),
     (plan(step("a"), replace(step("b"), for_each=replace(EACH, source="${item}"))), "E_REF"),
@@ -314,6 +335,8 @@ REFERENCES = [
     (plan(step("a"), step("b", run="echo ${params.name}")), "E_REF_PLACE"),
     (plan(step("a", contract="test ${a.exit_code} = 0")), "E_REF_PLACE"),
     (plan(step("a"), step("b", tool="${a.output}")), "E_REF_PLACE"),
+    (plan(step("a"), step("b", tool="shell", args={"command": "true", "env": "${a.output}"})), "E_REF_PLACE"),
+    (plan(step("a"), step("b", tool="exec", args={"argv": ["true"], "env": "${a.output}"})), "E_REF_PLACE"),
     (plan(step("a"), act("b", CallTool(tool="odoo", operation="${a.output}"))), "E_REF_PLACE"),
     (plan(step("a"), task(text="Look at ${a.output}."), **THOUGHTS), "E_REF_PLACE"),
     (plan(step("a"), task(instructions="Look at ${a.output}."), **THOUGHTS), "E_REF_PLACE"),
@@ -778,6 +801,20 @@ GOOD = [
         )
     ),
     plan(act("s", StoreData(key="k", value=1)), write(needs=(), content="${data.k}")),
+    plan(store("s"), write(content="${data.k}"), store("t"), write(name="v", needs="t", content="${data.k}")),
+    plan(
+        store("s", needs=()),
+        replace(store("t", needs="s"), when="true"),
+        replace(store("u", needs="s"), when="false"),
+        write(needs=("t", "u"), content="${data.k}"),
+    ),
+    plan(store("s"), act("n", NestedPlan(plan=plan(store("s"), write(content="${data.k}"))))),
+    plan(
+        act("s", StoreData(key="k", value="${a.output}"), needs=(), on_failure=Fallback(steps=("f",))),
+        step("a", needs=()),
+        write(needs="s", content="${data.k}"),
+        fallbacks=(store("f", needs=()),),
+    ),
     plan(
         step("a", on_failure=Fallback(steps=("f",))),
         fallbacks=(write(name="f", needs=(), content='${a.output ?? "x"}'),),

@@ -105,6 +105,55 @@ def test_what_a_skipped_step_would_have_given_is_the_default() -> None:
 def test_a_value_too_large_for_a_variable_fails_the_step_and_says_what_to_do() -> None:
     life = carried_out(step("a"), using("b", X="${a.output}"), script={"a": gives("x" * 200_000)})
     assert life.report is not None and "hand it over in a file" in life.report.steps[1].evidence
+    assert life.report.steps[1].error == "F_REF_VALUE"
+
+
+@pytest.mark.parametrize("tool", ["shell", "exec"])
+def test_any_value_becomes_text_in_a_variable_of_a_call(tool: str) -> None:
+    args = {"command": "do b"} if tool == "shell" else {"argv": ["do", "b"]}
+    env = {"N": "${a.output.n}", "L": "${a.output.l}", "M": "${a.output.m}", "T": "$${x}"}
+    life = carried_out(
+        step("a"),
+        step("b", tool=tool, args={**args, "env": env}),
+        script={"a": gives('{"n": 1.5, "l": ["${a.output}", "$$two"], "m": {"$${k": true}}')},
+    )
+    life.expect(b="passed")
+    assert given(life, "b") == {"N": "1.5", "L": "${a.output}\n$$two", "M": '{"$${k": true}', "T": "${x}"}
+
+
+def test_a_number_becomes_text_in_the_arguments_of_a_program() -> None:
+    argv = ["do", "${a.output.n}", "${a.output.yes}", "<${a.output.l}>", "${a.output.t}"]
+    life = carried_out(
+        step("a"),
+        step("b", tool="exec", args={"argv": argv}),
+        script={"a": gives('{"n": 3, "yes": true, "l": [1], "t": "$${x} ${y}"}')},
+    )
+    life.expect(b="passed")
+    assert life.shell.calls[-1].argv == ("do", "3", "true", "<[1]>", "$${x} ${y}")
+
+
+@pytest.mark.parametrize(
+    ("tool", "args", "why"),
+    [
+        ("exec", {"argv": ["do", "${a.output.m}"]}, "`argv[1]` would be a mapping"),
+        ("exec", {"argv": ["do", "${a.output.l}"]}, "`argv[1]` would be a list"),
+        ("exec", {"argv": ["do", "${a.output.nothing}"]}, "`argv[1]` would be nothing"),
+        ("exec", {"argv": ["do", "${a.output.nul}"]}, "`argv[1]` would hold a NUL"),
+        ("exec", {"argv": ["do", "b"], "env": {"X": "${a.output.nul}"}}, "the variable `X` holds a NUL"),
+        ("write_file", {"path": "x", "content": "${a.output.l}"}, "`write_file` wants `content` to be a string"),
+        ("delete", {"path": "${a.output.l}"}, "`delete` wants `path` to be a string"),
+    ],
+)
+def test_a_value_that_does_not_fit_fails_the_step_before_anything_is_done(tool: str, args: Any, why: str) -> None:
+    life = carried_out(
+        step("a"),
+        step("b", tool=tool, args=args),
+        script={"a": gives('{"l": ["x"], "m": {}, "nothing": null, "nul": "a\\u0000b"}')},
+    )
+    life.expect(b="failed")
+    assert life.report is not None and life.report.steps[1].error == "F_REF_VALUE"
+    assert why in life.report.steps[1].evidence
+    assert len(life.shell.calls) == 1 and not life.toolbox.calls
 
 
 def test_stored_data_is_what_was_stored_last() -> None:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
 
 from ordain.core.action import AcquireLock, RunCommand, StoreData
-from ordain.core.condition import CustomCondition, LockHeld
-from ordain.core.event import AttemptStarted, FilesProtected, LockTaken
+from ordain.core.audit import Kind
+from ordain.core.condition import CustomCondition, LockHeld, Verification
+from ordain.core.event import AttemptStarted, FilesProtected, GroupKind, LockTaken, Outcome, StepUnfolded
 from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
 from ordain.core.model import ForEach, NestedPlan, Parameter, Step
 from ordain.core.problem import Refused
+from ordain.core.result import Missing, decoded
 from ordain.core.value import Instant, RunId, StepId
 from ordain.ports import Append, Command, Finished
 from tests.build import plan, step
@@ -165,15 +168,14 @@ def test_items_are_those_of_the_time_at_which_a_step_is_repeated():
     """A nested plan is tried again, and the data has changed meanwhile."""
     seen: list[str] = []
     life = Scenario(
-        step("first", action=StoreData(key="k", value=["one"]), needs=()),
         nested(
             "n",
-            repeats("each", "${data.k}", on_failure=Continue()),
-            needs=("first",),
+            step("first", action=StoreData(key="k", value=["one"]), needs=()),
+            repeats("each", "${data.k}", needs=("first",), on_failure=Continue()),
+            step("slow", needs=("first",)),
+            step("second", action=StoreData(key="k", value=["two", "three"]), needs=("slow",)),
             own=Retry(max_attempts=2, initial_delay_ms=10_000),
         ),
-        step("slow", needs=("first",)),
-        step("second", action=StoreData(key="k", value=["two", "three"]), needs=("slow",)),
         concurrency=4,
     )
 
@@ -187,6 +189,53 @@ def test_items_are_those_of_the_time_at_which_a_step_is_repeated():
 
     life.script(each=each, slow=slow).approve().run().expect(n="passed")
     assert seen == ["one", "two", "three"]
+
+
+def test_every_plan_has_stored_data_of_its_own():
+    """Of two nested plans that go on side by side, of their items and fallbacks, and of the plan around them."""
+
+    def store(name: str, value: str, *needs: str) -> Step:
+        return step(name, action=StoreData(key="k", value=value), needs=needs)
+
+    def reads(name: str, *needs: str) -> Step:
+        return step(name, action=RunCommand(command=f"do {name}", env={"X": '${data.k ?? "nothing"}'}), needs=needs)
+
+    def inner(name: str) -> Step:
+        bad = step("bad", needs=("put",), on_failure=on("undo"), contract="check undo")
+        each = replace(reads("each", "put"), for_each=ForEach(source="${list.output}", max=1))
+        return nested(
+            name,
+            step("list", needs=()),
+            store("put", name),
+            each,
+            bad,
+            replace(reads("asked", "put"), when=f'data.k == "{name}"'),
+            fallbacks=(reads("undo"),),
+        )
+
+    seen: dict[str, list[str]] = {}
+
+    async def tell(command: Command) -> Finished:
+        seen.setdefault(command.env["ORDAIN_STEP"], []).append(command.env["X"])
+        life.world.effects.append("undo")
+        return gives("")
+
+    life = Scenario(
+        store("put", "outer"),
+        nested("n0", replace(store("put", "n0"), when="false"), reads("use", "put"), needs=("put",)),
+        inner("n1"),
+        inner("n2"),
+        reads("after", "n1", "n2"),
+        concurrency=8,
+    )
+    life.script(list=gives("i"), bad=1, each=tell, undo=tell, asked=tell, use=tell, after=tell)
+    life.approve().run()
+    assert life.status() == "completed"
+    assert seen == {
+        **{f"{name}/{one}": [name] for name in ("n1", "n2") for one in ("each[0]", "bad+undo", "asked")},
+        "n0/use": ["nothing"],
+        "after": ["outer"],
+    }
 
 
 # --- What a nested plan says of its steps ------------------------------------------------------------------------
@@ -397,3 +446,71 @@ def test_repeats_inside_of_repeats_end_where_a_run_has_all_the_steps_it_can_have
     life.script(list=gives('["a", "b", "c"]'), o=1).approve().run()
     assert life.status() == "failed" and len(life.states()) <= 12
     life.expect(o="failed")
+
+
+def test_a_repeat_for_no_items_says_that_nothing_was_done():
+    """Its contract was not run either: it is one of each item."""
+    each = replace(repeats("each"), verification=step("x", contract="check each").verification)
+    life = Scenario(step("list"), each).script(list=gives("\n")).approve().run()
+    assert life.status() == "completed" and life.report is not None
+    assert life.report.steps[1].evidence == "no items, nothing was done"
+    assert [call.text for call in life.shell.calls] == ["do list"]
+
+
+def test_what_items_ask_about_is_read_once():
+    each = replace(repeats("each"), when='steps["facts"].output.contains(item)')
+    life = Scenario(step("facts"), step("list"), each).script(facts=gives("a, c"), list=gives("a\nb\nc"))
+    with patch("ordain.results.decoded", wraps=decoded) as reading:
+        life.approve().run().expect(**{"each[0]": "passed", "each[1]": "skipped", "each[2]": "passed"})
+    assert [call.args[1] for call in reading.call_args_list].count(b"a, c") == 1
+
+
+def test_what_a_step_gave_in_another_attempt_is_asked_about_anew():
+    outputs = iter(["no", "yes"])
+
+    async def tries(command: Command) -> Finished:
+        return gives(next(outputs))
+
+    good = Verification(strategy=CustomCondition(name="good", expression='output == "yes"'))
+    life = Scenario(replace(step("a", on_failure=Retry(max_attempts=2)), verification=good)).script(a=tries)
+    life.approve().run().expect(a="passed")
+
+
+def test_a_value_that_is_nested_too_deep_to_be_read_is_not_there():
+    deep = Outcome(duration_ms=1, output_json=True)
+    with pytest.raises(Missing, match="too deep"):
+        decoded(deep, b"[" * 100_000 + b"]" * 100_000, StoreData(key="k", value=1))
+
+
+# --- What an audit says of it ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kept", "sealed", "found"),
+    [
+        (b'["a", "b"]', b'["a", "b"]', []),
+        (b'["a"]', b'["a"]', ["`each` was repeated 2 times at event 8, for 1 items."]),
+        (b'["a", "b", "c"]', b'["a", "b", "c"]', ["`each` was repeated 2 times at event 8, for 3 items."]),
+        (b"{}", b"{}", ["The items that `each` was repeated for at event 8 are not what was kept then."]),
+        (b"[]", b"of an export", []),
+    ],
+)
+def test_a_repeat_for_more_or_fewer_items_than_there_were_is_found_while_the_run_is_open(
+    kept: bytes, sealed: bytes, found: list[str]
+):
+    life = Scenario(step("list"), step("hold", on_failure=Escalate()), repeats("each", needs=("hold",)))
+    life.script(list=gives("a\nb"), hold=1).approve().run().answer("hold", "skip")
+    size = len(life.history())
+    event = StepUnfolded(
+        step=StepId("each"), attempt=1, kind=GroupKind.ITEMS, count=2, items_seal=life.ledger.seal(sealed)
+    )
+    forged = Append(stream=f"run/{life.run_id()}", expected=size, events=(event,), keeps=(kept,))
+    asyncio.run(life.ledger.append(life.clock.now(), forged))
+    findings = life.app.auditing.verify().findings
+    assert [one.sentence for one in findings] == found
+    assert {(one.kind, one.seq) for one in findings} <= {(Kind.HISTORY, size + 1)}
+
+
+def test_a_run_with_repeats_is_good_as_it_was_recorded():
+    life = Scenario(step("list"), repeats("each")).script(list=gives("a\nb")).approve().run()
+    assert life.status() == "completed" and life.app.auditing.verify().good

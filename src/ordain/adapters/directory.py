@@ -17,6 +17,7 @@ from pathlib import Path
 from ordain.adapters.beneath import EscapeError, open_directory, open_parent
 from ordain.adapters.known_secrets import KnownSecrets
 from ordain.adapters.shell_text import ShellText
+from ordain.core.action import Ask
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.expr import ExpressionError
 from ordain.core.lint.facts import Facts
@@ -27,6 +28,7 @@ from ordain.core.model import Plan
 from ordain.core.operands import ABSENT, spelt_path
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Refused, refuse
+from ordain.core.schema import patterns
 from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
 from ordain.documents.configuration import CONFIGURATION_FILE
@@ -160,7 +162,7 @@ class DirectoryWorkspace:
         scripts, faults, programs = self._texts(contracts, commands)
         read = frozenset(text for text in contracts if text in scripts or text in faults or plain_script(text))
         wanted = wanted_files(survey, tools)
-        pattern_faults, idle_patterns = self._output_patterns(survey)
+        pattern_faults, idle_patterns = self._patterns(survey)
         return Facts(
             tools=tools,
             settings=settings,
@@ -204,9 +206,11 @@ class DirectoryWorkspace:
         wanted = {(asked.expression, asked.names) for asked in survey.asked}
         return {one: fault for one in wanted if (fault := expressions.check(*one)) is not None}
 
-    def _output_patterns(self, survey: Survey) -> tuple[dict[str, str], frozenset[str]]:
-        """What is wrong with the patterns that contracts' outputs must match, and which match whatever is written."""
+    def _patterns(self, survey: Survey) -> tuple[dict[str, str], frozenset[str]]:
+        """What is wrong with the patterns that contracts' outputs and people's answers must match, and which match
+        whatever is written."""
         wanted = {contract.stdout for _, contract in survey.contracts if contract.stdout is not None}
+        wanted.update(text for _, one in survey.others if isinstance(one, Ask) for text in patterns(one.schema))
         if not wanted:
             return {}, frozenset()
         from ordain.adapters.cel import Cel

@@ -19,13 +19,10 @@ from ordain.core.problem import Problem, Refused, closest
 from ordain.core.run_state import RunState
 from ordain.core.scalar import number_fault
 from ordain.core.schedule import ended
-from ordain.core.schema import misfits
+from ordain.core.schema import Matches, misfits
 from ordain.core.value import Instant, StepId
 
-__all__ = ["ABORT", "Given", "answer_bytes", "answer_value", "given_up", "waiting_for"]
-
-ABORT = "abort"
-"""Ends the run as failed, whatever is asked; unless a plan has this very word among its own choices."""
+__all__ = ["Given", "answer_bytes", "answer_value", "given_up", "waiting_for"]
 
 
 def waiting_for(state: RunState, step_id: StepId) -> AttemptWaiting:
@@ -58,8 +55,9 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
         return self.word if self.value is msgspec.UNSET else f"--value {_spelt(self.value)}"
 
 
-def answer_value(action: Ask, given: Given) -> Any:
-    """The value that answers the question; raises Refused, saying what is wrong, where it is none."""
+def answer_value(action: Ask, given: Given, matches: Matches) -> Any:
+    """The value that answers the question; raises Refused, saying what is wrong, where it is none. `matches` looks at
+    the patterns of a schema."""
     is_text = given.value is msgspec.UNSET
     value = given.word if is_text else given.value
     if action.choices:
@@ -69,8 +67,8 @@ def answer_value(action: Ask, given: Given) -> Any:
             raise _refused("This asks for a text, and what was given is another value.", "Give it as plain words.")
         return _sized(value)
     if is_text:
-        value = _typed(action, given.word)
-    wrong = [*_unkept(value)] or [*misfits(action.schema, value)]
+        value = _typed(action, given.word, matches)
+    wrong = [*_unkept(value)] or [*misfits(action.schema, value, matches)]
     if wrong:
         said = "; ".join(wrong[:5])
         raise _refused(f"The answer does not fit: {said}.", f"It should fit: {_spelt(action.schema)}")
@@ -86,17 +84,18 @@ def _choice(action: Ask, value: Any) -> str:
     raise Refused([Problem(code="E_ANSWER_CHOICE", detail=detail, hints=hints)])
 
 
-def _typed(action: Ask, word: str) -> Any:
+def _typed(action: Ask, word: str, matches: Matches) -> Any:
     """What somebody means who typed this where a value is wanted: JSON, or plain words where a text fits."""
     try:
         value = json.loads(word, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        wrong = next(misfits(action.schema, word), None)
+        wrong = next(misfits(action.schema, word, matches), None)
         if wrong is not None:
             raise _refused(f"`{word[:200]}` is not JSON, and as a text it does not fit: {wrong}.") from None
         return word
     # A version such as 1.40 is a number to JSON and a text to whoever asked for one.
-    return word if any(misfits(action.schema, value)) and not any(misfits(action.schema, word)) else value
+    fits = not any(misfits(action.schema, value, matches))
+    return value if fits or any(misfits(action.schema, word, matches)) else word
 
 
 def _unkept(value: Any) -> Iterator[str]:

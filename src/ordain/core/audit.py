@@ -17,6 +17,7 @@ from ordain.core import chain
 from ordain.core.approval import CLOCK_SKEW_MS, Approval, Principal, action_kinds, signed_bytes
 from ordain.core.canonical import PLAN_TYPE, canonical_bytes, digest, plan_from_bytes, short_id
 from ordain.core.chain import Entry, Tip
+from ordain.core.choice import fits
 from ordain.core.decision import signed_decision
 from ordain.core.event import (
     ApprovalExpired,
@@ -42,11 +43,12 @@ from ordain.core.event import (
     RunOpened,
     RunStarted,
     SignalGiven,
+    StepState,
     WorkspaceEvent,
 )
 from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.lock import LockState, apply_lock, stream_of
-from ordain.core.model import Plan
+from ordain.core.model import Plan, contract_of
 from ordain.core.moment import Moments
 from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.signal import SignalState, apply_signal, signal_of
@@ -76,7 +78,8 @@ class Kind(StrEnum):
     APPROVAL = "approval"
     """A run that its approval does not permit."""
     DECISION = "decision"
-    """An answer that is of nobody who may answer, or that was given elsewhere in a run than where it stands."""
+    """An answer that is of nobody who may answer, that does not do what its word says, or that was given elsewhere in a
+    run than where it stands."""
     SIGNATURE = "signature"
     """A signature that is needed is missing, or one that is there does not count."""
     CHECKPOINT = "checkpoint"
@@ -658,6 +661,11 @@ class _Run:
         elif auditor.barred(event.by.name):
             sentence = f"{name} is by {event.by.name}, who was not among those who may answer."
             wrongs.append(_Wrong(Kind.DECISION, sentence))
+        if not fits(event):
+            wrongs.append(_Wrong(Kind.DECISION, f"{name} takes it to {event.to.value}, where that cannot lead."))
+        elif (event.about, event.to) == ("doubt", StepState.PASSED) and self.contracted(event):
+            sentence = f"{name} passed it, and it has a contract, which alone can."
+            wrongs.append(_Wrong(Kind.HISTORY, sentence))
         # Answers of before they were bound have none of these, and say nothing of the place that they were given in.
         bound = event.head or event.attempt or event.key is not None
         if bound and event.head != auditor.streams[self.name].before.hex() and not self.moments.fit(event):
@@ -675,6 +683,12 @@ class _Run:
         if started is not None:
             started.answers += 1
             started.answers_signed += signer is not None and not wrongs
+
+    def contracted(self, event: DecisionGiven) -> bool:
+        """Whether it is known that the step which was asked about has a contract."""
+        if self.state is None or event.step not in self.state.steps:
+            return False
+        return contract_of(self.state.step(event.step)) is not None
 
     def open(self, event: Event, seq: int) -> None:
         auditor = self.auditor

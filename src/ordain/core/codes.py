@@ -388,6 +388,14 @@ PAGES: dict[str, Page] = {
         "The contract switches pipefail off or has a trap that can change its exit status, so that a failure may not be seen; or it is too long or too odd to be looked into.",
         "Leave `set +o pipefail` and the trap out; put a long check into a script of its own.",
     ),
+    "W_DATA_ORDER": Page(
+        "Stored data that depends on chance",
+        (
+            "Several steps store the same key, and a step that reads it is not in order with all of them: what it gets "
+            "depends on which is done first."
+        ),
+        "Say with `needs` who comes first, or store under different keys.",
+    ),
     "W_FALLBACK_UNPROVED": Page(
         "Fallback that can not make its step pass",
         (
@@ -836,6 +844,14 @@ PAGES: dict[str, Page] = {
             "to be repeated for is no list. Nothing was begun; the failure policy says what follows."
         ),
         "Make it hold, then `ordain rerun`; or have it tried again by `**on_fail:** retry(5, 1m)`.",
+    ),
+    "F_REF_VALUE": Page(
+        "A result does not fit where it is put",
+        (
+            "A value that a reference stands for is of another type than the tool takes, is a list where one argument "
+            "of a program is wanted, or is too long. Nothing was begun; the failure policy says what follows."
+        ),
+        "Refer to the part that fits, as in `${step.output.name}`; hand long values over in a file.",
     ),
     "F_POLICY_DENIED": Page(
         "Policy denies what a step came to",

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from ordain.core.action import Ask
 from ordain.core.approval import Channel, Principal
-from ordain.core.ask import ABORT, Given, answer_value
+from ordain.core.ask import Given, answer_value
 from ordain.core.budget import amount_words, left, question_words
 from ordain.core.canonical import canonical_bytes
+from ordain.core.choice import ABORT, leads_to
 from ordain.core.command import typed
 from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
 from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan
@@ -25,6 +26,7 @@ from ordain.core.model import Step, check_of, contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.run_state import RunState, StepRecord
 from ordain.core.schedule import asks, last_policy, policy_of
+from ordain.core.schema import Matches
 from ordain.core.signature import statement
 from ordain.core.spending import budget_name, owner_of
 from ordain.core.tries import Try
@@ -274,14 +276,37 @@ def _behind(state: RunState, step_id: StepId) -> int:
 
 
 def still_asked(state: RunState, decision: DecisionGiven) -> bool:
-    """Whether the very question that this decides is the one that is asked now."""
+    """Whether the very question that this decides is the one that is asked now, and it is a decision that somebody can
+    make about it."""
     if state.finished:
         return False
     if decision.step in state.steps:
         asked = question_about(state, decision.step)
     else:
         asked = next((one for one in _budget_questions(state) if one.step == decision.step), None)
-    return asked is not None and (asked.kind, _digest(asked)) == (decision.about, decision.asked_sha256)
+    return asked is not None and _answers(state, asked, decision)
+
+
+def _answers(state: RunState, question: Question, decision: DecisionGiven) -> bool:
+    """Whether a decision is what `decided` makes of its choice: an answer that nobody signed can be written by anybody,
+    and is an answer only if it does what its word says."""
+    outcome = decision.outcome
+    if question.kind == "ask":
+        action = state.step(question.step).action
+        assert isinstance(action, Ask)
+        words = (action.choices or ("answer",)) if outcome is not None else {ABORT}.difference(action.choices)
+        possible = decision.choice in words
+    else:
+        possible = outcome is None
+    if not possible or (outcome is not None and outcome.error is not None):
+        return False
+    try:
+        made = decided(
+            state, question, decision.choice, decision.by, head=decision.head, key=decision.key, outcome=outcome
+        )
+    except Refused:
+        return False
+    return replace(made, signature=decision.signature) == decision
 
 
 def _digest(question: Question) -> str:
@@ -359,14 +384,14 @@ def choice_named(question: Question, word: str) -> Choice:
     raise Refused([Problem(code="E_ANSWER_CHOICE", detail=f"`{word}` is no answer to this.", hints=hints)])
 
 
-def value_given(state: RunState, question: Question, given: Given) -> Any:
+def value_given(state: RunState, question: Question, given: Given, matches: Matches) -> Any:
     """The value of an answer to a question of the plan; UNSET where the answer is one of our own choices. Raises
-    Refused for what is no answer to it."""
+    Refused for what is no answer to it. `matches` looks at the patterns of a schema."""
     plain = given.value is msgspec.UNSET
     if question.kind == "ask" and isinstance(action := state.step(question.step).action, Ask):
         if plain and given.word == ABORT and ABORT not in action.choices:
             return msgspec.UNSET
-        return answer_value(action, given)
+        return answer_value(action, given, matches)
     choice_named(question, given.word if plain else given.typed)
     return msgspec.UNSET
 
@@ -387,19 +412,10 @@ def decided(
         to = StepState.VERIFYING if check_of(state.step(question.step)) is not None else StepState.PASSED
     else:
         choice_named(question, word)
-        match word:
-            case "happened":
-                # Even a person's word does not stand in for a contract that can be run.
-                checked = contract_of(state.step(question.step)) is not None
-                to = StepState.VERIFYING if checked else StepState.PASSED
-            case "did-not" | "retry" | "allow" | "extend" | "unlimited":
-                to = StepState.PENDING
-            case "skip" | "deny":
-                to = StepState.SKIPPED
-            case "pass":
-                to = StepState.PASSED
-            case _:
-                to = StepState.FAILED
+        checked = question.kind == "doubt" and contract_of(state.step(question.step)) is not None
+        led = leads_to(question.kind, word, checked=checked)
+        assert led is not None, "the answer to a question of the plan is an outcome"
+        to = led
     return DecisionGiven(
         step=question.step,
         choice=word,

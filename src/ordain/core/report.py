@@ -421,6 +421,8 @@ def _gathered(state: RunState, step_id: StepId) -> str:
     group = state.groups.get(step_id)
     if group is None or group.kind is GroupKind.FALLBACK:
         return ""
+    if not group.members:
+        return "no items, nothing was done"
     noun = "item" if group.kind is GroupKind.ITEMS else "step"
     passed = sum(state.steps[name].state is StepState.PASSED for name in group.members)
     skipped = len(group.members) - passed

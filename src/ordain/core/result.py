@@ -26,13 +26,16 @@ class Missing(Exception):
 
 
 def decoded(outcome: Outcome, data: bytes, action: Action) -> Any:
-    """The value of an output; raises Missing where the bytes are not text."""
+    """The value of an output; raises Missing where the bytes are not text, or not the JSON of a value."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
         raise Missing("gave bytes that are no text (UTF-8)") from None
     if outcome.output_json:
-        return json.loads(text)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise Missing("gave a value that cannot be read, or is nested too deep") from None
     commanded = command_text(action) is not None or outcome.exit_code is not None  # a handler may be a command
     return text.rstrip("\n") if commanded else text
 

@@ -166,8 +166,8 @@ class RunState:
         """Of steps that came to be: whose they are."""
         self.groups: dict[StepId, Group] = {}
         """Of steps that became steps of their own or fell back on others: the newest group."""
-        self.data: dict[str, StepId] = {}
-        """For each key of stored data, the step that stored it last."""
+        self.data: dict[StepId | None, dict[str, StepId]] = {}
+        """By the step that holds a plan, for each key of data stored in that plan, the step that stored it last."""
         self.size = 0
         """Events folded so far: what the next append expects."""
         self.run_id = RunId("")
@@ -305,6 +305,10 @@ class RunState:
         while member is not None and member.kind is not GroupKind.NESTED:
             member = self.members.get(member.parent)
         return member.parent if member is not None else None
+
+    def stored(self, step_id: StepId) -> Mapping[str, StepId]:
+        """The data that a step can read, which is that of its own plan: for each key, the step that stored it last."""
+        return self.data.get(self.holder(step_id), {}) if self.data else {}
 
     def named(self, step_id: StepId, name: str) -> StepId:
         """The step that this name means where it stands in a step: of the same plan, or of the same fallback."""
@@ -447,7 +451,7 @@ class RunState:
         if record.satisfies:
             action = self.defined[step_id].action
             if to is PASSED and type(action) is StoreData:
-                self.data[action.key] = step_id
+                self.data.setdefault(self.holder(step_id), {})[action.key] = step_id
             for other in self._dependents[step_id]:
                 self._meet(StepId(other))
 

@@ -144,8 +144,10 @@ class RunTally:
     def _nobody_at_work(self, event: RunEvent) -> bool:
         """Whether this event tells that nobody carried the run out since the one before it."""
         match event:
-            case ExecutorStarted() | DecisionGiven() | RunCancelled():
+            case ExecutorStarted() | RunCancelled():
                 return True
+            case DecisionGiven():  # which may come while others are at work
+                return not any(self._about[part] for part in _AT_WORK)
             case RunPaused():
                 return any(self._about[part] for part in _AT_WORK)
             case _:

@@ -2,19 +2,21 @@
 
 The validation vocabulary of draft 2020-12 for values that stand by themselves. What is not known here (references,
 formats, conditions) is a fault of the schema, never silently ignored: an answer must not pass by a rule that nobody
-looked at.
+looked at. Patterns are matched by whoever calls: a plan may hold one on which a matcher that goes back never ends.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["misfits", "schema_faults"]
+__all__ = ["Matches", "misfits", "patterns", "schema_faults"]
+
+Matches = Callable[[str, str], bool]
+"""Whether a pattern matches a text somewhere; what is no pattern matches nothing."""
 
 _TYPES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "null": ("null", lambda value: value is None),
@@ -85,20 +87,27 @@ def _is_good(name: str, said: Any) -> bool:
         case "uniqueItems":
             return isinstance(said, bool)
         case "pattern":
-            return isinstance(said, str) and _compiled(said) is not None
+            return isinstance(said, str)
         case _:
             return True
 
 
-def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """The pattern, ready for use; None where it is none, or one that takes more than a pattern should."""
-    try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError, MemoryError):
-        return None
+def patterns(schema: Any) -> Iterator[str]:
+    """The patterns that texts must match somewhere in this schema; whether they are any is not asked."""
+    todo = [schema]
+    while todo:
+        one = todo.pop()
+        if not isinstance(one, Mapping):
+            continue
+        if isinstance(pattern := one.get("pattern"), str):
+            yield pattern
+        todo += [one[name] for name in _SCHEMAS if name in one]
+        todo += [inner for name in _LISTS if isinstance(one.get(name), list | tuple) for inner in one[name]]
+        if isinstance(known := one.get("properties"), Mapping):
+            todo += known.values()
 
 
-def misfits(schema: Any, value: Any, place: str = "it") -> Iterator[str]:
+def misfits(schema: Any, value: Any, matches: Matches, place: str = "it") -> Iterator[str]:
     """Everything because of which a value does not fit a schema without faults, as sentences without their end."""
     if isinstance(schema, bool):
         if not schema:
@@ -110,14 +119,13 @@ def misfits(schema: Any, value: Any, place: str = "it") -> Iterator[str]:
     elif isinstance(value, str):
         yield from _wrong_size(schema, len(value), "Length", place, "character")
         pattern = schema.get("pattern")
-        compiled = _compiled(pattern) if pattern is not None else None
-        if pattern is not None and (compiled is None or compiled.search(value) is None):
+        if pattern is not None and not matches(pattern, value):
             yield f"{place} should match {pattern}"
     elif isinstance(value, list | tuple):
-        yield from _wrong_list(schema, value, place)
+        yield from _wrong_list(schema, value, matches, place)
     elif isinstance(value, Mapping):
-        yield from _wrong_object(schema, value, place)
-    yield from _wrong_together(schema, value, place)
+        yield from _wrong_object(schema, value, matches, place)
+    yield from _wrong_together(schema, value, matches, place)
 
 
 def _wrong_kind(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]:
@@ -157,17 +165,17 @@ def _wrong_size(schema: Mapping[str, Any], size: int, of: str, place: str, unit:
         yield f"{place} should have at most {most} {unit}{'s' * (most != 1)}"
 
 
-def _wrong_list(schema: Mapping[str, Any], value: Sequence[Any], place: str) -> Iterator[str]:
+def _wrong_list(schema: Mapping[str, Any], value: Sequence[Any], matches: Matches, place: str) -> Iterator[str]:
     yield from _wrong_size(schema, len(value), "Items", place, "item")
     if schema.get("uniqueItems") and any(_same(one, two) for at, one in enumerate(value) for two in value[:at]):
         yield f"{place} should have no item twice"
     first = schema.get("prefixItems", ())
     for number, one in enumerate(value):
         rule = first[number] if number < len(first) else schema.get("items", True)
-        yield from misfits(rule, one, f"item {number + 1} of {place}")
+        yield from misfits(rule, one, matches, f"item {number + 1} of {place}")
 
 
-def _wrong_object(schema: Mapping[str, Any], value: Mapping[str, Any], place: str) -> Iterator[str]:
+def _wrong_object(schema: Mapping[str, Any], value: Mapping[str, Any], matches: Matches, place: str) -> Iterator[str]:
     yield from _wrong_size(schema, len(value), "Properties", place, "field")
     known = schema.get("properties", {})
     for name in schema.get("required", ()):
@@ -175,24 +183,24 @@ def _wrong_object(schema: Mapping[str, Any], value: Mapping[str, Any], place: st
             yield f"{place} should have `{name}`"
     for name, one in value.items():
         if name in known:
-            yield from misfits(known[name], one, f"`{name}`")
+            yield from misfits(known[name], one, matches, f"`{name}`")
         elif schema.get("additionalProperties") is False:
             yield f"{place} should have no `{name}`"
         else:
-            yield from misfits(schema.get("additionalProperties", True), one, f"`{name}`")
+            yield from misfits(schema.get("additionalProperties", True), one, matches, f"`{name}`")
 
 
-def _wrong_together(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str]:
+def _wrong_together(schema: Mapping[str, Any], value: Any, matches: Matches, place: str) -> Iterator[str]:
     for one in schema.get("allOf", ()):
-        yield from misfits(one, value, place)
+        yield from misfits(one, value, matches, place)
     for word in ("anyOf", "oneOf"):
         if word in schema:
-            fitting = sum(not any(misfits(one, value, place)) for one in schema[word])
+            fitting = sum(not any(misfits(one, value, matches, place)) for one in schema[word])
             if fitting == 0:
                 yield f"{place} fits none of the forms that it may have"
             elif fitting > 1 and word == "oneOf":
                 yield f"{place} fits several of the forms of which it may have one"
-    if "not" in schema and not any(misfits(schema["not"], value, place)):
+    if "not" in schema and not any(misfits(schema["not"], value, matches, place)):
         yield f"{place} has a form that it should not have"
 
 

@@ -22,7 +22,7 @@ from ordain.core.model import NestedPlan, Step
 from ordain.core.payload import payload
 from ordain.core.problem import Place, Problem
 from ordain.core.scalar import number_fault, string_fault
-from ordain.core.schema import schema_faults
+from ordain.core.schema import patterns, schema_faults
 
 __all__ = ["lengths", "numbers", "questions", "texts", "values"]
 
@@ -153,6 +153,9 @@ def questions(survey: Survey, facts: Facts) -> Iterator[Problem]:
         if not isinstance(action, Ask):
             continue
         faults = [*schema_faults(action.schema)] if _value_fault(action.schema) is None else []
+        for pattern in patterns(action.schema) if facts.pattern_faults else ():
+            if pattern in facts.pattern_faults:
+                faults.append(f"the pattern `{pattern[:200]}` is none of RE2: {facts.pattern_faults[pattern]}")
         if not action.question.strip():
             faults.append("there is no question")
         if action.choices and action.schema:

@@ -30,7 +30,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     expression_faults: Mapping[tuple[str, frozenset[str]], str] = {}
     """Expression and the variables it can name → what is wrong with it."""
     pattern_faults: Mapping[str, str] = {}
-    """Pattern of an output → what is wrong with it."""
+    """Pattern of an output or an answer → what is wrong with it."""
     idle_patterns: frozenset[str] = frozenset()
     """Patterns of outputs that match whatever is written."""
     protecting_nothing: frozenset[str] = frozenset()

@@ -32,7 +32,7 @@ from ordain.core.refs import (
     spelt,
 )
 from ordain.core.scalar import strings
-from ordain.core.tool import EXEC
+from ordain.core.tool import COMMANDS, EXEC
 
 __all__ = [
     "comes_before",
@@ -84,8 +84,8 @@ def _fault(mention: Mention, survey: Survey) -> tuple[str, tuple[str, ...]] | No
             return f"names `{name}`, which is not a step of this plan", survey.near(name, scope.known)
         case StepExitCode(step=name) if command_text(scope.known[name].action) is None:
             return f"asks for the exit status of `{name}`, which is not a command", ()
-        case StoredData(key=key) if key not in survey.stores:
-            return f"names `{key}`, which no step stores", survey.near(key, survey.stores)
+        case StoredData(key=key) if key not in scope.stores:
+            return f"names `{key}`, which no step of this plan stores", survey.near(key, scope.stores)
         case ParamValue(name=name) if name not in scope.plan.params:
             return f"names `{name}`, which is not a parameter of this plan", survey.near(name, scope.plan.params)
         case Item() | Index() if mention.step.for_each is None or mention.in_source:
@@ -261,6 +261,8 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str, str, str]]:
         yield step.id, "tool name", call.tool
         if call.operation is not None:
             yield step.id, "operation", call.operation
+        if call.tool in COMMANDS and isinstance(env := call.args.get("env"), str):
+            yield step.id, "names of variables", env
         if call.tool == EXEC.name:
             argv = call.args.get("argv")
             words = _deciding(argv) if isinstance(argv, list | tuple) else [argv]
@@ -339,5 +341,7 @@ def _name_faults(asked: Asked, survey: Survey) -> Iterator[tuple[str, tuple[str,
         if name not in scope.plan.params:
             yield f"`{name}` is not a parameter of this plan", survey.near(name, scope.plan.params)
     for name in used.data:
-        if name not in survey.stores:
-            yield f"no step stores `{name}`", survey.near(name, survey.stores)
+        if asked.step is None:
+            yield f"it asks about `data.{name}`, and nothing is stored yet", ()
+        elif name not in scope.stores:
+            yield f"no step of this plan stores `{name}`", survey.near(name, scope.stores)

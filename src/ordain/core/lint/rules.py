@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ordain.core.lint import agents, content, contract, later, limits, paths, reference, secret, structure, tools
+from ordain.core.lint import (
+    agents,
+    content,
+    contract,
+    later,
+    limits,
+    paths,
+    reference,
+    secret,
+    stored,
+    structure,
+    tools,
+)
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
@@ -48,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     reference.may_be_missing,
     reference.places,
     reference.expressions,
+    stored.data_order,
     tools.known,
     tools.handlers,
     tools.operations,
@@ -98,6 +111,7 @@ WANT_ALL: frozenset[Rule] = frozenset(
         reference.reads_known,
         reference.may_be_missing,
         reference.expressions,
+        stored.data_order,
         agents.named,
         agents.budget,
         paths.reads_there,

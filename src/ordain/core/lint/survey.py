@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.action import CallTool, RunCommand, StoreData, Task
+from ordain.core.action import CallTool, RunCommand, Task
 from ordain.core.bound import NESTED_PLANS_MAX, STEPS_MAX
 from ordain.core.command import command_of
 from ordain.core.condition import Contract, CustomCondition, Precondition
@@ -29,6 +29,7 @@ from ordain.core.refs import (
     parse,
     references,
 )
+from ordain.core.value import StepId
 
 __all__ = ["Asked", "Link", "Mention", "Scope", "Survey", "last_policy", "written"]
 
@@ -52,6 +53,11 @@ class Scope:
     def users(self) -> dict[str, set[str]]:
         """For each fallback, the steps whose own policy names it."""
         return users_of(self.plan)
+
+    @cached_property
+    def stores(self) -> dict[str, list[StepId]]:
+        """For each key of data, the steps that store it; no other plan sees that."""
+        return stores_of(self.plan)
 
     @cached_property
     def declared(self) -> Order:
@@ -182,24 +188,14 @@ class Survey:
     def _link(self) -> None:
         """Who comes after whom because of a reference, an expression or a `reads: step:…`."""
         for scope in self.scopes:
-            stores = stores_of(scope.plan)
             for step in scope.known.values():
                 if may_refer(step):
-                    scope.links += links(step, stores)
+                    scope.links += links(step, scope.stores)
 
     @cached_property
     def encoded(self) -> bytes | None:
         """The whole plan as JSON; None where it cannot be written."""
         return written(self.plan)
-
-    @cached_property
-    def stores(self) -> dict[str, list[Step]]:
-        """For each key of data, the steps that store it."""
-        found: dict[str, list[Step]] = {}
-        for step, action in self.others:
-            if isinstance(action, StoreData):
-                found.setdefault(action.key, []).append(step)
-        return found
 
     @cached_property
     def plain_contracts(self) -> list[tuple[Step, Contract, Script]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ordain.core.ask import ABORT, Given
+from ordain.core.ask import Given
+from ordain.core.choice import ABORT
 from ordain.core.decision import Question
 from ordain.core.problem import Refused, refuse
 from ordain.core.report import RunReport
