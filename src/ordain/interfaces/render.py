@@ -214,8 +214,10 @@ def _next_lines(report: RunReport, style: Style, *, quiet: bool) -> Iterator[str
     commands += [f"ordain show {report.run_id} --output {shlex.quote(first)}"] if first is not None else []
     commands += [f"ordain explain {code}" for code in dict.fromkeys(step.error for step in wrong) if code][:1]
     yield ""
-    for command in (*commands, f"ordain rerun {report.run_id}"):
+    for command in commands:
         yield f"    → {style.bold(command)}"
+    approving = style.dim(f"(where it needs approval, first: ordain approve {short_id(report.plan_id)})")
+    yield f"    → {style.bold(f'ordain rerun {report.run_id}')}  {approving}"
 
 
 def spent_words(spending: Iterable[Spending]) -> str:
