@@ -318,8 +318,8 @@ class Standing:
         if to == "pending" and name in self.came and self.is_ended(name):
             one.state = "cancelled"
 
-    def abort(self, name: StepId) -> None:
-        scope = self.scope(name)
+    def abort(self, name: StepId, *, by_person: bool = False) -> None:
+        scope = self.scope(name) if not by_person else None
         if scope is None:
             self.aborting = True
         for parent in [scope] if scope is not None else self.gathering:
@@ -432,7 +432,7 @@ def _note(run: Standing, event: RunEvent) -> None:
             one.asked = False
             run.leave(name, to.value)
             if event.aborts:
-                run.abort(name)
+                run.abort(name, by_person=True)
         case RunFinished(status=status):
             run.status = status
         case RunCancelled(status=status):

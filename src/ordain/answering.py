@@ -159,7 +159,8 @@ class Answering:
         key = fingerprint(approver.key) if approver is not None else None
         value = value_given(state, asked.question, given, self._matches)
         exact = answer_bytes(value) if value is not msgspec.UNSET else None
-        outcome = self._outcome(exact, asked.question.since) if exact is not None else None
+        is_text = isinstance(value, str)
+        outcome = self._outcome(exact, asked.question.since, is_text=is_text) if exact is not None else None
         word = given.word if outcome is None else "answer" if asked.question.takes else str(value)
         event = decided(state, asked.question, word, by, head=head, key=key, outcome=outcome)
         if credential is not None:
@@ -174,7 +175,7 @@ class Answering:
         except ExpressionError:
             return False
 
-    def _outcome(self, exact: bytes, since: Instant | None) -> Outcome:
+    def _outcome(self, exact: bytes, since: Instant | None, *, is_text: bool) -> Outcome:
         """An answer as it may stand in an event."""
         now = self._here.now()
         observed = self._here.sink().output(exact)
@@ -183,6 +184,7 @@ class Answering:
             output_tail=observed.tail,
             output_bytes=observed.size,
             output_seal=observed.seal,
+            output_json=not is_text,
         )
 
     def _refuse_answered(self, state: RunState, question: Question) -> None:

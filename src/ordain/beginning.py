@@ -186,7 +186,7 @@ class Beginnings:
         if step.approval is not None:
             reason = "the plan wants a person's yes before it"
         elif any(effect.destructive for effect in effects_of(known, self._tools)):
-            reason = "it destroys something, and what was not known when the plan was approved"
+            reason = "it destroys what was not known yet when the plan was approved"
         else:
             return None
         # Results of steps may be any JSON, which is more than can stand in a plan.

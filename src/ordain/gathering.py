@@ -26,7 +26,7 @@ def gathered(state: RunState, step_id: StepId, results: Results, performing: Per
     failed = [name for name in group.members if not state.steps[name].satisfies]
     if failed:
         what = "items" if group.kind is GroupKind.ITEMS else "steps"
-        named = ", ".join(f"{name} ({state.steps[name].state.value})" for name in failed[:NAMED_MAX])
+        named = ", ".join(f"{name} ({_became(state, name)})" for name in failed[:NAMED_MAX])
         more = f" and {len(failed) - NAMED_MAX} more" if len(failed) > NAMED_MAX else ""
         detail = f"{len(failed)} of its {len(group.members)} {what} did not pass: {named}{more}"
         return Outcome(duration_ms=duration_ms, error="F_STEP_FAILED", detail=detail)
@@ -42,3 +42,8 @@ def _given(results: Results, step_id: StepId) -> Any:
         return results.output(step_id)
     except Missing:
         return None
+
+
+def _became(state: RunState, step_id: StepId) -> str:
+    record = state.steps[step_id]
+    return "denied" if record.denied else record.state.value

@@ -5,13 +5,14 @@ The engine carries out; here is looked who may, what was permitted, and that nob
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from ordain.core.action import AcquireLock
 from ordain.core.approval import Approval, Principal
 from ordain.core.canonical import short_id
 from ordain.core.event import (
@@ -192,11 +193,28 @@ class Running:
                     if problem.detail != told:
                         told = problem.detail
                         waiting(told)
+                        for words in self._in_its_way(run_id):
+                            waiting(words)
                 else:
                     held.enter_context(lock.claim(run_id))
                     yield
                     return
             await clock.sleep_until(Instant(clock.now() + WAITING_MS))
+
+    def _in_its_way(self, run_id: RunId) -> Iterator[str]:
+        """Runs at work that wait for what this one holds: neither would ever go on, and what helps, in words."""
+        for plan in self._here.ledger.plans(open_only=True):
+            other = plan.state.open_run
+            if other is None or other == run_id or self._here.lock.holder(other) is None:
+                continue
+            state, _, _ = self._records.run(other)
+            for step_id in state.waiting:
+                action = state.step(step_id).action
+                if isinstance(action, AcquireLock) and self._records.lock(action.lock_name).holder == run_id:
+                    yield (
+                        f"{other} waits for the lock `{action.lock_name}`, which {run_id} itself holds, so neither can "
+                        f"go on. In another terminal: ordain pause {other}"
+                    )
 
     async def _start(
         self,

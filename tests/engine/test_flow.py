@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import RunCommand, StoreData
+from ordain.core.action import Ask, RunCommand, StoreData
 from ordain.core.condition import CustomCondition, LockAvailable, LockHeld, StepCompleted, Verification
 from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
 from ordain.core.model import ForEach, NestedPlan, Step
@@ -505,3 +505,17 @@ def test_a_step_that_was_not_begun_and_fell_back_in_vain_says_what_went_wrong_la
     waits = replace(falling_back("undo", contract="check a"), preconditions=(LockHeld(lock_name="l"),))
     life = carried_out(waits, fallbacks=(step("undo", needs=()),))
     assert life.report is not None and life.report.steps[0].error == "F_CONTRACT_BROKEN"
+
+
+def test_a_person_who_gives_up_ends_the_run_however_deep_the_question_was() -> None:
+    life = carried_out(
+        nested("inner", step("bad", on_failure=Escalate()), own=Skip()), step("after"), script={"bad": 1}
+    )
+    life.expect(**{"inner/bad": "escalated"}).answer("inner/bad", "abort").resume()
+    assert life.status() == "failed" and "after" not in life.world.effects
+
+
+def test_an_answer_keeps_its_type() -> None:
+    asks = step("number", action=Ask(question="How many?", schema={"type": "integer"}))
+    life = carried_out(asks, replace(step("b"), when='steps["number"].output == 4'))
+    life.answer("number", "4").resume().expect(b="passed")

@@ -25,7 +25,7 @@ from ordain.core.event import (
 from ordain.core.failure import Escalate, Retry
 from ordain.core.model import Plan, Step
 from ordain.core.report import RunReport
-from ordain.ports import Command, Finished
+from ordain.ports import Command, Finished, Holder
 from ordain.records import Records
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
@@ -471,3 +471,21 @@ def test_a_crash_while_it_waits_is_no_doubt(boundary: int):
     assert [run for what, run in lock_events(life) if what == "taken"] == [other, run_id]
     assert all(found.settle == "again" for found in events(life, run_id, DoubtFound))
     sound(life)
+
+
+def test_a_run_that_waits_for_a_place_is_told_that_its_own_lock_is_what_holds_the_other_up() -> None:
+    life, first = held_by_another()
+    second = waiting(life, plan(take()))
+    life.lock.others = {second: Holder(name="other", pid=7), **{f"x{n}": Holder(name="x") for n in range(8)}}
+    asyncio.run(life.app.answer(f"{first}/fails", "retry", KIM))
+    life.script(fails=0)
+    told: list[str] = []
+
+    def hear(words: str) -> None:
+        told.append(words)
+        if len(told) == 2:
+            life.lock.others.clear()
+
+    assert asyncio.run(life.app.resume(first, waiting=hear)).status == "completed"
+    assert told[1].startswith(f"{second} waits for the lock `db`, which {first} itself holds")
+    assert told[1].endswith(f"ordain pause {second}")

@@ -286,3 +286,32 @@ def test_a_choice_that_looks_like_an_option_can_be_given_as_it_is_shown(workspac
     assert f"→ ordain answer {run}/colour -- --none" in done.out
     assert workspace.at_terminal("answer", f"{run}/colour", "--", "--none").status == FINE
     assert states(workspace, run)["colour"] == "passed"
+
+
+def test_whoever_starts_a_run_is_asked_there_and_may_leave_a_question_open(workspace: Workspace) -> None:
+    workspace.write("release.plan.yaml", RELEASE)
+    with Terminal("run", "release.plan.yaml", cwd=workspace.path, env={"TERM": "dumb"}) as here:
+        here.expect("Type yes: ")
+        here.type("yes")
+        for question, answer in (("a text", "1.4.0"), ("red", ""), ("integer", "none"), ("integer", "3")):
+            here.expect("Your answer (")
+            assert question in here.shown_until("): ")
+            here.type(answer)
+        ended = here.end()
+    assert ended.status == WAITING and "Left open" in ended.out and "E_ANSWER_VALUE" in ended.out
+    (question,) = open_questions(workspace)
+    with Terminal("resume", cwd=workspace.path, env={"TERM": "dumb"}) as here:
+        here.expect("Your answer (")
+        assert workspace.at_terminal("answer", question, "red").status == FINE
+        here.expect("): ")
+        here.type("deep blue")
+        ended = here.end()
+    assert ended.status == FINE and "Somebody else has answered this meanwhile" in ended.out
+    assert (workspace.path / "effects").read_text() == "tagged\n"
+
+
+def open_questions(workspace: Workspace) -> list[str]:
+    """The names of what is asked in this workspace."""
+    lines = workspace.ordain("inbox", "--json")
+    items = answered(lines)["items"]
+    return sorted({command.split()[2] for item in items for command in item["commands"]})

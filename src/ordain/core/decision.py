@@ -136,7 +136,7 @@ _ALLOW = Choice(
 _DENY = Choice(
     word="deny",
     meaning="it must not be done",
-    consequence="It is skipped, steps that need it are not begun, and the run ends as failed.",
+    consequence="It is skipped, and steps that need it are not begun; what it is part of cannot pass.",
 )
 _UNLIMITED = Choice(
     word="unlimited",

@@ -363,7 +363,8 @@ def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) ->
         description=step.description,
         state=record.state,
         attempts=record.attempts,
-        evidence=_evidence(
+        evidence=_never_begun(state, step_id)
+        or _evidence(
             record,
             contract_of(step) is not None,
             asked=isinstance(step.action, Ask),
@@ -478,3 +479,12 @@ def _evidence(record: StepRecord, contract: bool, *, asked: bool, gathered: str)
             return outcome.detail
         case _:
             return ""
+
+
+def _never_begun(state: RunState, step_id: StepId) -> str:
+    """Why a step was cancelled before anything was done, where what it needs is why."""
+    record = state.steps[step_id]
+    if record.state is not StepState.CANCELLED or record.attempts or record.how:
+        return ""
+    unmet = [f"{need} ({state.steps[need].state.value})" for need in state.unmet_needs(step_id)]
+    return f"never begun: needs {', '.join(unmet)}" if unmet else ""

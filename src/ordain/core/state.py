@@ -293,7 +293,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 record.asked = None
             _again(state, event.step, event.to)
             if event.aborts:
-                _abort(state, event.step)
+                _abort(state, event.step, by_person=True)
         case _:
             assert_never(event)
 
@@ -418,7 +418,7 @@ def _decide_budget(state: RunState, owner: StepId, event: DecisionGiven, at: Ins
     elif event.choice == "unlimited":
         del account.limits[reached.what]
     else:
-        _abort(state, owner or event.step)
+        _abort(state, owner or event.step, by_person=True)
 
 
 def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) -> None:
@@ -499,9 +499,9 @@ def _let_go(state: RunState, step_id: StepId) -> None:
                 state.move(name, CANCELLED)
 
 
-def _abort(state: RunState, step_id: StepId) -> None:
-    """A step ends the run, or the nested plan or the fallback that it is of."""
-    parent = state.ended_with(step_id)
+def _abort(state: RunState, step_id: StepId, *, by_person: bool = False) -> None:
+    """A step ends the run, or the nested plan or the fallback that it is of. A person who gives up means the run."""
+    parent = state.ended_with(step_id) if not by_person else None
     if parent is not None:
         state.end_early(parent, step_id)
         return

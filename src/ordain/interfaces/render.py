@@ -24,6 +24,7 @@ from ordain.documents.dialects.detection import DIALECTS
 from ordain.interfaces.visible import visible
 
 __all__ = [
+    "MANY_STEPS",
     "Style",
     "awaited_lines",
     "duration",
@@ -147,6 +148,8 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
     if steps:
         yield ""
     yield f"  {_totals(report)}"
+    if quiet:
+        yield f"  {len(report.steps) - len(steps):,} more, each by its name: ordain show {report.run_id}"
     for question in report.questions:
         yield ""
         yield f"  {style.warn('A person is asked:')} {visible(question.text)}"
@@ -159,7 +162,7 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
     if report.answered:
         yield ""
         yield f"  Answered, and taken up when the run goes on: {', '.join(report.answered)}"
-    yield from _next_lines(report, style)
+    yield from _next_lines(report, style, quiet=quiet)
 
 
 def _step_line(step: StepReport, style: Style, digits: int, width: int) -> str:
@@ -200,19 +203,21 @@ def _totals(report: RunReport) -> str:
     return f"{', '.join(words)}, took {duration(report.took_ms)}"
 
 
-def _next_lines(report: RunReport, style: Style) -> Iterator[str]:
+def _next_lines(report: RunReport, style: Style, *, quiet: bool) -> Iterator[str]:
     """What can be done about a run that did not complete, besides what stands at its questions and its status."""
     if report.status not in ("failed", "cancelled"):
         return
     wrong = [step for step in report.steps if step.state is StepState.FAILED]
-    commands = [f"ordain show {report.run_id} --quiet"] if wrong and len(report.steps) > MANY_STEPS else []
-    commands += [f"ordain show {report.run_id} --output {shlex.quote(step.id)}" for step in wrong if step.output_tail][
-        :1
-    ]
+    many = len(report.steps) > MANY_STEPS and not quiet
+    commands = [f"ordain show {report.run_id} --quiet"] if wrong and many else []
+    first = next((step.id for step in wrong if step.output_tail), None)
+    commands += [f"ordain show {report.run_id} --output {shlex.quote(first)}"] if first is not None else []
     commands += [f"ordain explain {code}" for code in dict.fromkeys(step.error for step in wrong) if code][:1]
     yield ""
-    for command in (*commands, f"ordain rerun {report.run_id}"):
+    for command in commands:
         yield f"    → {style.bold(command)}"
+    approving = style.dim(f"(where it needs approval, first: ordain approve {short_id(report.plan_id)})")
+    yield f"    → {style.bold(f'ordain rerun {report.run_id}')}  {approving}"
 
 
 def spent_words(spending: Iterable[Spending]) -> str:

@@ -84,7 +84,9 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
         else:
             session.answer(value, problems=notices, next_=commands)
     else:
-        session.say(["", *render.run_lines(report, session.style)])
+        # A report that is longer than anybody's screen would take away what stands there.
+        many = session.terminal and len(report.steps) > render.MANY_STEPS
+        session.say(["", *render.run_lines(report, session.style, quiet=many)])
     return _STATUS.get(report.status, FAILED)
 
 

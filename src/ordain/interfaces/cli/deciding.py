@@ -20,6 +20,10 @@ _PLANNED = ("ask", "step_approval")
 """Kinds of questions that the plan itself asks: whoever starts the run expects them."""
 
 
+_MISTYPED = ("E_ANSWER_VALUE", "E_ANSWER_CHOICE")
+_ANSWERED_ELSEWHERE = ("E_ANSWER_ITEM", "E_ANSWER_STALE", "E_RUN_ENDED")
+
+
 def read_answer(word: str | None, json_text: str | None) -> Given | None:
     """The answer that was typed; None where there is none yet."""
     if json_text is None:
@@ -71,26 +75,34 @@ def _typed(session: Session, question: Question) -> str | None:
 
 def answer_here(session: Session, report: RunReport) -> RunReport | None:
     """Ask whoever carries out a run in the foreground what its plan asks, one question after the other; the run as it
-    stands then. None where that is no affair of theirs, or they leave it open."""
+    stands then. None where that is no affair of theirs, or they leave all of it open."""
     if session.json or not session.terminal or report.status != "waiting":
         return None
-    if not report.questions or any(question.kind not in _PLANNED for question in report.questions):
-        return None
-    for question in report.questions:
+    now: RunReport | None = None
+    for question in (one for one in report.questions if one.kind in _PLANNED):
         session.say([""])
-        while True:
-            try:
-                decided = decide(session, question.item, None)
-            except Refused as refused:
-                if refused.problems[0].code not in ("E_ANSWER_VALUE", "E_ANSWER_CHOICE"):
-                    raise
-                session.notices(refused.problems)
-                continue
-            break
+        decided = _asked_again(session, question)
         if decided is None:
             session.say(["Left open; it can be answered at any time."])
-            return None
-        report, given_up = decided
+            continue
+        now, given_up = decided
         if given_up:
             break
-    return report
+    return now
+
+
+def _asked_again(session: Session, question: Question) -> tuple[RunReport, bool] | None:
+    """Ask until what is typed is an answer; or until somebody else has given it."""
+    while True:
+        try:
+            return decide(session, question.item, None)
+        except Refused as refused:
+            code = refused.problems[0].code
+            if code in _ANSWERED_ELSEWHERE:
+                session.say(
+                    [f"Somebody else has answered this meanwhile ({code}); what was typed here counts nothing."]
+                )
+                return session.app.run(question.item.partition("/")[0]), False
+            if code not in _MISTYPED:
+                raise
+            session.notices(refused.problems)
