@@ -316,11 +316,15 @@ def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
         failures = state.steps[step_id].failures + 1
         if failures < policy.max_attempts:
             return Consequence(to=StepState.PENDING, not_before=Instant(now + _delay_ms(policy, failures - 1)))
-    general = _general(state, step_id)
     last = last_policy(state, step_id)
     full = not state.has_room(len(state.plan_around(step_id).fallbacks))
     if isinstance(last, Fallback) and (state.steps[step_id].fell_back or full):
-        last = Abort() if isinstance(general, Fallback) else general  # once is enough
+        last = _without_fallback(state, step_id)  # once is enough
+    return _follows(last)
+
+
+def _follows(last: LastPolicy) -> Consequence:
+    """Where a policy takes a step that is not tried again."""
     match last:
         case Abort():
             return Consequence(to=StepState.FAILED, aborts=True)
@@ -335,6 +339,12 @@ def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
             return Consequence(to=StepState.ESCALATED)
         case _:
             assert_never(last)
+
+
+def _without_fallback(state: RunState, step_id: StepId) -> LastPolicy:
+    """What the policy of a step's plan says of one that its fallback did not help, or could not."""
+    general = _general(state, step_id)
+    return Abort() if isinstance(general, Fallback) else general
 
 
 def policy_of(state: RunState, step_id: StepId) -> FailurePolicy:
@@ -422,7 +432,7 @@ def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEn
     if state.aborting(step_id) is not None:
         after = Consequence(to=StepState.CANCELLED)
     elif failed or unproved or check_of(state.step(step_id)) is None:
-        after = _after_fallback(state, step_id)
+        after = _follows(_without_fallback(state, step_id))
     return FallbackEnded(
         step=step_id,
         attempt=state.steps[step_id].attempts,
@@ -431,22 +441,6 @@ def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEn
         not_before=after.not_before,
         aborts=after.aborts,
     )
-
-
-def _after_fallback(state: RunState, step_id: StepId) -> Consequence:
-    """What the policy of a step's plan says of one that its fallback did not help."""
-    general = _general(state, step_id)
-    match general:
-        case Skip():
-            return Consequence(to=StepState.SKIPPED)
-        case Continue():
-            return Consequence(to=StepState.FAILED)
-        case Abort() | Fallback():
-            return Consequence(to=StepState.FAILED, aborts=True)
-        case Escalate() | AskApproval() | Replan() | Recover():
-            return Consequence(to=StepState.ESCALATED)
-        case _:
-            assert_never(general)
 
 
 def rechecked(step_id: StepId, outcome: Outcome | None, evidence: Evidence | None) -> StepKept | StepNotKept:
