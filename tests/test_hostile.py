@@ -341,6 +341,7 @@ def test_it_edits_its_own_tests_while_they_run_and_says_that_all_is_well(workspa
     hostile = """\
         setsid -f bash -c 'while :; do echo "exit 0" > tests/check.sh; done'
         env -i setsid -f bash -c 'while :; do echo "exit 0" > tests/check.sh; done'
+        until grep -x 'exit 0' tests/check.sh; do :; done
         echo 'exit_code=0'"""
     ran = carried_out(workspace, runs(hostile, "bash tests/check.sh"), protect=["tests/**"])
     assert (ran.step["state"], ran.step["error"]) == ("failed", "F_CONTRACT_TAMPERED")
