@@ -1,4 +1,4 @@
-"""Write the hashed lock for pyproject.toml and its dev extra; refuses to write one that names a registry."""
+"""Write the hashed lock for pyproject.toml and all its extras; refuses to write one that names a registry."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-COMPILE = "pip compile --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --extra dev"
+COMPILE = "pip compile --universal --generate-hashes --no-annotate --no-header --python-version 3.11 --all-extras"
 
 
 def main(target: Path) -> None:
