@@ -11,6 +11,7 @@ import click
 from ordain.core.value import RunId
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, Background
 from ordain.interfaces.cli.shell import FINE, Session
+from ordain.interfaces.results.runs import BegunResult, QueuedResult
 
 __all__ = ["detach"]
 
@@ -36,7 +37,7 @@ def detach(session: Session, words: Sequence[str], begun: Callable[[], RunId | N
 def _begun(session: Session, run_id: RunId) -> int:
     following = f"ordain watch {run_id}"
     if session.json:
-        session.answer({"status": "executing", "execution_id": run_id, "run_id": run_id}, next_=[following])
+        session.answer(BegunResult(status="executing", execution_id=run_id, run_id=run_id), next_=[following])
     else:
         session.say([f"{run_id} is being carried out in the background.", f"  → {session.style.bold(following)}"])
     return FINE
@@ -44,7 +45,7 @@ def _begun(session: Session, run_id: RunId) -> int:
 
 def _waits(session: Session, pid: int) -> int:
     if session.json:
-        session.answer({"status": "waiting_for_place", "execution_id": None, "pid": pid}, next_=["ordain status"])
+        session.answer(QueuedResult(status="waiting_for_place", execution_id=None, pid=pid), next_=["ordain status"])
     else:
         session.say(
             [
