@@ -356,6 +356,10 @@ class App:
             self._proposals.write_copy(summary.stream, summary.state)
         return len(without)
 
+    def plan_line(self, ref: str) -> PlanLine:
+        """One plan as a list shows it."""
+        return self._line_of(self._records.lineage(self._records.find_plan(ref)))
+
     def _line_of(self, state: PlanState) -> PlanLine:
         stream = self._records.find_plan(state.plan_id)
         return self._line(PlanSummary(stream=stream, state=state), self._here.settings()[0])

@@ -24,6 +24,7 @@ BEGINNING_S = 5.0
 
 def detach(session: Session, words: Sequence[str], begun: Callable[[], RunId | None]) -> int:
     """Give this command to a process in a session of its own; `begun` tells the run once that carries it out."""
+    session.refuse_forms("a run in the background")
     # -P: a file in the directory that somebody stands in must not take the place of one of Python's own.
     command = [sys.executable, "-P", "-m", "ordain", "-C", session.app.workspace_path, *words]
     with tempfile.TemporaryFile() as output:

@@ -1,0 +1,89 @@
+"""Telling plans and runs in a dialect: what `--json` would say, looked up and given to `interfaces.dialects`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from ordain.app import App
+from ordain.core.model import Plan
+from ordain.core.report import PlanLine
+from ordain.core.value import RunId
+from ordain.interfaces import robot
+from ordain.interfaces.cli.shell import Session
+from ordain.interfaces.dialects.documents import in_list, plan_value
+from ordain.interfaces.dialects.standing import OutputDialect, Standing
+from ordain.interfaces.dialects.stream import Begun, DialectStream, Line
+from ordain.ports import Observer
+
+__all__ = ["in_dialect", "said_at_last", "teller"]
+
+_OF_A_RUN = ("completed", "failed", "cancelled")
+"""What a plan is when its last run has come to its end and nothing happened to it since."""
+
+
+def in_dialect(app: App, dialect: OutputDialect, data: Any) -> Any:
+    """The data of a verb in the form of a seed: of a run, a plan, or a list of plans."""
+    match msgspec.to_builtins(data):
+        case {"plans": plans, "count": count}:
+            lines = [msgspec.convert(plan, PlanLine) for plan in plans]
+            return {"plans": [in_list(_of_line(app, line), dialect) for line in lines], "count": count}
+        case {"run_id": run_id, "steps": _}:
+            return plan_value(_of_run(app, run_id), dialect)
+        case {"plan": plan, "plan_id": plan_id, "status": status, "lineage": lineage}:
+            if lineage is not None and (line := app.plan_line(lineage)).plan_id == plan_id:
+                return plan_value(_of_line(app, line), dialect)
+            del plan["plan_id"]
+            standing = Standing(plan_id=plan_id, plan=msgspec.convert(plan, Plan), status=status)
+            return plan_value(standing, dialect)
+        case _:
+            return data
+
+
+def _of_line(app: App, line: PlanLine) -> Standing:
+    run_id = line.run.run_id if line.run is not None else line.last_run if line.status in _OF_A_RUN else None
+    if run_id is not None and app.run(run_id).plan_id == line.plan_id:
+        return _of_run(app, run_id)
+    plan = app.stored(line.plan_id).plan
+    return Standing(plan_id=line.plan_id, plan=plan, status=line.status, line=line)
+
+
+def _of_run(app: App, run_id: RunId) -> Standing:
+    report, state = app.run(run_id), app.run_state(run_id)
+    return Standing(
+        plan_id=report.plan_id,
+        plan=state.plan,
+        status=report.status,
+        line=app.plan_line(report.plan_id),
+        state=state,
+        report=report,
+    )
+
+
+def teller(session: Session, dialect: OutputDialect) -> Observer:
+    """An observer that prints what the dialect says of a run, a line at a time."""
+
+    def begun(run_id: RunId) -> Begun:
+        known = _of_run(session.app, run_id)
+        assert known.line is not None
+        return Begun(known.plan_id, known.plan, known.line, session.app.log(run_id))
+
+    stream = session.stream = DialectStream(dialect, begun)
+
+    def tell(told: Any) -> None:
+        for line in stream.lines(told):
+            _print(line)
+
+    return tell
+
+
+def said_at_last(session: Session) -> None:
+    """Print what the dialect says of a run only once nobody tells any more, before its result."""
+    for line in session.stream.close() if session.stream is not None else ():
+        _print(line)
+
+
+def _print(line: Line) -> None:
+    click.echo(robot.to_json(line).decode())
