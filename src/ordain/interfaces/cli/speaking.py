@@ -9,6 +9,7 @@ import msgspec
 
 from ordain.app import App
 from ordain.core.model import Plan
+from ordain.core.progress import Told
 from ordain.core.report import PlanLine
 from ordain.core.value import RunId
 from ordain.interfaces import robot
@@ -18,7 +19,7 @@ from ordain.interfaces.dialects.standing import OutputDialect, Standing
 from ordain.interfaces.dialects.stream import Begun, DialectStream, Line
 from ordain.ports import Observer
 
-__all__ = ["in_dialect", "said_at_last", "teller"]
+__all__ = ["dialect_stream", "in_dialect", "said_at_last", "teller"]
 
 _OF_A_RUN = ("completed", "failed", "cancelled")
 """What a plan is when its last run has come to its end and nothing happened to it since."""
@@ -62,17 +63,22 @@ def _of_run(app: App, run_id: RunId) -> Standing:
     )
 
 
-def teller(session: Session, dialect: OutputDialect) -> Observer:
-    """An observer that prints what the dialect says of a run, a line at a time."""
+def dialect_stream(app: App, dialect: OutputDialect) -> DialectStream:
+    """What turns what is told of a run into the lines of a dialect."""
 
     def begun(run_id: RunId) -> Begun:
-        known = _of_run(session.app, run_id)
+        known = _of_run(app, run_id)
         assert known.line is not None
-        return Begun(known.plan_id, known.plan, known.line, session.app.log(run_id))
+        return Begun(known.plan_id, known.plan, known.line, app.log(run_id))
 
-    stream = session.stream = DialectStream(dialect, begun)
+    return DialectStream(dialect, begun)
 
-    def tell(told: Any) -> None:
+
+def teller(session: Session, dialect: OutputDialect) -> Observer:
+    """An observer that prints what the dialect says of a run, a line at a time."""
+    stream = session.stream = dialect_stream(session.app, dialect)
+
+    def tell(told: Told) -> None:
         for line in stream.lines(told):
             _print(line)
 

@@ -137,10 +137,14 @@ def _fields(action: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name != "type"}
 
 
+_JUDGED = SETTLED | {StepState.IN_DOUBT, StepState.ESCALATED}
+"""Where a step is no longer at work by itself."""
+
+
 def step_result(one: Stood) -> dict[str, Any] | None:
     """What came of a step, once it has come to an end or waits for a person; None where nothing was done."""
     record = one.record
-    if record is None or record.outcome is None or record.state in (StepState.PENDING, StepState.RUNNING):
+    if record is None or record.outcome is None or record.state not in _JUDGED:
         return None
     value = _output(record.outcome)
     return {
