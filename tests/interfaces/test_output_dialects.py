@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import pytest
+from hypothesis import given
 from msgspec.structs import replace
 
 from ordain.core.action import RunCommand, Task
@@ -28,6 +31,7 @@ from ordain.interfaces.cli.speaking import dialect_stream, in_dialect
 from ordain.interfaces.dialects.documents import plan_value
 from ordain.interfaces.dialects.standing import OUTPUT_DIALECTS, OutputDialect, Standing
 from ordain.interfaces.dialects.stream import Begun, DialectStream
+from ordain.interfaces.robot import to_json
 from ordain.ports import Finished
 from ordain.records import Records
 from tests.build import plan, step
@@ -36,6 +40,7 @@ from tests.interfaces.terminal import Background
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.test_steering import slow
 from tests.interfaces.workspace import Workspace
+from tests.plans import plans
 from tests.scenario import Scenario
 from tests.simulation.life import live
 
@@ -76,6 +81,19 @@ def test_every_state_and_status_has_its_place_in_the_tables(dialect: OutputDiale
     assert set(plans) == {*Stage, *RUN_STATUSES, "draft", "template", "replanning"}
     assert {word for word in steps.values() if word is not None} == SEED_STEP_WORDS[dialect]
     assert {word for word in plans.values() if word is not None} == SEED_PLAN_WORDS[dialect]
+
+
+@pytest.mark.parametrize(("name", "words"), [("step words", STEP_WORDS), ("plan words", PLAN_WORDS)])
+def test_the_page_has_the_same_tables(name: str, words: Mapping[str, Mapping[str, str | None]]) -> None:
+    page = (Path(__file__).parents[2] / "docs/dialects.md").read_text()
+    shown = page.partition(f"<!-- {name} -->")[2].partition(f"<!-- /{name} -->")[0]
+    found: dict[str, dict[str, str | None]] = {dialect: {} for dialect in words}
+    for row in shown.strip().splitlines()[2:]:
+        ours, *theirs = (cell.strip() for cell in row.strip("|").split("|"))
+        for word in re.findall(r"`([^`]+)`", ours):
+            for dialect, cell in zip(words, theirs, strict=True):
+                found[dialect][word] = None if cell == "–" else cell.strip("`")
+    assert found == words
 
 
 # --- Golden ----------------------------------------------------------------------------------------------------------
@@ -137,6 +155,15 @@ def test_a_plan_in_a_dialect(dialect: OutputDialect) -> None:
     )
     value = plan_value(Standing(plan_id=plan_id(one), plan=one, status="draft"), dialect)
     check_golden(f"plan-{dialect}.txt", [json.dumps(value, indent=2)], under=GOLDEN)
+
+
+@given(plans())
+def test_every_plan_has_a_form_in_every_dialect(one: Plan) -> None:
+    assert msgspec.convert(msgspec.to_builtins(one), Plan) == one  # as it is read out of what `--json` says
+    for dialect in OUTPUT_DIALECTS:
+        value = plan_value(Standing(plan_id=plan_id(one), plan=one, status="proposed"), dialect)
+        assert len(value["steps"]) == len(one.steps)
+        assert json.loads(to_json(value)) == json.loads(json.dumps(value))
 
 
 # --- A run as it goes on ---------------------------------------------------------------------------------------------
@@ -314,9 +341,33 @@ def test_run_in_every_dialect(workspace: Workspace) -> None:
     assert (document["data"]["status"], document["data"]["tools_required"]) == ("proposed", ["bash"])
 
 
+TEMPLATE = """\
+---
+params:
+  name: {type: string, required: true}
+---
+# Greet somebody
+
+## Steps
+
+### 1. Greet
+
+**tool:** write_file
+**args:**
+```yaml
+path: greeting
+content: ${params.name}
+```
+"""
+
+
 def test_prepare_commit_and_show(workspace: Workspace) -> None:
     data = answered(workspace.ordain("show", "small.plan.md", "--json", "--dialect", "s1"))
     assert (data["status"], data["currentStepIndex"], "createdAt" in data) == ("draft", 0, False)
+    (workspace.path / "plans").mkdir()
+    workspace.write("plans/template.plan.md", TEMPLATE)
+    data = answered(workspace.ordain("show", "plans/template.plan.md", "--json", "--dialect", "s4"))
+    assert (data["status"], data["steps"][0]["title"]) == ("draft", "Greet")
     data = answered(workspace.ordain("prepare", "small.plan.md", "--json", "--dialect", "s4"))
     assert (data["type"], data["status"], [step["status"] for step in data["steps"]]) == (
         "plan",

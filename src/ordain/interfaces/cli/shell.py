@@ -311,7 +311,7 @@ class Session:
         if self.toon and error is None:
             click.echo(toon.toon_text(self._table(data, problems, next_)))
             return
-        if self.dialect is not None:
+        if self.dialect is not None and data is not None:
             from ordain.interfaces.cli.speaking import in_dialect, said_at_last
 
             said_at_last(self)

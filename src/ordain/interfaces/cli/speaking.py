@@ -26,38 +26,38 @@ _OF_A_RUN = ("completed", "failed", "cancelled")
 
 
 def in_dialect(app: App, dialect: OutputDialect, data: Any) -> Any:
-    """The data of a verb in the form of a seed: of a run, a plan, or a list of plans."""
+    """The data of a verb, which is a run, a plan or a list of plans, in the form of a seed."""
     match msgspec.to_builtins(data):
         case {"plans": plans, "count": count}:
             lines = [msgspec.convert(plan, PlanLine) for plan in plans]
             return {"plans": [in_list(_of_line(app, line), dialect) for line in lines], "count": count}
-        case {"run_id": run_id, "steps": _}:
-            return plan_value(_of_run(app, run_id), dialect)
+        case {"run_id": run_id, "plan_id": plan_id, "steps": _}:
+            return plan_value(_of_run(app, run_id, app.plan_line(plan_id)), dialect)
         case {"plan": plan, "plan_id": plan_id, "status": status, "lineage": lineage}:
             if lineage is not None and (line := app.plan_line(lineage)).plan_id == plan_id:
                 return plan_value(_of_line(app, line), dialect)
             del plan["plan_id"]
             standing = Standing(plan_id=plan_id, plan=msgspec.convert(plan, Plan), status=status)
             return plan_value(standing, dialect)
-        case _:
-            return data
+        case other:
+            raise AssertionError(f"nothing that a dialect has a form for: {other}")
 
 
 def _of_line(app: App, line: PlanLine) -> Standing:
     run_id = line.run.run_id if line.run is not None else line.last_run if line.status in _OF_A_RUN else None
-    if run_id is not None and app.run(run_id).plan_id == line.plan_id:
-        return _of_run(app, run_id)
+    if run_id is not None and (found := _of_run(app, run_id, line)).plan_id == line.plan_id:
+        return found
     plan = app.stored(line.plan_id).plan
     return Standing(plan_id=line.plan_id, plan=plan, status=line.status, line=line)
 
 
-def _of_run(app: App, run_id: RunId) -> Standing:
+def _of_run(app: App, run_id: RunId, line: PlanLine) -> Standing:
     report, state = app.run(run_id), app.run_state(run_id)
     return Standing(
         plan_id=report.plan_id,
         plan=state.plan,
         status=report.status,
-        line=app.plan_line(report.plan_id),
+        line=line,
         state=state,
         report=report,
     )
@@ -67,9 +67,8 @@ def dialect_stream(app: App, dialect: OutputDialect) -> DialectStream:
     """What turns what is told of a run into the lines of a dialect."""
 
     def begun(run_id: RunId) -> Begun:
-        known = _of_run(app, run_id)
-        assert known.line is not None
-        return Begun(known.plan_id, known.plan, known.line, app.log(run_id))
+        plan_id = app.run(run_id).plan_id
+        return Begun(plan_id, app.stored(plan_id).plan, app.plan_line(plan_id), app.log(run_id))
 
     return DialectStream(dialect, begun)
 
