@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import toons
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +16,6 @@ from ordain.interfaces.toon import TABLES, table_value, toon_text
 from tests.interfaces.terminal import Ended
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import Workspace, run_id
-
-toons = pytest.importorskip("toons", reason="the extra `toon` is not installed")
 
 FINE, FAILED, REFUSED, WAITING = 0, 1, 2, 3
 

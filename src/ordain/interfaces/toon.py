@@ -18,7 +18,9 @@ TABLES = ("commit", "list", "prepare", "rerun", "resume", "revise", "run", "show
 """The commands whose result has a table."""
 
 _HEAD = ("run_id", "lineage", "plan_id", "title", "status", "requires_approval")
+_INSTALL = "pip install 'ordain[toon]'"
 _MARK = "\x1f"
+"""Always escaped by the library, and here never part of a text: one that is in a text is marked itself."""
 _ESCAPED = re.compile(r"\\(?:u001f([0-9a-f]{4})\\u001f|.)")
 
 Row = dict[str, Any]
@@ -32,15 +34,12 @@ def toon_writer() -> Callable[[Any], str]:
         raise refuse(
             "E_EXTRA_MISSING", "TOON is written by the library `toons`, which is not here.", command=_INSTALL
         ) from error
-    write: Callable[[Any], str] = toons.dumps
-    return write
-
-
-_INSTALL = "pip install 'ordain[toon]'"
+    return toons.dumps
 
 
 def toon_text(value: Any) -> str:
-    """A value as TOON; every character that does not plainly show is written as an escape."""
+    """A value as TOON; a character that does not plainly show is written as an escape, where TOON has one for it: up to
+    U+FFFF, which is where all of those are that a terminal acts on."""
     return _ESCAPED.sub(_unmarked, toon_writer()(_marked(value)))
 
 
