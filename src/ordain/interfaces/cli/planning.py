@@ -191,7 +191,10 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
         review = _review(session, what, params)
         plan, run, notices = review.plan, review.run, review.notices
     if output == "-":
-        click.echo(mermaid_text(plan, run), nl=False)
+        if session.json:
+            session.answer(picture_result(plan, run, mermaid=mermaid_text(plan, run)), problems=notices)
+        else:
+            click.echo(mermaid_text(plan, run), nl=False)
         return FINE
     if output is not None:
         if Path(what).exists() and Path(output).exists() and Path(output).samefile(what):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import functools
 import getpass
 import json
@@ -15,7 +16,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import sys
 import termios
 import time
@@ -33,6 +33,7 @@ from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.value import RunId
 from ordain.interfaces import render, robot
+from ordain.interfaces.cli.ending import INTERRUPTED, NOBODY_READS, ends_us, heed_signals
 from ordain.interfaces.visible import cells
 
 if TYPE_CHECKING:
@@ -45,13 +46,15 @@ __all__ = [
     "WAITING",
     "Session",
     "command",
+    "interruption",
     "is_document",
     "read_document",
     "read_to_store",
+    "tell_bug",
     "with_params",
 ]
 
-FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 70, 130, 141
+FINE, FAILED, REFUSED, WAITING, BUG = 0, 1, 2, 3, 70
 
 _GOES_ON = "↪ "
 LINE_MAX = 1 << 16
@@ -76,6 +79,7 @@ class Session:
         self._wrote = False
         self.carries_out: RunId | None = None
         """The run that is, or was, under way when somebody interrupted it."""
+        self.interrupted = False
         self.view: LiveView | None = None
         """What shows the run that is under way, on a terminal."""
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
@@ -113,6 +117,7 @@ class Session:
             def interrupt() -> None:
                 nonlocal asked
                 first, asked = not asked, True
+                self.interrupted = True
                 self.carries_out = self.carries_out or self.app.carries_out
                 if not first or not self.app.stop():
                     task.cancel()
@@ -120,7 +125,7 @@ class Session:
                 with contextlib.suppress(OSError, ValueError):  # nobody may be left to read it
                     self.tell("stopping when what is under way has ended; once more ends it now and leaves it in doubt")
 
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in ends_us():
                 loop.add_signal_handler(number, interrupt)
             try:
                 return await work
@@ -128,7 +133,10 @@ class Session:
                 raise KeyboardInterrupt from None
 
         self._wrote = True
-        return asyncio.run(whole())
+        try:
+            return asyncio.run(whole())
+        finally:
+            heed_signals()  # which the loop, as it ended, has forgotten
 
     def close(self) -> None:
         """Let go of the ledger; a command that only looked has nothing to let go of."""
@@ -388,22 +396,44 @@ def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: 
             return FAILED
         return WAITING if all(problem.code in _WAITS_FOR_A_PERSON for problem in refused.problems) else REFUSED
     except KeyboardInterrupt:
-        run_id = session.carries_out
-        under_way = f"; what was under way is looked at by: ordain resume {run_id}" if run_id is not None else ""
-        click.echo(f"interrupted{under_way}", err=True)
+        with contextlib.suppress(OSError, ValueError):  # nobody may be left to read it
+            _tell_interrupted(session)
         return INTERRUPTED
     except (click.exceptions.Exit, click.ClickException, SystemExit, BrokenPipeError):
         raise
     except Exception as error:
-        import traceback
-
-        for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
-            click.echo(render.visible(line), err=True)
-        detail = f"{type(error).__name__}: {error}"
-        session.refused([Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))])
-        return BUG
+        if session.interrupted and isinstance(error, OSError) and error.errno == errno.EIO:
+            return INTERRUPTED  # the terminal has gone, and with it whoever could be told
+        return tell_bug(session, error)
     finally:
         session.close()
+
+
+def tell_bug(session: Session, error: BaseException) -> int:
+    """Say what happened that cannot, with all that helps to find out why."""
+    import traceback
+
+    for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
+        click.echo(render.visible(line), err=True)
+    detail = f"{type(error).__name__}: {error}"
+    session.refused([Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))])
+    return BUG
+
+
+def _tell_interrupted(session: Session) -> None:
+    run_id = session.carries_out
+    following = f"ordain resume {run_id}" if run_id is not None else None
+    if session.json:
+        session.refused([interruption(following)])
+    else:
+        under_way = f"; what was under way is looked at by: {following}" if following is not None else ""
+        click.echo(f"interrupted{under_way}", err=True)
+
+
+def interruption(command_line: str | None) -> Problem:
+    """What a command that was told to end says to a robot."""
+    detail = "The command was interrupted before it was done."
+    return Problem(code="E_INTERRUPTED", detail=detail, command=command_line)
 
 
 def read_document(session: Session, path: str) -> tuple[bytes, str]:
