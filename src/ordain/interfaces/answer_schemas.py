@@ -98,8 +98,9 @@ def _made(types: Sequence[Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 
 def _always(kind: type[msgspec.Struct], field: msgspec.inspect.Field) -> bool:
-    """Whether a field that has a default is written all the same."""
-    return not kind.__struct_config__.omit_defaults and field.default is not msgspec.UNSET
+    """Whether a field that has a default is written all the same; one that may be unset has none."""
+    has_default = msgspec.NODEFAULT is not field.default or msgspec.NODEFAULT is not field.default_factory
+    return has_default and not kind.__struct_config__.omit_defaults
 
 
 def _structs(types: Iterable[Any]) -> Iterator[msgspec.inspect.StructType]:

@@ -145,7 +145,7 @@ def backup(session: Session, file: str) -> int:
 def _copied(session: Session, how: str, file: str, tip: Tip) -> int:
     result = copied_result(file, tip)
     if session.json:
-        session.answer(result)
+        session.answer(result, next_=[f"ordain audit verify --checkpoint {result.checkpoint}"])
     else:
         session.say([f"{tip.size} events {how} to {render.visible(file)}. Checkpoint:", f"  {result.checkpoint}"])
     return FINE

@@ -69,7 +69,9 @@ def fmt(
     if session.json:
         if not (in_place or check):
             result = msgspec.structs.replace(result, text=made)
-        session.answer(result, problems=source.problems)
+        in_form = not lines or in_place or document == "-"
+        following = [] if in_form else [f"ordain fmt -i {shlex.quote(document)}"]
+        session.answer(result, problems=source.problems, next_=following)
     else:
         session.notices(source.problems)
         if in_place or check:

@@ -42,21 +42,26 @@ def robot(ctx: click.Context) -> None:
         words = words[1:]
     session = Session(root.obj, as_json=True)
     if words[:1] in (["-h"], ["--help"]):
-        session.answer(_about(_inside(root, "robot", robot), whole=True))
+        _answer_about(session, _inside(root, "robot", robot))
         ctx.exit(FINE)
     place = root
     while isinstance(place.command, click.Group):
         if not words or words[0] in ("-h", "--help"):
-            session.answer(VerbsResult(verbs=tuple(map(_about, verbs_in(place)))))
+            session.answer(VerbsResult(verbs=tuple(map(_about, verbs_in(place)))), next_=["ordain schema --list"])
             ctx.exit(FINE)
         name, found, words = place.command.resolve_command(place, words)
         assert name is not None and found is not None, "what is not there was refused"
         place = _inside(place, name, found)
     if _asks_for_help(place, words):
-        session.answer(_about(place, whole=True))
+        _answer_about(session, place)
         ctx.exit(FINE)
     with place.command.make_context(place.info_name, ["--json", *words], parent=place.parent) as verb:
         place.command.invoke(verb)
+
+
+def _answer_about(session: Session, verb: click.Context) -> None:
+    about = _about(verb, whole=True)
+    session.answer(about, next_=[f"ordain schema {about.schema}"])
 
 
 def verbs_in(group: click.Context) -> Iterator[click.Context]:
