@@ -277,6 +277,7 @@ WORDS = st.one_of(
     st.sampled_from([word for verb in verbs() for word in verb.split()]),
     st.sampled_from(["small.plan.md", "-", "--", "-m", "-o", "--param", "a=b", "--help", "-h", "--json", "--format"]),
     st.sampled_from(["toon", "RUN-AAAA", "RUN-AAAA/x", "4f2a9c01b7de", "--graph", "--output", "--list", "--since"]),
+    st.sampled_from(["a" * 300, os.fsdecode(b"\xff\xfe"), ".", "/"]),
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=300),
 )
 

@@ -17,6 +17,7 @@ from ordain.interfaces.cli.shell import (
     Session,
     command,
     is_document,
+    is_there,
     read_document,
     read_to_store,
     with_params,
@@ -200,7 +201,7 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
             click.echo(mermaid_text(plan, run), nl=False)
         return FINE
     if output is not None:
-        if Path(what).exists() and Path(output).exists() and Path(output).samefile(what):
+        if is_there(what) and is_there(output) and Path(output).samefile(what):
             raise refuse("E_OUTPUT", f"{output} is the document itself; it was left as it is.", "Give another name.")
         write_whole(output, mermaid_text(plan, run).encode())
     if session.json:

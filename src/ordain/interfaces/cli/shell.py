@@ -48,6 +48,8 @@ __all__ = [
     "command",
     "interruption",
     "is_document",
+    "is_there",
+    "is_utf8",
     "read_document",
     "read_to_store",
     "tell_bug",
@@ -245,7 +247,7 @@ class Session:
 
     def plan_named(self, what: str) -> str:
         """How a plan is known here that a person named: a document by its path from the workspace's root."""
-        if _STORED.fullmatch(what) is not None or not Path(what).exists():
+        if _STORED.fullmatch(what) is not None or not is_there(what):
             return what
         name = document_name(self, what)
         if what.endswith(_DOCUMENT_ENDINGS) and not self.app.was_prepared(name):
@@ -355,10 +357,18 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
     return wrap
 
 
+def is_there(path: str) -> bool:
+    """Whether there is a file by this name; nothing has a name that no file could have."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False
+
+
 def is_document(what: str, params: Sequence[tuple[str, str]] = ()) -> bool:
     """Whether a person means a file, and not a plan that is stored; values for parameters are for files only."""
     # A file must not be able to stand in for a stored plan by bearing its name: `./NAME` says that the file is meant.
-    if _STORED.fullmatch(what) is None and (what == "-" or Path(what).exists()):
+    if _STORED.fullmatch(what) is None and (what == "-" or is_there(what)):
         return True
     if what.endswith(_DOCUMENT_ENDINGS):
         raise refuse("E_DOC_NOT_FOUND", f"There is no document {what}.")
@@ -445,9 +455,14 @@ def read_document(session: Session, path: str) -> tuple[bytes, str]:
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be read: {reason}.") from error
-    if any("\ud800" <= character <= "\udfff" for character in path):
+    if not is_utf8(path):
         raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be named in the ledger: its name is not UTF-8.", "Rename it.")
     return data, "standard input" if path == "-" else document_name(session, path)
+
+
+def is_utf8(path: str) -> bool:
+    """Whether a name can stand in a text."""
+    return not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def document_name(session: Session, path: str) -> str:
