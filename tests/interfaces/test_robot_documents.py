@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 from collections.abc import Callable
 
 import click
@@ -17,7 +18,7 @@ from ordain.interfaces.cli.main import main
 from ordain.interfaces.cli.robots import verbs_in
 from ordain.interfaces.results.table import RESULTS
 from tests.interfaces.documents import GOLDEN, check_document, check_event, golden_name
-from tests.interfaces.terminal import Background, wait_for
+from tests.interfaces.terminal import ORDAIN, Background, wait_for
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import SMALL, Workspace, run_id
 
@@ -84,12 +85,6 @@ def approved_again(workspace: Workspace) -> str:
     return run
 
 
-def ready(workspace: Workspace) -> str:
-    """An approved plan whose first step ends when it begins."""
-    workspace.write("go", "")
-    return workspace.approved("waits.plan.md")
-
-
 def rejected(workspace: Workspace) -> str:
     short = workspace.prepared("small.plan.md")
     assert workspace.ordain("reject", short, "-m", "Test first.").status == FINE
@@ -149,7 +144,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "commit.": (FINE, "commit IT", lambda workspace: workspace.approved("small.plan.md")),
     "commit.failed": (FAILED, "commit IT", lambda workspace: workspace.approved("fails.plan.md")),
     "commit.waits": (WAITING, "commit IT", lambda workspace: workspace.approved("asks.plan.md")),
-    "commit.detached": (FINE, "commit IT --detach", ready),
+    "commit.detached": (FINE, "commit IT --detach", lambda workspace: workspace.approved("waits.plan.md")),
     "status.": (FINE, "status", asking),
     "inbox.": (FINE, "inbox", asking),
     "answer.": (WAITING, "answer IT/fetch pass", asking),
@@ -208,6 +203,9 @@ def test_documents(name: str, workspace: Workspace):
         check_event(event)
     assert not events or verb in ("run", "watch")
     envelope(last)
+    if case == "detached":
+        workspace.write("go", "")
+        assert workspace.ordain("watch", run_id(last)).status == FINE
     check_document(verb, case, last, workspace.path)
 
 
@@ -290,6 +288,17 @@ def test_whatever_is_typed_there_is_one_document(words: list[str], tmp_path_fact
     *events, last = done.out.splitlines(keepends=True)
     envelope(last)
     assert (done.err, [json.loads(event) for event in events if "version" in json.loads(event)]) == ("", [])
+
+
+@pytest.mark.parametrize("typed", ["robot lint small.plan.md", "robot nonsense", "robot", "watch --json", "--help"])
+def test_where_nobody_reads_the_status_says_so(typed: str, workspace: Workspace):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*ORDAIN, *typed.split()], cwd=workspace.path, stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 # --- Told to end -----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ordain import __version__
-from ordain.interfaces.cli.ending import INTERRUPTED, NOBODY_READS, heeding
+from ordain.interfaces.cli.ending import INTERRUPTED, heeding, let_go_of_output, while_somebody_reads
 
 __all__ = ["LazyGroup", "main", "wants_json"]
 
@@ -91,9 +91,6 @@ class LazyGroup(click.Group):
         with heeding():
             try:
                 status = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
-            except BrokenPipeError:
-                sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
-                status = NOBODY_READS
             except (KeyboardInterrupt, Exception) as error:
                 if wants_json(words):
                     from ordain.interfaces.cli.robots import told_as_json
@@ -107,7 +104,17 @@ class LazyGroup(click.Group):
                     status = INTERRUPTED
                 else:
                     raise
+            finally:
+                let_go_of_output()
         sys.exit(status if isinstance(status, int) else 0)
+
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        with while_somebody_reads():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with while_somebody_reads():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for group in _GROUPS.values() for name in group]

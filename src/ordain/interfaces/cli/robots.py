@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 import click
 import msgspec
 
 from ordain.core.problem import Problem
-from ordain.interfaces.cli.ending import INTERRUPTED, NOBODY_READS
+from ordain.interfaces.cli.ending import INTERRUPTED, while_somebody_reads
 from ordain.interfaces.cli.main import LazyGroup
 from ordain.interfaces.cli.shell import FINE, REFUSED, Session, interruption, tell_bug
 from ordain.interfaces.results.around import Verb, VerbsResult
@@ -116,7 +115,7 @@ def _usage(verb: click.Context) -> str:
 def told_as_json(error: BaseException) -> int:
     """Tell a program why there was no command to tell it anything; the exit status that says the same."""
     session = Session(None, as_json=True)
-    try:
+    with while_somebody_reads():
         if isinstance(error, click.ClickException):
             session.refused([_misused(error)])
             return REFUSED
@@ -124,9 +123,6 @@ def told_as_json(error: BaseException) -> int:
             session.refused([interruption(None)])
             return INTERRUPTED
         return tell_bug(session, error)
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
-        return NOBODY_READS
 
 
 def _misused(error: click.ClickException) -> Problem:

@@ -33,7 +33,7 @@ from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.value import RunId
 from ordain.interfaces import render, robot
-from ordain.interfaces.cli.ending import INTERRUPTED, NOBODY_READS, ends_us, heed_signals
+from ordain.interfaces.cli.ending import INTERRUPTED, ends_us, heed_signals
 from ordain.interfaces.visible import cells
 
 if TYPE_CHECKING:
@@ -343,11 +343,7 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
         def whole(*args: Any, as_json: bool, output_format: str | None, **options: Any) -> None:
             context = click.get_current_context()
             as_json = as_json or output_format == "json"
-            try:
-                leave(_guarded(Session(context.find_root().obj, as_json=as_json), body, *args, **options))
-            except BrokenPipeError:
-                sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
-                leave(NOBODY_READS)
+            leave(_guarded(Session(context.find_root().obj, as_json=as_json), body, *args, **options))
 
         whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
         whole = click.option("--format", "output_format", type=click.Choice(["text", "json"]), hidden=True)(whole)
@@ -412,8 +408,8 @@ def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: 
     except (click.exceptions.Exit, click.ClickException, SystemExit, BrokenPipeError):
         raise
     except Exception as error:
-        if session.interrupted and isinstance(error, OSError) and error.errno == errno.EIO:
-            return INTERRUPTED  # the terminal has gone, and with it whoever could be told
+        if _terminal_gone(session, error):
+            return INTERRUPTED  # and with it whoever could be told
         return tell_bug(session, error)
     finally:
         session.close()
@@ -428,6 +424,12 @@ def tell_bug(session: Session, error: BaseException) -> int:
     detail = f"{type(error).__name__}: {error}"
     session.refused([Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))])
     return BUG
+
+
+def _terminal_gone(session: Session, error: Exception) -> bool:
+    """Whether it failed because there is no terminal any more to write to or to read from."""
+    failed = isinstance(error, OSError) and error.errno == errno.EIO
+    return failed and (session.terminal or session.interrupted) and not sys.stdout.isatty()
 
 
 def _tell_interrupted(session: Session) -> None:
