@@ -170,6 +170,9 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "rerun.refused": (REFUSED, "rerun IT", failed),
     "stats.": (FINE, "stats IT", approved_again),
     "log.": (FINE, "log IT", failed),
+    "log.contract": (FINE, "log IT", lambda workspace: workspace.started("contract.plan.md")[0]),
+    "log.plan": (FINE, "log small.plan.md", lambda workspace: workspace.started("small.plan.md")[0]),
+    "log.workspace": (FINE, "log", prepared),
     "init.": (FINE, "init", nothing),
     "config.": (FINE, "config", configured),
     "trust.": (WAITING, "trust", configured),
@@ -207,6 +210,19 @@ def test_documents(name: str, workspace: Workspace):
         workspace.write("go", "")
         assert workspace.ordain("watch", run_id(last)).status == FINE
     check_document(verb, case, last, workspace.path)
+
+
+def test_what_a_step_writes_meanwhile_is_an_event_too(workspace: Workspace):
+    workspace.write("says.plan.md", "# Say\n\n1. `echo half; until test -f go; do sleep 0.02; done`\n")
+    run = answered(workspace.ordain("robot", "commit", "--detach", workspace.approved("says.plan.md")))["run_id"]
+    with Background("robot", "watch", run, cwd=workspace.path) as watching:
+        watching.expect_printed('"tail":"half')
+        workspace.write("go", "")
+        *events, last = watching.end().out.splitlines()
+    for event in events:
+        check_event(event)
+    assert "attempt_output" in {json.loads(event)["type"] for event in events}
+    assert json.loads(last)["data"]["status"] == "success"
 
 
 # --- One form, however it is asked for -------------------------------------------------------------------------------
