@@ -154,7 +154,14 @@ def anchors(page: Path) -> set[str]:
 
 # --- Commands --------------------------------------------------------------------------------------------------------
 
-PAGES_WITH_COMMANDS = ("docs/approvals.md", "docs/ledger.md", "docs/glossary.md", "README.md", "SECURITY.md")
+PAGES_WITH_COMMANDS = (
+    "docs/approvals.md",
+    "docs/ledger.md",
+    "docs/glossary.md",
+    "docs/robots.md",
+    "README.md",
+    "SECURITY.md",
+)
 
 
 def commands(page: str) -> list[str]:

@@ -144,6 +144,12 @@ class Terminal:
             pass
         return Ended(self._child.wait(max(0.1, end - time.monotonic())), self._text())
 
+    def hang_up(self) -> int:
+        """Take the terminal away, as when a window is closed, and wait for the command to end; its exit status."""
+        os.close(self._master)
+        self._master = os.open(os.devnull, os.O_RDONLY)
+        return self._child.wait(PATIENCE_S)
+
     def _asleep(self) -> bool:
         return Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 

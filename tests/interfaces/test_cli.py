@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -695,6 +696,23 @@ def test_ctrl_c_at_the_terminal_does_not_reach_the_step(workspace: Workspace):
         workspace.write("go", "")
         assert terminal.end().status == INTERRUPTED
     assert workspace.effects() == ["slow"]
+
+
+def test_a_terminal_that_goes_away_interrupts_too(workspace: Workspace):
+    with Terminal("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as terminal:
+        terminal.expect("▸")
+        wait_for((workspace.path / "pid").exists, "the step")
+        threading.Timer(0.3, workspace.write, ("go", "")).start()
+        assert terminal.hang_up() == INTERRUPTED
+    assert workspace.effects() == ["slow"]
+    assert (workspace.ordain("resume").status, workspace.effects()) == (FINE, ["slow", "after"])
+
+
+def test_a_terminal_that_goes_away_while_a_person_is_asked(workspace: Workspace):
+    with Terminal("run", "small.plan.md", cwd=workspace.path) as terminal:
+        terminal.expect("Type yes")
+        assert terminal.hang_up() == INTERRUPTED
+    assert workspace.effects() == []
 
 
 def test_the_second_interrupt_kills_at_once_and_leaves_the_step_in_doubt(workspace: Workspace):

@@ -699,6 +699,21 @@ PAGES: dict[str, Page] = {
         ("Approving, answering and trusting are for people at a terminal. Robots and scripts can ask, never give."),
         "A person types the command at a terminal.",
     ),
+    "E_USAGE": Page(
+        "The command is not written so",
+        "There is no such command or option, an argument is missing, or a value is not one that it takes. Nothing was done.",
+        "The hint shows how the command is written; with `--help` it tells all about itself.",
+    ),
+    "E_INTERRUPTED": Page(
+        "The command was interrupted",
+        "It got a signal to end (SIGINT, as from Ctrl-C, SIGTERM or SIGHUP) before it was done. What was recorded is safe.",
+        "Where a run was under way, `ordain resume RUN` goes on with it and looks first at what may have happened.",
+    ),
+    "E_SCHEMA_UNKNOWN": Page(
+        "No such schema",
+        "There are schemas of plan documents, of the envelope, of events, and of what each verb answers.",
+        "`ordain schema --list` shows the names.",
+    ),
     "E_WORKSPACE": Page(
         "Workspace cannot be opened",
         "The directory is not there (any more), or is not a directory.",

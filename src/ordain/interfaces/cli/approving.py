@@ -209,7 +209,7 @@ def list_approvers(session: Session) -> int:
     """
     found = session.app.workspace_state().approvers.values()
     if session.json:
-        session.answer(ApproversResult(approvers=enrolled(found)))
+        session.answer(ApproversResult(approvers=enrolled(found)), next_=[] if found else ["ordain approver enroll"])
         return FINE
     if not found:
         session.say(["Nobody is enrolled here: any person at a terminal may approve."])

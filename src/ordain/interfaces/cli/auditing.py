@@ -13,7 +13,7 @@ from ordain.core.chain import Tip
 from ordain.core.problem import Problem, refuse
 from ordain.core.signature import PublicKey, fingerprint
 from ordain.interfaces import render
-from ordain.interfaces.cli.shell import FAILED, FINE, REFUSED, Session, command
+from ordain.interfaces.cli.shell import FAILED, FINE, REFUSED, Session, command, is_there, is_utf8
 from ordain.interfaces.cli.writing import write_whole
 from ordain.interfaces.results.ledger import RebuiltResult, audit_result, copied_result
 
@@ -137,6 +137,8 @@ def backup(session: Session, file: str) -> int:
 
     Example: ordain audit backup ledger-2026-11-15.db
     """
+    if not is_utf8(file):
+        raise refuse("E_OUTPUT", f"{file} cannot be written: its name is not UTF-8.", "Give another name.")
     if not Path(file).absolute().parent.is_dir():
         raise refuse("E_OUTPUT", f"There is no directory {Path(file).absolute().parent}.")
     return _copied(session, "backed up", file, session.app.auditing.backup(Path(file)))
@@ -145,7 +147,7 @@ def backup(session: Session, file: str) -> int:
 def _copied(session: Session, how: str, file: str, tip: Tip) -> int:
     result = copied_result(file, tip)
     if session.json:
-        session.answer(result)
+        session.answer(result, next_=[f"ordain audit verify --checkpoint {result.checkpoint}"])
     else:
         session.say([f"{tip.size} events {how} to {render.visible(file)}. Checkpoint:", f"  {result.checkpoint}"])
     return FINE
@@ -161,7 +163,7 @@ def restore(session: Session, file: str) -> int:
     """
     session.needs_person("restore a ledger", f"ordain audit restore {file}")
     session.app.auditing.refuse_restoring()
-    if not Path(file).is_file():
+    if not is_there(file) or not Path(file).is_file():
         raise refuse("E_DOC_NOT_FOUND", f"There is no file {file}.")
     if not session.json:  # refused there: the robots' channel can only ask
         session.say(

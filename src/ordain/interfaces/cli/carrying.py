@@ -17,8 +17,9 @@ from ordain.core.progress import Told
 from ordain.core.report import Review, RunReport, StepReport
 from ordain.interfaces import render, robot
 from ordain.interfaces.changes import change_of
+from ordain.interfaces.cli.ending import INTERRUPTED
 from ordain.interfaces.cli.live import LiveView
-from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session
+from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session, interruption
 from ordain.interfaces.cli.speaking import teller
 from ordain.interfaces.next_commands import after_run
 from ordain.interfaces.results.runs import failed_step, run_result
@@ -74,6 +75,8 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
         result = run_result(report, commands)
         if report.status == "failed":
             session.refused([*notices, _failure(failed_step(report))], result, next_=commands)
+        elif session.interrupted and report.status == "stopped":
+            session.refused([*notices, interruption(commands[-1])], result, next_=commands)
         else:
             session.answer(result, problems=notices, next_=commands)
     else:
@@ -83,7 +86,13 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
     return _STATUS.get(report.status, FAILED)
 
 
-_STATUS = {"completed": FINE, "waiting": WAITING, "stopped": 130, "stalled": 130, "paused": 130}
+_STATUS = {
+    "completed": FINE,
+    "waiting": WAITING,
+    "stopped": INTERRUPTED,
+    "stalled": INTERRUPTED,
+    "paused": INTERRUPTED,
+}
 
 
 def _failure(step: StepReport | None) -> Problem:

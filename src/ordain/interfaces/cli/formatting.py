@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
@@ -11,7 +12,7 @@ import click
 import msgspec
 
 from ordain.core.canonical import plan_id
-from ordain.core.problem import Problem, Refused, refuse
+from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.documents.dialects.detection import DIALECTS, Dialect
 from ordain.documents.dialects.writing import write_dialect
 from ordain.documents.document import Document, Notation
@@ -20,12 +21,12 @@ from ordain.documents.reading import read
 from ordain.interfaces.cli.schemas import plan_schema
 from ordain.interfaces.cli.shell import FINE, REFUSED, Session, command, read_document
 from ordain.interfaces.cli.writing import put
+from ordain.interfaces.results.around import SchemaNames
 from ordain.interfaces.results.plans import DialectResult, FormResult
 
 __all__ = ["fmt", "schema"]
 
 _LINES_SHOWN = 10
-_SCHEMAS = {"plan": plan_schema}
 
 
 @command()
@@ -68,7 +69,9 @@ def fmt(
     if session.json:
         if not (in_place or check):
             result = msgspec.structs.replace(result, text=made)
-        session.answer(result, problems=source.problems)
+        in_form = not lines or in_place or document == "-"
+        following = [] if in_form else [f"ordain fmt -i {shlex.quote(document)}"]
+        session.answer(result, problems=source.problems, next_=following)
     else:
         session.notices(source.problems)
         if in_place or check:
@@ -99,13 +102,30 @@ def _in_dialect(session: Session, source: Document, dialect: Dialect) -> int:
 
 
 @command()
-@click.argument("name", metavar="NAME", type=click.Choice(sorted(_SCHEMAS)))
-def schema(session: Session, name: str) -> int:
-    """Print the JSON Schema of what Ordain reads: `plan` is a plan document in JSON or YAML.
+@click.argument("words", metavar="[NAME]", nargs=-1)
+@click.option("--list", "names", is_flag=True, help="The names of all schemas.")
+def schema(session: Session, words: tuple[str, ...], names: bool) -> int:
+    """Print a JSON Schema: `plan` (the default) is a plan document in JSON or YAML, `envelope` what every verb answers,
+    `event` a line of `run --json` and `watch --json`; a verb is the whole document that it answers.
 
-    Example: ordain schema plan
+    Example: ordain schema audit verify
     """
-    made = _SCHEMAS[name]()
+    from ordain.interfaces.answer_schemas import answer_schema, envelope_schema, event_schema  # all types there are
+    from ordain.interfaces.results.table import RESULTS
+
+    makers = {"plan": plan_schema, "envelope": envelope_schema, "event": event_schema}
+    makers |= {verb: functools.partial(answer_schema, verb) for verb in RESULTS}
+    if names:
+        if session.json:
+            session.answer(SchemaNames(schemas=tuple(makers)), next_=["ordain schema envelope"])
+        else:
+            session.say(makers)
+        return FINE
+    name = " ".join(words) or "plan"
+    if name not in makers:
+        hints = closest(name, makers)
+        raise refuse("E_SCHEMA_UNKNOWN", f"There is no schema {name}.", *hints, command="ordain schema --list")
+    made = makers[name]()
     if session.json:
         session.answer(made)
     else:

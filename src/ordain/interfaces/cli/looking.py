@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
+from ordain.core.canonical import short_id
+from ordain.core.difference import Comparison
 from ordain.core.report import Side
 from ordain.interfaces.cli.shell import FINE, Session, command, is_document, read_document, with_params
 from ordain.interfaces.difference_view import difference_lines
@@ -41,12 +45,19 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
         before, after = (_side(session, one, values) for one in (old, new))
     found = session.app.diff(before, after)
     if session.json:
-        session.answer(comparison_result(found))
+        session.answer(comparison_result(found), next_=_following(found, new or old))
     else:
         # Only what is stored is known to hold no secret.
         stored = found.old.lineage is not None and found.new.lineage is not None
         session.say(difference_lines(found, session.style), exactly=stored)
     return FINE
+
+
+def _following(found: Comparison, document: str) -> list[str]:
+    """A stored plan can be replaced by what its document has become."""
+    if found.old.lineage is None or found.new.lineage is not None or found.difference.empty or document == "-":
+        return []
+    return [f"ordain revise {short_id(found.old.plan_id)} {shlex.quote(document)}"]
 
 
 def _side(session: Session, what: str, params: list[tuple[str, str]] | None) -> Side:

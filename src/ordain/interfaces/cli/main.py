@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from ordain import __version__
+from ordain.interfaces.cli.ending import INTERRUPTED, heeding, let_go_of_output, while_somebody_reads
 
-__all__ = ["main"]
+__all__ = ["LazyGroup", "main", "wants_json"]
 
 _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Every day": {
@@ -44,6 +48,10 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "stats": ("measuring", "How plans and runs went: where time went, what failed and why."),
         "log": ("running", "The ledger's events about a plan, a run or the workspace."),
     },
+    "Machines": {
+        "robot": ("robots", "Any verb for programs: one JSON document. Alone it lists the verbs."),
+        "mcp": ("machines", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
+    },
     "Around": {
         "init": ("around", "Make this directory a workspace with its own settings."),
         "config": ("around", "The settings in force, and where each value came from."),
@@ -53,14 +61,61 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("auditing", "The ledger as a whole: verify, export, backup, restore, rebuild."),
         "explain": ("around", "The page about a problem's code."),
     },
-    "Machines": {
-        "mcp": ("machines", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
-    },
 }
 
 
-class _LazyGroup(click.Group):
+def wants_json(words: Sequence[str]) -> bool:
+    """Whether a program asks, which can be told before the words are understood; also when they never are."""
+    options = words[: words.index("--")] if "--" in words else words
+    if not {"--json", "--format=json"}.isdisjoint(options) or ("--format", "json") in itertools.pairwise(options):
+        return True
+    named = [word for before, word in itertools.pairwise(["", *words]) if before not in ("-C", "--workspace")]
+    return next((word for word in named if not word.startswith("-")), None) == "robot"
+
+
+class LazyGroup(click.Group):
     """Knows every command's name and one line about it; imports its module when it is called."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Whatever goes wrong before a command has begun is told as it would tell it: as JSON where that was asked
+        for."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        words = list(sys.argv[1:] if args is None else args)
+        with heeding():
+            try:
+                status = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
+            except (KeyboardInterrupt, Exception) as error:
+                if wants_json(words):
+                    from ordain.interfaces.cli.robots import told_as_json
+
+                    status = told_as_json(error)
+                elif isinstance(error, click.ClickException):
+                    error.show()
+                    status = error.exit_code
+                elif isinstance(error, click.Abort | KeyboardInterrupt):
+                    click.echo("interrupted", err=True)
+                    status = INTERRUPTED
+                else:
+                    raise
+            finally:
+                let_go_of_output()
+        sys.exit(status if isinstance(status, int) else 0)
+
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        with while_somebody_reads():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with while_somebody_reads():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for group in _GROUPS.values() for name in group]
@@ -73,6 +128,10 @@ class _LazyGroup(click.Group):
                 command: click.Command = getattr(module, f"{cmd_name}_", None) or getattr(module, cmd_name)
                 return command
         return None
+
+    def line_about(self, cmd_name: str) -> str:
+        """The one line about a command."""
+        return next(group[cmd_name][1] for group in _GROUPS.values() if cmd_name in group)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, group in _GROUPS.items():
@@ -90,7 +149,7 @@ class _LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.command(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="ordain", message="%(prog)s %(version)s")
 @click.option(
     "-C",

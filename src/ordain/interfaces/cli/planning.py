@@ -17,6 +17,7 @@ from ordain.interfaces.cli.shell import (
     Session,
     command,
     is_document,
+    is_there,
     read_document,
     read_to_store,
     with_params,
@@ -62,7 +63,8 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
         results = [lint_result(report) for report in reports]
         result = results[0] if len(results) == 1 else results
         if bad:
-            session.refused(problems, result)
+            errors = dict.fromkeys(problem.code for problem in problems if strict or not problem.code.startswith("W_"))
+            session.refused(problems, result, next_=[f"ordain explain {code}" for code in errors])
         else:
             session.answer(result, problems=problems, next_=after_document(documents[0], params))
     else:
@@ -126,8 +128,7 @@ def show(
         return FINE
     review = _review(session, what, params)
     if session.json:
-        following = after_document(what, params) if review.lineage is None else after_review(review)
-        session.answer(review_result(review), problems=review.notices, next_=following)
+        session.answer(review_result(review), problems=review.notices, next_=_after_review(review, what, params))
     else:
         session.say(review_lines(review, session.style, detail=detail), exactly=True)
     return FINE
@@ -162,14 +163,14 @@ def _show_output(session: Session, run: str, step: str, target: str | None) -> i
     if target is not None:
         write_new(target, parts)
         if session.json:
-            session.answer(output_result(found, written=target))
+            session.answer(output_result(found, written=target), next_=[f"ordain show {found.run_id}"])
         else:
             session.say([f"Wrote {render.visible(target)}: {_much(found)}, exactly as they came, secrets too."])
         return FINE
     whole = found.kept_bytes == found.output_bytes
     texts = session.output_texts(parts, whole=whole)
     if session.json:
-        session.answer(output_result(found, output="".join(texts)))
+        session.answer(output_result(found, output="".join(texts)), next_=[f"ordain show {found.run_id}"])
         return FINE
     if not whole:
         click.echo(f"Kept are {_much(found)}:", err=True)
@@ -190,24 +191,34 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
         run: RunReport | None = session.app.run(what)
         assert run is not None
         plan = session.app.stored(run.plan_id).plan
+        following = after_run(run)
     else:
         review = _review(session, what, params)
         plan, run, notices = review.plan, review.run, review.notices
+        following = _after_review(review, what, params)
     if output == "-":
-        click.echo(mermaid_text(plan, run), nl=False)
+        if session.json:
+            picture = picture_result(plan, run, mermaid=mermaid_text(plan, run))
+            session.answer(picture, problems=notices, next_=following)
+        else:
+            click.echo(mermaid_text(plan, run), nl=False)
         return FINE
     if output is not None:
-        if Path(what).exists() and Path(output).exists() and Path(output).samefile(what):
+        if is_there(what) and is_there(output) and Path(output).samefile(what):
             raise refuse("E_OUTPUT", f"{output} is the document itself; it was left as it is.", "Give another name.")
         write_whole(output, mermaid_text(plan, run).encode())
     if session.json:
-        session.answer(picture_result(plan, run, output), problems=notices)
+        session.answer(picture_result(plan, run, output), problems=notices, next_=following)
     elif output is not None:
         count = f"{len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"
         session.say([f"Wrote {render.visible(output)}: {count}, as a Mermaid flowchart."])
     else:
         session.say(picture_lines(plan, run, session.style))
     return FINE
+
+
+def _after_review(review: Review, what: str, params: list[tuple[str, str]]) -> list[str]:
+    return after_document(what, params) if review.lineage is None else after_review(review)
 
 
 def _review(session: Session, what: str, params: list[tuple[str, str]]) -> Review:

@@ -6,7 +6,6 @@ to the model is in the schema. A schema tells the form only; `ordain lint` tells
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from ordain.core.bound import STEPS_MAX
 from ordain.core.model import PLAN_VERSION, Plan
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
+from ordain.interfaces.schema_form import DRAFT, tidy
 
 __all__ = ["plan_schema"]
 
@@ -43,7 +43,7 @@ _BESIDE: dict[str, Any] = {
 def plan_schema() -> dict[str, Any]:
     """The JSON Schema of a plan document in JSON or YAML."""
     made = msgspec.json.schema(Plan)
-    definitions: dict[str, Any] = {name: _tidy(schema) for name, schema in made["$defs"].items()}
+    definitions: dict[str, Any] = {name: tidy(schema) for name, schema in made["$defs"].items()}
     _plan(definitions["Plan"])
     _step(definitions["Step"])
     definitions["Fallback"]["properties"]["steps"]["items"] = {"anyOf": [_ID, {"$ref": "#/$defs/Step"}]}
@@ -54,7 +54,7 @@ def plan_schema() -> dict[str, Any]:
     for definition in definitions.values():
         _null_is_absent(definition)
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": DRAFT,
         "title": f"Ordain plan, version {PLAN_VERSION}",
         "$ref": "#/$defs/Plan",
         "$defs": definitions,
@@ -87,18 +87,6 @@ def _step(step: dict[str, Any]) -> None:
 
 def _beside(name: str) -> dict[str, Any]:
     return dict(_BESIDE.get(name, {"description": "Kept beside the plan, outside its digest."}))
-
-
-def _tidy(schema: Any) -> Any:
-    """The schema without what only OpenAPI knows, and with descriptions free of their source's indentation."""
-    if isinstance(schema, list):
-        return [_tidy(inner) for inner in schema]
-    if not isinstance(schema, dict):
-        return schema
-    tidy = {key: _tidy(inner) for key, inner in schema.items() if key != "discriminator"}
-    if isinstance(tidy.get("description"), str):
-        tidy["description"] = inspect.cleandoc(tidy["description"])
-    return tidy
 
 
 def _null_is_absent(definition: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import functools
 import getpass
 import json
@@ -15,7 +16,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import sys
 import termios
 import time
@@ -34,6 +34,7 @@ from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.value import RunId
 from ordain.interfaces import render, robot, toon
+from ordain.interfaces.cli.ending import INTERRUPTED, ends_us, heed_signals
 from ordain.interfaces.dialects.standing import OUTPUT_DIALECTS, OutputDialect
 from ordain.interfaces.visible import cells
 
@@ -48,13 +49,17 @@ __all__ = [
     "WAITING",
     "Session",
     "command",
+    "interruption",
     "is_document",
+    "is_there",
+    "is_utf8",
     "read_document",
     "read_to_store",
+    "tell_bug",
     "with_params",
 ]
 
-FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED, NOBODY_READS = 0, 1, 2, 3, 70, 130, 141
+FINE, FAILED, REFUSED, WAITING, BUG = 0, 1, 2, 3, 70
 
 _GOES_ON = "↪ "
 LINE_MAX = 1 << 16
@@ -89,6 +94,7 @@ class Session:
         self._wrote = False
         self.carries_out: RunId | None = None
         """The run that is, or was, under way when somebody interrupted it."""
+        self.interrupted = False
         self.view: LiveView | None = None
         """What shows the run that is under way, on a terminal."""
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
@@ -126,6 +132,7 @@ class Session:
             def interrupt() -> None:
                 nonlocal asked
                 first, asked = not asked, True
+                self.interrupted = True
                 self.carries_out = self.carries_out or self.app.carries_out
                 if not first or not self.app.stop():
                     task.cancel()
@@ -133,7 +140,7 @@ class Session:
                 with contextlib.suppress(OSError, ValueError):  # nobody may be left to read it
                     self.tell("stopping when what is under way has ended; once more ends it now and leaves it in doubt")
 
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in ends_us():
                 loop.add_signal_handler(number, interrupt)
             try:
                 return await work
@@ -141,7 +148,10 @@ class Session:
                 raise KeyboardInterrupt from None
 
         self._wrote = True
-        return asyncio.run(whole())
+        try:
+            return asyncio.run(whole())
+        finally:
+            heed_signals()  # which the loop, as it ended, has forgotten
 
     def close(self) -> None:
         """Let go of the ledger; a command that only looked has nothing to let go of."""
@@ -250,7 +260,7 @@ class Session:
 
     def plan_named(self, what: str) -> str:
         """How a plan is known here that a person named: a document by its path from the workspace's root."""
-        if _STORED.fullmatch(what) is not None or not Path(what).exists():
+        if _STORED.fullmatch(what) is not None or not is_there(what):
             return what
         name = document_name(self, what)
         if what.endswith(_DOCUMENT_ENDINGS) and not self.app.was_prepared(name):
@@ -373,14 +383,11 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
             **options: Any,
         ) -> None:
             context = click.get_current_context()
-            as_json, as_toon = as_json or output_format == "json", output_format == "toon"
+            as_toon = output_format == "toon"  # the table alone, also where a robot asks
+            as_json = output_format == "json" or (as_json and not as_toon)
             _refuse_form(name, as_json=as_json, as_toon=as_toon, dialect=output_dialect)
             session = Session(context.find_root().obj, as_json=as_json, as_toon=as_toon, dialect=output_dialect)
-            try:
-                leave(_guarded(session, body, *args, **options))
-            except BrokenPipeError:
-                sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
-                leave(NOBODY_READS)
+            leave(_guarded(session, body, *args, **options))
 
         whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
         forms = click.Choice(["text", "json", "toon"])
@@ -399,18 +406,24 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
 
 
 def _refuse_form(name: str, *, as_json: bool, as_toon: bool, dialect: OutputDialect | None) -> None:
-    if as_toon and as_json:
-        raise click.UsageError("A result is told in one form: --json or --format toon.")
     if as_toon and name not in toon.TABLES:
         raise click.UsageError(f"{name} has no table; --format toon is for {', '.join(toon.TABLES)}.")
     if dialect is not None and not as_json:
         raise click.UsageError("--dialect is a form of JSON; it goes with --json.")
 
 
+def is_there(path: str) -> bool:
+    """Whether there is a file by this name; nothing has a name that no file could have."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False
+
+
 def is_document(what: str, params: Sequence[tuple[str, str]] = ()) -> bool:
     """Whether a person means a file, and not a plan that is stored; values for parameters are for files only."""
     # A file must not be able to stand in for a stored plan by bearing its name: `./NAME` says that the file is meant.
-    if _STORED.fullmatch(what) is None and (what == "-" or Path(what).exists()):
+    if _STORED.fullmatch(what) is None and (what == "-" or is_there(what)):
         return True
     if what.endswith(_DOCUMENT_ENDINGS):
         raise refuse("E_DOC_NOT_FOUND", f"There is no document {what}.")
@@ -450,22 +463,50 @@ def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: 
             return FAILED
         return WAITING if all(problem.code in _WAITS_FOR_A_PERSON for problem in refused.problems) else REFUSED
     except KeyboardInterrupt:
-        run_id = session.carries_out
-        under_way = f"; what was under way is looked at by: ordain resume {run_id}" if run_id is not None else ""
-        click.echo(f"interrupted{under_way}", err=True)
+        with contextlib.suppress(OSError, ValueError):  # nobody may be left to read it
+            _tell_interrupted(session)
         return INTERRUPTED
     except (click.exceptions.Exit, click.ClickException, SystemExit, BrokenPipeError):
         raise
     except Exception as error:
-        import traceback
-
-        for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
-            click.echo(render.visible(line), err=True)
-        detail = f"{type(error).__name__}: {error}"
-        session.refused([Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))])
-        return BUG
+        if _terminal_gone(session, error):
+            return INTERRUPTED  # and with it whoever could be told
+        return tell_bug(session, error)
     finally:
         session.close()
+
+
+def tell_bug(session: Session, error: BaseException) -> int:
+    """Say what happened that cannot, with all that helps to find out why."""
+    import traceback
+
+    for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
+        click.echo(render.visible(line), err=True)
+    detail = f"{type(error).__name__}: {error}"
+    session.refused([Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))])
+    return BUG
+
+
+def _terminal_gone(session: Session, error: Exception) -> bool:
+    """Whether it failed because there is no terminal any more to write to or to read from."""
+    failed = isinstance(error, OSError) and error.errno == errno.EIO
+    return failed and (session.terminal or session.interrupted) and not sys.stdout.isatty()
+
+
+def _tell_interrupted(session: Session) -> None:
+    run_id = session.carries_out
+    following = f"ordain resume {run_id}" if run_id is not None else None
+    if session.json:
+        session.refused([interruption(following)])
+    else:
+        under_way = f"; what was under way is looked at by: {following}" if following is not None else ""
+        click.echo(f"interrupted{under_way}", err=True)
+
+
+def interruption(command_line: str | None) -> Problem:
+    """What a command that was told to end says to a robot."""
+    detail = "The command was interrupted before it was done."
+    return Problem(code="E_INTERRUPTED", detail=detail, command=command_line)
 
 
 def read_document(session: Session, path: str) -> tuple[bytes, str]:
@@ -477,9 +518,14 @@ def read_document(session: Session, path: str) -> tuple[bytes, str]:
     except OSError as error:
         reason = os.strerror(error.errno or 0).lower()
         raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be read: {reason}.") from error
-    if any("\ud800" <= character <= "\udfff" for character in path):
+    if not is_utf8(path):
         raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be named in the ledger: its name is not UTF-8.", "Rename it.")
     return data, "standard input" if path == "-" else document_name(session, path)
+
+
+def is_utf8(path: str) -> bool:
+    """Whether a name can stand in a text."""
+    return not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def document_name(session: Session, path: str) -> str:

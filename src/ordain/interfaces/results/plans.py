@@ -147,9 +147,16 @@ class PictureResult(msgspec.Struct, frozen=True, kw_only=True):
     waves: tuple[tuple[StepId, ...], ...]
     steps: tuple[DrawnStep, ...]
     fallbacks: tuple[DrawnFallback, ...]
+    mermaid: str | msgspec.UnsetType = msgspec.UNSET
+    """The picture as a Mermaid flowchart, where that was to be printed."""
 
 
-def picture_result(plan: Plan, run: RunReport | None, written: str | None = None) -> PictureResult:
+def picture_result(
+    plan: Plan,
+    run: RunReport | None,
+    written: str | None = None,
+    mermaid: str | msgspec.UnsetType = msgspec.UNSET,
+) -> PictureResult:
     needs, states = waits_for(plan), states_of(run)
     found = waves(needs)
     wave_of = {step: number for number, wave in enumerate(found, start=1) for step in wave}
@@ -173,6 +180,7 @@ def picture_result(plan: Plan, run: RunReport | None, written: str | None = None
             DrawnFallback(id=name, used_by=tuple(users), for_all=name in for_all(plan))
             for name, users in fallbacks_for(plan).items()
         ),
+        mermaid=mermaid,
     )
 
 
