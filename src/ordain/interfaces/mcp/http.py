@@ -117,11 +117,15 @@ def serve_http(
         proxy_headers=False,
         timeout_graceful_shutdown=ENDING_S,
     )
-    asyncio.run(_Server(config).serve(sockets=[listening]))
+    asyncio.run(_Server(config, server.subscribing.close).serve(sockets=[listening]))
 
 
 class _Server(uvicorn.Server):
     """A server that a signal ends as it should be ended, and not once more by the signal itself."""
+
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ending = ending
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -131,5 +135,6 @@ class _Server(uvicorn.Server):
         yield
 
     def _end(self) -> None:
+        self._ending()
         self.force_exit = self.should_exit
         self.should_exit = True
