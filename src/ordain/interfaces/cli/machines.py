@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import click
 
 from ordain.core.problem import refuse
@@ -49,32 +51,43 @@ def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[st
             "Name the command in the settings of an MCP client, which starts it by itself.",
             command="ordain mcp",
         )
+    if importlib.util.find_spec("mcp") is None:
+        raise refuse("E_EXTRA_MISSING", "`ordain mcp` needs the library mcp, which is not installed.")
+    path = session.app.workspace_path
+    if http:
+        _serve_http(path, host, port, allowed)
+    else:
+        _serve_stdio(path, session.by.name)
+    return FINE
+
+
+def _serve_stdio(path: str, user: str) -> None:
+    from ordain.assemble import open_workspace
+    from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
+    from ordain.interfaces.mcp.stdio import serve_stdio
+
+    serve_stdio(PLAN_SURFACE, lambda: open_workspace(path, exact=True), user)
+
+
+def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> None:
     from ordain.assemble import open_clients, open_workspace
+    from ordain.interfaces.mcp.listening import address, listen
     from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 
-    try:
-        from ordain.interfaces.mcp import http as over_http
-        from ordain.interfaces.mcp.stdio import serve_stdio
-    except ImportError as error:
-        raise refuse("E_EXTRA_MISSING", f"`ordain mcp` needs a library that is not installed: {error.name}.") from error
-    path = session.app.workspace_path
-    if not http:
-        serve_stdio(PLAN_SURFACE, lambda: open_workspace(path, exact=True), session.by.name)
-        return FINE
     clients = open_clients(path)
     names = [one.name for one in clients.all()]
-    with over_http.listen(host, port, allowed) as listening:
-        where = over_http.address(listening)
-        click.echo(f"Serving MCP for {path} at {where}", err=True)
+    with listen(host, port, allowed) as listening:
+        from ordain.interfaces.mcp.http import serve_http
+
+        click.echo(f"Serving MCP for {path} at {address(listening)}", err=True)
         if allowed:
             click.echo(f"Reached by others as {', '.join(allowed)}. What is sent is not encrypted.", err=True)
         if names:
             click.echo(f"Clients with a token: {', '.join(names)}.", err=True)
         else:
             click.echo("No client has a token yet, so one was made for as long as this runs:", err=True)
-            click.echo(_settings(where, clients.lend()), err=True)
-        over_http.serve_http(PLAN_SURFACE, lambda: open_workspace(path, exact=True), clients.holder, listening, allowed)
-    return FINE
+            click.echo(_settings(address(listening), clients.lend()), err=True)
+        serve_http(PLAN_SURFACE, lambda: open_workspace(path, exact=True), clients.holder, listening, allowed)
 
 
 def _settings(where: str, token: str) -> str:

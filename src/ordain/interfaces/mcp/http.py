@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import ipaddress
-import os
 import signal
 import socket
 from collections.abc import Callable, Generator, Sequence
@@ -20,54 +18,17 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 
-from ordain.core.problem import refuse
 from ordain.interfaces.mcp.entrance import PATH, Entrance, Scope
+from ordain.interfaces.mcp.listening import own_hosts
 from ordain.interfaces.mcp.serving import Context, OrdainServer
 from ordain.interfaces.mcp.surface import Surface, Workspaces
 
-__all__ = ["address", "http_application", "http_caller", "listen", "own_hosts", "serve_http"]
+__all__ = ["http_application", "http_caller", "serve_http"]
 
 BODY_MAX = 4 << 20
 """How large a request may be, in bytes: more than the largest document that is read."""
 ENDING_S = 1
 """How long what is under way may take when the server ends. Runs are not under way here: they go on."""
-
-
-def listen(host: str, port: int, allowed: Sequence[str]) -> socket.socket:
-    """A socket that listens there; raises Refused where others could reach it and nobody said by which name."""
-    here = "127.0.0.1" if host == "localhost" else host
-    if not _loopback(here) and not allowed:
-        raise refuse(
-            "E_MCP_START",
-            f"{host} is an address that others can reach.",
-            "With --allow-host NAME:PORT you say by which name they do. Nothing that is sent is encrypted then.",
-        )
-    family = socket.AF_INET6 if ":" in here else socket.AF_INET
-    try:
-        return socket.create_server((here, port), family=family)
-    except (OSError, OverflowError) as error:
-        reason = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else str(error)
-        detail = f"It is not possible to listen on {host}, port {port}: {reason}."
-        raise refuse("E_MCP_START", detail, "Choose another --port; 0 picks one that is free.") from error
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def own_hosts(listening: socket.socket) -> tuple[str, ...]:
-    """What a request may be addressed to that comes from this machine."""
-    port = listening.getsockname()[1]
-    return tuple(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))
-
-
-def address(listening: socket.socket) -> str:
-    """Where the server is reached."""
-    host, port = listening.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
 def http_caller(context: Context) -> str:
