@@ -71,13 +71,14 @@ def _serve_stdio(path: str, user: str) -> None:
 
 def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> None:
     from ordain.assemble import open_clients, open_workspace
-    from ordain.interfaces.mcp.listening import address, listen
+    from ordain.interfaces.mcp.listening import address, listen, own_hosts
     from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 
     clients = open_clients(path)
     names = [one.name for one in clients.all()]
     with listen(host, port, allowed) as listening:
-        from ordain.interfaces.mcp.http import serve_http
+        from ordain.interfaces.mcp.http import http_application, http_caller, serve_http
+        from ordain.interfaces.mcp.serving import OrdainServer
 
         click.echo(f"Serving MCP for {path} at {address(listening)}", err=True)
         if allowed:
@@ -87,7 +88,8 @@ def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> No
         else:
             click.echo("No client has a token yet, so one was made for as long as this runs:", err=True)
             click.echo(_settings(address(listening), clients.lend()), err=True)
-        serve_http(PLAN_SURFACE, lambda: open_workspace(path, exact=True), clients.holder, listening, allowed)
+        server = OrdainServer(PLAN_SURFACE, lambda: open_workspace(path, exact=True), http_caller)
+        serve_http(server, http_application(server, (*own_hosts(listening), *allowed), clients.holder), listening)
 
 
 def _settings(where: str, token: str) -> str:

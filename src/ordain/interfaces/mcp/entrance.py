@@ -14,7 +14,7 @@ from typing import Any
 
 from ordain.core.problem import Refused
 
-__all__ = ["PATH", "Entrance", "Passed"]
+__all__ = ["PATH", "Application", "Entrance", "Passed", "Scope"]
 
 PATH = "/mcp"
 

@@ -14,14 +14,13 @@ import socket
 from collections.abc import Callable, Generator, Sequence
 
 import uvicorn
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 
-from ordain.interfaces.mcp.entrance import PATH, Entrance, Scope
-from ordain.interfaces.mcp.listening import own_hosts
+from ordain.interfaces.mcp.entrance import PATH, Application, Entrance, Scope
 from ordain.interfaces.mcp.serving import Context, OrdainServer
-from ordain.interfaces.mcp.surface import Surface, Workspaces
 
 __all__ = ["http_application", "http_caller", "serve_http"]
 
@@ -46,7 +45,7 @@ def http_application(server: OrdainServer, hosts: Sequence[str], holder: Callabl
         # The entrance has looked at both, exactly.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
-    return Entrance(inside, hosts, holder, _passed)
+    return Entrance(AuthContextMiddleware(inside), hosts, holder, _passed)
 
 
 def _passed(scope: Scope, client: str, token: str) -> None:
@@ -55,16 +54,8 @@ def _passed(scope: Scope, client: str, token: str) -> None:
     scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=client, scopes=[], subject=mark))
 
 
-def serve_http(
-    surface: Surface,
-    workspaces: Workspaces,
-    holder: Callable[[str], str | None],
-    listening: socket.socket,
-    allowed: Sequence[str],
-) -> None:
+def serve_http(server: OrdainServer, application: Application, listening: socket.socket) -> None:
     """Serve until a signal ends it."""
-    server = OrdainServer(surface, workspaces, http_caller)
-    application = http_application(server, (*own_hosts(listening), *allowed), holder)
     config = uvicorn.Config(
         application,
         http="h11",
