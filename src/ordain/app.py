@@ -238,6 +238,11 @@ class App:
             stream = self._records.find_plan(ref)
         refuse_foreign(self._records.lineage(stream), by)
 
+    def recorded(self, ref: str) -> int:
+        """How many events were recorded about this plan or run: more where something happened since."""
+        stream = f"run/{self._records.find_run(ref)}" if names_run(ref) else self._records.find_plan(ref)
+        return self._here.ledger.size(stream)
+
     async def record_refusal(self, verb: str, subject: str, by: Principal, problems: Sequence[Problem]) -> None:
         """Record what an interface refused by itself, before any verb was asked."""
         await self._refusals.record(verb, subject, by, problems)

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ordain.adapters.bash import BashShell
+from ordain.adapters.client_tokens import FileClients
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.copies import WorkspaceCopies
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
@@ -36,11 +37,11 @@ from ordain.core.approval import WorkspaceIdentity
 from ordain.core.event import WorkspaceOpened
 from ordain.core.expr import Expressions
 from ordain.core.problem import Refused, refuse
-from ordain.ports import Ledger
+from ordain.ports import Clients, Ledger
 from ordain.records import WORKSPACE_STREAM, Records
 from ordain.surroundings import TIER, Former, Surroundings
 
-__all__ = ["every_workspace", "open_workspace"]
+__all__ = ["every_workspace", "open_clients", "open_workspace"]
 
 LEDGER = "ledger.db"
 
@@ -104,6 +105,12 @@ def open_workspace(
         pid=os.getpid(),
         boot_id=boot_id,
     )
+
+
+def open_clients(workspace: str) -> Clients:
+    """The clients that may reach this workspace's MCP server over HTTP. A token is good for one workspace."""
+    path = Path(workspace)
+    return FileClients(lambda: workspace_directory(state_directory(os.environ, path), path))
 
 
 def _expressions() -> Expressions:

@@ -30,6 +30,8 @@ __all__ = [
     "Append",
     "Archive",
     "Artifact",
+    "Client",
+    "Clients",
     "Clock",
     "Command",
     "Copies",
@@ -450,6 +452,38 @@ class Keyring(Protocol):
 
     def verify(self, key: PublicKey, signature: Signature, statement: bytes) -> bool:
         """Whether this key made this signature over these bytes."""
+        ...
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    """A client that may reach the MCP server over HTTP."""
+
+    name: str
+    made_at: Instant
+    """When its token was made."""
+
+
+class Clients(Protocol):
+    """Whom tokens of the MCP server were given to. A token is told once and kept nowhere: only its digest is."""
+
+    def add(self, name: str, at: Instant) -> str:
+        """Make a token for a client of this name; raises Refused with E_CLIENT when it has one already."""
+        ...
+
+    def lend(self) -> str:
+        """A token that is good for this process only and kept nowhere; whoever was told it is the client `local`."""
+        ...
+
+    def all(self) -> Sequence[Client]:
+        """Every client that has a token that is kept, by name."""
+        ...
+
+    def holder(self, token: str) -> str | None:
+        """The name of the client that this token was given to, as things stand now; None when it is no token."""
+        ...
+
+    def revoke(self, name: str) -> bool:
+        """Let a client's token count no longer; whether it had one."""
         ...
 
 

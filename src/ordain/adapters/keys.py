@@ -1,28 +1,22 @@
 """Private keys of approvers: each in a file of the state directory, sealed under a passphrase that is kept nowhere.
 
 The file holds the Ed25519 seed encrypted with ChaCha20-Poly1305 under scrypt; everything else in it is authenticated
-with the seed. A key file appears whole or not at all and is never overwritten, and nothing in it is believed before its
-place, owner and mode are right. Who may approve is no question here: that a key lies here does not enrol it.
+with the seed. No key is ever replaced. Who may approve is no question here: that a key lies here does not enrol it.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import os
 import re
-import shlex
-import stat
 import unicodedata
-from collections.abc import Iterator
 from pathlib import Path
-from secrets import token_bytes, token_hex
+from secrets import token_bytes
 from typing import Annotated, Literal
 
 import msgspec
 
+from ordain.adapters.private_files import PrivateFiles
 from ordain.core.canonical import canonical_bytes, digest
-from ordain.core.problem import Refused, refuse
+from ordain.core.problem import refuse
 from ordain.core.signature import PublicKey, Signature, fingerprint, raw_key, raw_signature
 
 __all__ = ["COST", "WrongPassphrase", "create", "public_half", "public_key", "sign", "signed", "verify"]
@@ -114,7 +108,9 @@ def sign(directory: Path, name: str, passphrase: str, statement: bytes) -> Signa
 
     found = _read(directory, name)
     if found is None:
-        raise refuse("E_APPROVER", f"There is no key of `{name}` here: {_path(directory, name)} does not exist.")
+        raise refuse(
+            "E_APPROVER", f"There is no key of `{name}` here: {_files(directory).path(_file(name))} does not exist."
+        )
     header = found.header
     cipher = ChaCha20Poly1305(_stretched(passphrase, header.scrypt))
     try:
@@ -123,7 +119,7 @@ def sign(directory: Path, name: str, passphrase: str, statement: bytes) -> Signa
         raise WrongPassphrase from None
     # Whoever knows the passphrase can seal anything; a signature must still not name another key than it was made with.
     if public_half(seed) != header.public_key:
-        raise _refused(_path(directory, name), "holds two halves of a key that do not belong together")
+        raise _files(directory).refused(_file(name), "holds two halves of a key that do not belong together")
     return signed(seed, statement)
 
 
@@ -174,82 +170,28 @@ def _content(header: _Header, sealed: bytes) -> bytes:
 def _read(directory: Path, name: str) -> _KeyFile | None:
     """The key file of `name`, or None when there is none; raises Refused when it is not to be believed."""
     _check_name(name)
-    path = _path(directory, name)
-    # A pipe in its place must not hold us up.
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        with _held(path.parent) as held, os.fdopen(os.open(path.name, flags, dir_fd=held), "rb") as file:
-            entry = os.fstat(file.fileno())
-            if not stat.S_ISREG(entry.st_mode):
-                raise _refused(path, "is not a regular file")
-            _check_ours(path, entry)
-            content = file.read(FILE_BYTES_MAX + 1)
-    except FileNotFoundError:
+    files = _files(directory)
+    content = files.read(_file(name), FILE_BYTES_MAX)
+    if content is None:
         return None
-    except OSError as error:
-        raise _refused(path, f"cannot be read: {_reason(error)}") from error
     try:
         found = msgspec.json.decode(content, type=_KeyFile)
     except ValueError:
-        raise _refused(path, "is damaged, or no key file of this version") from None
+        raise files.refused(_file(name), "is damaged, or no key file of this version") from None
     if content != _content(found.header, found.sealed):
-        raise _refused(path, "is damaged: its digest is another")
+        raise files.refused(_file(name), "is damaged: its digest is another")
     if found.header.name != name:
-        raise _refused(path, f"holds the key of {found.header.name!a}")
+        raise files.refused(_file(name), f"holds the key of {found.header.name!a}")
     return found
 
 
 def _write(directory: Path, name: str, content: bytes) -> None:
-    """Put a new key file in its place, whole: a link to a finished file fails where something is already."""
-    path = _path(directory, name)
-    temporary = f".{token_hex(8)}"  # no name begins with a dot
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    """Put a new key file in its place, whole."""
+    files = _files(directory)
     try:
-        _make(path.parent)
-        with _held(path.parent) as held:
-            descriptor = os.open(temporary, flags, 0o600, dir_fd=held)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(descriptor)
-                os.link(temporary, path.name, src_dir_fd=held, dst_dir_fd=held, follow_symlinks=False)
-            finally:
-                os.unlink(temporary, dir_fd=held)
-            os.fsync(held)
+        files.write(_file(name), content)
     except FileExistsError:
-        raise _refused(path, "is there already, and no key is replaced") from None
-    except OSError as error:
-        raise _refused(path, f"cannot be written: {_reason(error)}") from error
-
-
-def _make(keys: Path) -> None:
-    above = os.open(keys.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(keys.name, 0o700, dir_fd=above)
-            os.fsync(above)
-    finally:
-        os.close(above)
-
-
-@contextlib.contextmanager
-def _held(keys: Path) -> Iterator[int]:
-    """The directory of keys, held open once it is seen to be ours alone; files are found in it and nowhere else."""
-    descriptor = os.open(keys, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        _check_ours(keys, os.fstat(descriptor))
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _check_ours(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
-        raise _refused(path, "belongs to another user")
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        mode = "700" if stat.S_ISDIR(found.st_mode) else "600"
-        raise _refused(path, "can be read or written by others", command=f"chmod {mode} {shlex.quote(str(path))}")
+        raise files.refused(_file(name), "is there already, and no key is replaced") from None
 
 
 def _check_name(name: str) -> None:
@@ -261,13 +203,9 @@ def _check_name(name: str) -> None:
         )
 
 
-def _path(directory: Path, name: str) -> Path:
-    return directory / "keys" / f"{name}.key"
+def _files(directory: Path) -> PrivateFiles:
+    return PrivateFiles(directory / "keys", "E_APPROVER")
 
 
-def _reason(error: OSError) -> str:
-    return "it is a link" if error.errno == errno.ELOOP else os.strerror(error.errno or 0).lower()
-
-
-def _refused(path: Path, what: str, command: str | None = None) -> Refused:
-    return refuse("E_APPROVER", f"{path} {what}.", command=command)
+def _file(name: str) -> str:
+    return f"{name}.key"

@@ -558,6 +558,29 @@ PAGES: dict[str, Page] = {
             "name and revoke this one."
         ),
     ),
+    "E_CLIENT": Page(
+        "Client of the MCP server cannot be added or looked at",
+        (
+            "Each client that reaches the MCP server over HTTP has a name and a token of its own. The name is not one, "
+            "there is no client of that name or one already, or a file in `clients/` of the workspace's state is "
+            "damaged, a link, another user's or open to others. A token is told once; only its digest is kept."
+        ),
+        "Do what the problem says. `ordain mcp token list` lists the clients; a token that was lost is revoked and made anew.",
+    ),
+    "E_MCP_START": Page(
+        "MCP server cannot be started so",
+        (
+            "`ordain mcp` speaks MCP on its standard input and output, or with `--http` over HTTP on an address of this "
+            "machine alone. It answers no JSON document, and it listens where others can reach it only when it was told "
+            "by which name they do."
+        ),
+        "Let the agent's settings start `ordain mcp`, or start `ordain mcp --http` at a terminal; `ordain mcp --help` has both.",
+    ),
+    "E_EXTRA_MISSING": Page(
+        "Library of an extra is not installed",
+        "The command needs a library that comes with an extra of the package, and it is not installed.",
+        "Install the extra, as in `pip install 'ordain[mcp]'`.",
+    ),
     "E_BASE_UNREADABLE": Page(
         "What the plan depends on cannot be read",
         (

@@ -61,6 +61,12 @@ SHAPES = (
     TokenShape(
         what="a key of a model's provider", begins=(b"sk-",), head=rb"sk-[A-Za-z0-9_-]{20}", more=rb"[A-Za-z0-9_-]"
     ),
+    TokenShape(
+        what="a token of this program's own server",
+        begins=(b"ordain_mcp_",),
+        head=rb"ordain_mcp_[A-Za-z0-9_-]{20}",
+        more=rb"[A-Za-z0-9_-]",
+    ),
     TokenShape(what="a token of Slack", begins=(b"xox",), head=rb"xox[baprs]-[A-Za-z0-9-]{10}", more=rb"[A-Za-z0-9-]"),
     TokenShape(
         what="a private key", begins=(b"-----BEGIN ",), head=rb"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----", block=True

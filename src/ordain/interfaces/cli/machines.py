@@ -2,26 +2,137 @@
 
 from __future__ import annotations
 
+import importlib.util
+
+import click
+
 from ordain.core.problem import refuse
+from ordain.interfaces import render, robot
 from ordain.interfaces.cli.shell import FINE, Session, command
+from ordain.interfaces.results.people import ClientsResult
 
 __all__ = ["mcp"]
 
+PORT = 7433
 
-@command()
-def mcp(session: Session) -> int:
+
+@click.group(invoke_without_command=True)
+@click.option("--http", is_flag=True, help="Serve over HTTP instead; every client needs a token.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen on.")
+@click.option("--port", default=PORT, show_default=True, help="With --http: the port; 0 picks one that is free.")
+@click.option(
+    "--allow-host",
+    "allowed",
+    multiple=True,
+    metavar="NAME:PORT",
+    help="With --http: a name by which others reach it. What they send is not encrypted.",
+)
+@click.option("--json", "as_json", is_flag=True, hidden=True)
+@click.pass_context
+def mcp(context: click.Context, http: bool, host: str, port: int, allowed: tuple[str, ...], as_json: bool) -> None:
     """Serve agents over MCP on standard input and output: they propose, start and watch plans, and can ask for approval
     but never give it. An agent's settings name this command.
 
-    Example: ordain mcp
+    With --http, agents reach it at http://127.0.0.1:PORT/mcp, each with a token that `ordain mcp token add NAME` made.
+    Without any, one is made for this process and told here. Signals end the server; runs go on.
+
+    Example: ordain mcp --http --port 0
     """
+    if context.invoked_subcommand is None:
+        context.invoke(_serve, http=http, host=host, port=port, allowed=allowed, as_json=as_json, output_format=None)
+
+
+@command(name="mcp")
+def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[str, ...]) -> int:
+    if session.json:
+        raise refuse(
+            "E_MCP_START",
+            "`ordain mcp` answers with no JSON document: it is a server, and whoever starts it speaks MCP with it.",
+            "Name the command in the settings of an MCP client, which starts it by itself.",
+            command="ordain mcp",
+        )
+    if importlib.util.find_spec("mcp") is None:
+        raise refuse("E_EXTRA_MISSING", "`ordain mcp` needs the library mcp, which is not installed.")
+    path = session.app.workspace_path
+    if http:
+        _serve_http(path, host, port, allowed)
+    else:
+        _serve_stdio(path, session.by.name)
+    return FINE
+
+
+def _serve_stdio(path: str, user: str) -> None:
     from ordain.assemble import open_workspace
     from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
+    from ordain.interfaces.mcp.stdio import serve_stdio
 
-    try:
-        from ordain.interfaces.mcp.stdio import serve_stdio
-    except ImportError as error:
-        raise refuse("E_EXTRA_MISSING", f"`ordain mcp` needs a library that is not installed: {error.name}.") from error
-    path = session.app.workspace_path
-    serve_stdio(PLAN_SURFACE, lambda: open_workspace(path, exact=True), session.by.name)
+    serve_stdio(PLAN_SURFACE, lambda: open_workspace(path, exact=True), user)
+
+
+def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> None:
+    from ordain.assemble import open_clients, open_workspace
+    from ordain.interfaces.mcp.listening import address, listen, own_hosts
+    from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
+
+    clients = open_clients(path)
+    names = [one.name for one in clients.all()]
+    with listen(host, port, allowed) as listening:
+        from ordain.interfaces.mcp.http import http_application, http_caller, serve_http
+        from ordain.interfaces.mcp.serving import OrdainServer
+
+        click.echo(f"Serving MCP for {path} at {address(listening)}", err=True)
+        if allowed:
+            click.echo(f"Reached by others as {', '.join(allowed)}. What is sent is not encrypted.", err=True)
+        if names:
+            click.echo(f"Clients with a token: {', '.join(names)}.", err=True)
+        else:
+            click.echo("No client has a token yet, so one was made for as long as this runs:", err=True)
+            click.echo(_settings(address(listening), clients.lend()), err=True)
+        server = OrdainServer(PLAN_SURFACE, lambda: open_workspace(path, exact=True), http_caller)
+        serve_http(server, http_application(server, (*own_hosts(listening), *allowed), clients.holder), listening)
+
+
+def _settings(where: str, token: str) -> str:
+    """What a client's settings say to reach this server."""
+    headers = {"Authorization": f"Bearer {token}"}
+    return robot.to_json({"mcpServers": {"ordain": {"type": "http", "url": where, "headers": headers}}}).decode()
+
+
+@command(name="token")
+@click.argument("what", type=click.Choice(["add", "list", "revoke"]))
+@click.argument("name", required=False)
+def token(session: Session, what: str, name: str | None) -> int:
+    """Tokens of clients that reach `ordain mcp --http`: add a client and print its token, this once; list the clients;
+    revoke a token, from its next request on. A client sees and handles the plans it proposed, and no others.
+
+    Example: ordain mcp token add laptop
+    """
+    from ordain.assemble import open_clients
+
+    if (name is None) is not (what == "list"):
+        raise click.UsageError("Name the client." if name is None else "`list` lists them all.")
+    clients = open_clients(session.app.workspace_path)
+    if name is not None and what == "add":
+        if session.json:
+            detail = "A token is a secret, and no document of ours holds one."
+            raise refuse(
+                "E_CLIENT", detail, "Without --json the token is printed.", command=f"ordain mcp token add {name}"
+            )
+        click.echo(clients.add(name, session.app.now()))
+        click.echo(f"This is the token of {name}. It is not shown again, and only its digest is kept.", err=True)
+        return FINE
+    if name is not None and not clients.revoke(name):
+        raise refuse("E_CLIENT", f"There is no client `{name}`.", command="ordain mcp token list")
+    left = tuple(clients.all())
+    if session.json:
+        session.answer(ClientsResult(clients=left))
+    elif name is not None:
+        session.say([f"Revoked the token of {name}."])
+    else:
+        session.say(
+            [f"{one.name:<20} since {render.instant(one.made_at)}" for one in left] or ["No client has a token."]
+        )
     return FINE
+
+
+mcp.add_command(token)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ordain.app import App
+from ordain.core.approval import Principal
 from ordain.core.report import PlanLine
 from ordain.interfaces import robot
 from ordain.interfaces.mcp.surface import Call, Content, Listed, ResourceTemplate
@@ -14,7 +16,7 @@ from ordain.interfaces.results.comparing import comparison_result
 from ordain.interfaces.results.plans import review_result
 from ordain.interfaces.results.runs import log_result
 
-__all__ = ["PLAN_RESOURCES", "listed_plans"]
+__all__ = ["PLAN_RESOURCES", "listed_plans", "new_plans"]
 
 LISTED = 30
 
@@ -24,6 +26,16 @@ async def listed_plans(call: Call) -> Sequence[Listed]:
     async with call.app() as app:
         lines = app.plans(by=call.by)[-LISTED:]
     return [one for line in reversed(lines) for one in _listed(line)]
+
+
+def new_plans(app: App, by: Principal, seen: int | None) -> tuple[int, bool]:
+    """How many plans there are, and whether one of those after the first `seen` is the caller's."""
+    count = app.plan_count()
+    return count, seen is not None and count > seen and bool(app.plans(newest=count - seen, by=by))
+
+
+def _recorded(app: App, names: Mapping[str, str]) -> int:
+    return app.recorded(names["id"])
 
 
 def _listed(line: PlanLine) -> list[Listed]:
@@ -88,6 +100,7 @@ PLAN_RESOURCES = (
         title="A plan",
         description="A stored plan with everything that whoever approves it sees, as robot mode's `show` tells it.",
         read=_plan,
+        size=_recorded,
     ),
     ResourceTemplate(
         uri="ordain://plan/{id}/preview",
@@ -110,6 +123,7 @@ PLAN_RESOURCES = (
         title="A run",
         description="How a run stands, with every step and what the harness saw of it.",
         read=_run,
+        size=_recorded,
     ),
     ResourceTemplate(
         uri="ordain://run/{id}/log",

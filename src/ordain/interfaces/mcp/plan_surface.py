@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordain import __version__
-from ordain.interfaces.mcp.plan_resources import PLAN_RESOURCES, listed_plans
+from ordain.interfaces.mcp.plan_resources import PLAN_RESOURCES, listed_plans, new_plans
 from ordain.interfaces.mcp.plan_tools import PLAN_TOOLS
 from ordain.interfaces.mcp.surface import Surface
 
@@ -23,5 +23,6 @@ PLAN_SURFACE = Surface(
     instructions=INSTRUCTIONS,
     tools=PLAN_TOOLS,
     resources=listed_plans,
+    news=new_plans,
     templates=PLAN_RESOURCES,
 )

@@ -14,7 +14,6 @@ from typing import Any
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
@@ -23,8 +22,10 @@ from ordain.core.problem import Problem, Refused
 from ordain.core.redaction import Redactor
 from ordain.interfaces import robot
 from ordain.interfaces.mcp.arguments import read_arguments, schema_of
+from ordain.interfaces.mcp.subscribing import Context, Subscribing
 from ordain.interfaces.mcp.surface import Answer, Call, Content, Prompt, ResourceTemplate, Surface, Tool, Workspaces
 from ordain.interfaces.mcp.templates import match
+from ordain.interfaces.mcp.watching import Watcher
 
 __all__ = ["Context", "OrdainServer"]
 
@@ -33,8 +34,20 @@ AGENT_MAX = 80
 _CACHED = CacheHint(ttl_ms=3_600_000, scope="public")
 """What does not change while the server runs: tools, prompts, kinds of resources."""
 
-Context = ServerRequestContext[Any, Any]
 _log = logging.getLogger(__name__)
+
+
+class _Lowlevel(Server[Any]):
+    """The SDK's server, which says of itself only what is so: tools and prompts stay the same while it runs."""
+
+    def get_capabilities(self, *args: Any, **settings: Any) -> types.ServerCapabilities:
+        made = super().get_capabilities(*args, **settings)
+        return made.model_copy(
+            update={
+                "tools": types.ToolsCapability(list_changed=False) if made.tools is not None else None,
+                "prompts": types.PromptsCapability(list_changed=False) if made.prompts is not None else None,
+            }
+        )
 
 
 class OrdainServer:
@@ -48,7 +61,8 @@ class OrdainServer:
         self.surface, self._workspaces, self._caller = surface, workspaces, caller
         self._tools = {tool.name: tool for tool in surface.tools}
         self._prompts = {prompt.name: prompt for prompt in surface.prompts}
-        self.lowlevel: Server[Any] = Server(
+        self.subscribing = Subscribing(Watcher(surface, workspaces), self.call)
+        self.lowlevel: Server[Any] = _Lowlevel(
             surface.name,
             version=surface.version,
             title=surface.title,
@@ -60,6 +74,9 @@ class OrdainServer:
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
+            on_subscribe_resource=self.subscribing.subscribe,
+            on_unsubscribe_resource=self.subscribing.unsubscribe,
+            on_subscriptions_listen=self.subscribing.listen,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             on_completion=self._complete,

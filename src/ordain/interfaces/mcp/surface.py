@@ -92,6 +92,8 @@ class ResourceTemplate(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     read: Callable[[Call, Mapping[str, str]], Awaitable[Content]]
     media_type: str = "application/json"
+    size: Callable[[App, Mapping[str, str]], int] | None = None
+    """How much there is of it, which changes when it does; None where nobody can subscribe to it."""
 
 
 class Argument(NamedTuple):
@@ -124,5 +126,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Tool, ...] = ()
     resources: Callable[[Call], Awaitable[Sequence[Listed]]] | None = None
     """The resources that are worth listing."""
+    news: Callable[[App, Principal, int | None], tuple[int, bool]] | None = None
+    """How many there are now for everybody, and whether one that came after so many is this caller's to list."""
     templates: tuple[ResourceTemplate, ...] = ()
     prompts: tuple[Prompt, ...] = ()

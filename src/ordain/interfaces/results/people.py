@@ -1,4 +1,4 @@
-"""What the verbs about those who permit answer: approver list, revoke."""
+"""What the verbs about those who permit answer: approver list, revoke; and who has a token."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import msgspec
 
 from ordain.core.signature import fingerprint
 from ordain.core.workspace import Approver
+from ordain.ports import Client
 
-__all__ = ["ApproversResult", "EnrolledApprover", "RevokedResult", "enrolled"]
+__all__ = ["ApproversResult", "ClientsResult", "EnrolledApprover", "RevokedResult", "enrolled"]
 
 
 class EnrolledApprover(Approver, frozen=True, kw_only=True):
@@ -30,3 +31,9 @@ class RevokedResult(msgspec.Struct, frozen=True, kw_only=True):
     """The approvals that ended."""
 
     revoked: tuple[str, ...]
+
+
+class ClientsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The clients that have a token of the MCP server."""
+
+    clients: tuple[Client, ...]

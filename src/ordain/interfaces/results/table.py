@@ -15,7 +15,7 @@ from ordain.core.statistics import Statistics
 from ordain.interfaces.results.around import ConfigResult, InitResult, PageResult, SchemaNames, Verb, VerbsResult
 from ordain.interfaces.results.comparing import ComparisonResult
 from ordain.interfaces.results.ledger import AuditResult, CopiedResult, RebuiltResult
-from ordain.interfaces.results.people import ApproversResult, RevokedResult
+from ordain.interfaces.results.people import ApproversResult, ClientsResult, RevokedResult
 from ordain.interfaces.results.plans import (
     DialectResult,
     FormResult,
@@ -76,6 +76,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "audit restore": (),
     "audit rebuild": (RebuiltResult,),
     "explain": (PageResult,),
+    "mcp token": (ClientsResult,),
     "robot": (VerbsResult, Verb),
 }
 """The forms a verb's data has; where there is more than one, any of them. Null, besides, where it was refused."""

@@ -1,0 +1,129 @@
+"""What every HTTP request passes before anything of the protocol is looked at: whom it is addressed to, whose page sent
+it, and whose token it bears. ASGI, and nothing of MCP.
+
+The invariant: without a token that counts at this moment nothing is reached, and nothing more is sent on a stream whose
+token was revoked.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any
+
+from ordain.core.problem import Refused
+
+__all__ = ["PATH", "Application", "Entrance", "Passed", "Scope"]
+
+PATH = "/mcp"
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Passed = Callable[[Scope, str, str], None]
+"""Told whose request was let in, and with which token, so that what comes after knows it."""
+
+_log = logging.getLogger(__name__)
+
+
+class Entrance:
+    """Lets requests to one of these hosts in whose token `holder` knows.
+
+    A browser sends `Host` and `Origin` by itself, and no page can change them: a page that is not of these hosts, under
+    whatever name it found us, gets nowhere, and no answer permits another page to read it.
+    """
+
+    def __init__(
+        self,
+        inside: Application,
+        hosts: Collection[str],
+        holder: Callable[[str], str | None],
+        passed: Passed,
+    ) -> None:
+        self._inside, self._hosts, self._holder, self._passed = inside, frozenset(hosts), holder, passed
+        self._origins = frozenset(f"{scheme}://{host}" for host in hosts for scheme in ("http", "https"))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._inside(scope, receive, send)
+            return
+        assert scope["type"] == "http", "nothing else is served"
+        try:
+            token = self._let_in(scope)
+        except _TurnedAway as turned_away:
+            await turned_away.answer(send)
+            return
+        await self._inside(scope, receive, self._while_good(token, send))
+
+    def _let_in(self, scope: Scope) -> str:
+        """The token of a request that may enter; raises where it may not."""
+        if _header(scope, b"host") not in self._hosts:
+            raise _TurnedAway(421, "The Host header names another server.")
+        if b"origin" in dict(scope["headers"]) and _header(scope, b"origin") not in self._origins:
+            raise _TurnedAway(403, "The request comes from a page of another origin.")
+        if scope["path"] != PATH:
+            raise _TurnedAway(404, f"There is nothing here but {PATH}.")
+        kind, _, token = (_header(scope, b"authorization") or "").partition(" ")
+        if kind.lower() != "bearer" or not token:
+            raise _TurnedAway(401, "A token is needed: Authorization: Bearer TOKEN.", b'Bearer realm="ordain"')
+        client = self._known(token)
+        if client is None:
+            challenge = b'Bearer realm="ordain", error="invalid_token"'
+            raise _TurnedAway(401, "The token is not one that counts here, or was revoked.", challenge)
+        media_type = (_header(scope, b"content-type") or "").partition(";")[0].strip().lower()
+        if scope["method"] == "POST" and media_type != "application/json":
+            raise _TurnedAway(415, "Only application/json is read.")
+        self._passed(scope, client, token)
+        return token
+
+    def _known(self, token: str) -> str | None:
+        try:
+            return self._holder(token)
+        except (Refused, OSError) as error:
+            _log.error("no token can be looked at: %s", error)
+            raise _TurnedAway(503, "Tokens cannot be looked at; whoever started the server was told why.") from error
+
+    def _while_good(self, token: str, send: Send) -> Send:
+        """Sending that ends the answer instead where the token counts no longer: a stream can last for hours."""
+        ended = False
+
+        async def sending(message: Message) -> None:
+            nonlocal ended
+            if ended:
+                return
+            if message["type"] == "http.response.body" and message.get("more_body"):
+                try:
+                    ended = self._known(token) is None
+                except _TurnedAway:
+                    ended = True
+                if ended:
+                    message = {"type": "http.response.body", "body": b"", "more_body": False}
+            await send(message)
+
+        return sending
+
+
+class _TurnedAway(Exception):
+    """A request that is not let in, and what it is answered."""
+
+    def __init__(self, status: int, words: str, challenge: bytes | None = None) -> None:
+        super().__init__(words)
+        self._status, self._words, self._challenge = status, words, challenge
+
+    async def answer(self, send: Send) -> None:
+        error = {"code": -32600, "message": self._words}
+        body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if self._challenge is not None:
+            headers.append((b"www-authenticate", self._challenge))
+        await send({"type": "http.response.start", "status": self._status, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _header(scope: Scope, name: bytes) -> str | None:
+    """A header that is there exactly once. Of two, nobody knows which one somebody else would believe."""
+    found = [value for key, value in scope["headers"] if key == name]
+    return found[0].decode("latin-1") if len(found) == 1 else None

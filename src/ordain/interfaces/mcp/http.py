@@ -1,0 +1,92 @@
+"""The server over streamable HTTP, for both eras of the protocol: any number of clients, each by a token of its own.
+
+A client is called `mcp/NAME`, which no user of the machine is. A session that one token began is another's never: the
+SDK compares who begins it with who uses it, and answers as if it were not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import signal
+import socket
+from collections.abc import Callable, Generator, Sequence
+
+import uvicorn
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.transport_security import TransportSecuritySettings
+
+from ordain.interfaces.mcp.entrance import PATH, Application, Entrance, Scope
+from ordain.interfaces.mcp.serving import Context, OrdainServer
+
+__all__ = ["http_application", "http_caller", "serve_http"]
+
+BODY_MAX = 4 << 20
+"""How large a request may be, in bytes: more than the largest document that is read."""
+ENDING_S = 1
+"""How long what is under way may take when the server ends. Runs are not under way here: they go on."""
+
+
+def http_caller(context: Context) -> str:
+    """In whose name a request came: whoever its token was given to."""
+    user = context.request.scope["user"] if context.request is not None else None
+    assert isinstance(user, AuthenticatedUser), "only the entrance lets requests in"
+    return f"mcp/{user.username}"
+
+
+def http_application(server: OrdainServer, hosts: Sequence[str], holder: Callable[[str], str | None]) -> Entrance:
+    """The server as an ASGI application, with the entrance before it."""
+    inside = server.lowlevel.streamable_http_app(
+        streamable_http_path=PATH,
+        max_request_body_size=BODY_MAX,
+        # The entrance has looked at both, exactly.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return Entrance(AuthContextMiddleware(inside), hosts, holder, _passed)
+
+
+def _passed(scope: Scope, client: str, token: str) -> None:
+    """Let the SDK know whose request it is. A client's next token does not take over what its last one began."""
+    mark = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+    scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=client, scopes=[], subject=mark))
+
+
+def serve_http(server: OrdainServer, application: Application, listening: socket.socket) -> None:
+    """Serve until a signal ends it."""
+    config = uvicorn.Config(
+        application,
+        http="h11",
+        loop="asyncio",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=ENDING_S,
+    )
+    asyncio.run(_Server(config, server.subscribing.close).serve(sockets=[listening]))
+
+
+class _Server(uvicorn.Server):
+    """A server that a signal ends as it should be ended, and not once more by the signal itself."""
+
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._end)
+        yield
+
+    def _end(self) -> None:
+        self._ending()
+        self.force_exit = self.should_exit
+        self.should_exit = True
