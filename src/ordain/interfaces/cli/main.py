@@ -55,6 +55,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Machines": {
         "mcp": ("machines", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
+        "skill": ("machines", "What models that work with Ordain should know; written as a skill with -o."),
     },
 }
 
