@@ -6,10 +6,11 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from ordain.documents.scan import Heading, scan
+
 __all__ = ["skill_body", "skill_sections", "skill_text"]
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?^---\n+", re.DOTALL | re.MULTILINE)
-_SECTION = re.compile(r"^## ", re.MULTILINE)
 
 
 @cache
@@ -25,6 +26,8 @@ def skill_body() -> str:
 
 def skill_sections(*headings: str) -> str:
     """The sections with these headings, in this order."""
-    _, *sections = _SECTION.split(skill_body())
-    by_heading = {section.partition("\n")[0]: section for section in sections}
-    return "\n\n".join(f"## {by_heading[heading].rstrip()}" for heading in headings)
+    lines = skill_body().splitlines()
+    starts = [block for block in scan(lines) if isinstance(block, Heading) and block.level == 2]
+    ends = [block.line - 1 for block in starts[1:]] + [len(lines)]
+    found = {start.text: "\n".join(lines[start.line - 1 : end]) for start, end in zip(starts, ends, strict=True)}
+    return "\n\n".join(found[heading].rstrip() for heading in headings)
