@@ -154,7 +154,15 @@ def anchors(page: Path) -> set[str]:
 
 # --- Commands --------------------------------------------------------------------------------------------------------
 
-PAGES_WITH_COMMANDS = ("docs/approvals.md", "docs/ledger.md", "docs/glossary.md", "README.md", "SECURITY.md")
+PAGES_WITH_COMMANDS = (
+    "docs/approvals.md",
+    "docs/ledger.md",
+    "docs/glossary.md",
+    "docs/mcp.md",
+    "README.md",
+    "SECURITY.md",
+    "src/ordain/skill/SKILL.md",
+)
 
 
 def commands(page: str) -> list[str]:
