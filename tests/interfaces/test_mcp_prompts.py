@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from markdown_it import MarkdownIt
@@ -19,7 +20,7 @@ from ordain.assemble import open_workspace
 from ordain.core.redaction import Redactor
 from ordain.core.report import RunReport
 from ordain.core.value import StepId
-from ordain.interfaces.mcp.plan_prompts import QUOTED_MAX, quoted
+from ordain.interfaces.mcp.plan_prompts import QUOTED_MAX, STEPS_MAX, quoted
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from ordain.interfaces.mcp.serving import OrdainServer
 from ordain.interfaces.skill import skill_body, skill_text
@@ -68,13 +69,15 @@ class Agent:
         return await self.app.commit(plan, KIM)
 
 
-def with_agent(path: Path, told: Callable[[Agent], Awaitable[None]], user: str = "kim") -> None:
-    """Do something as an agent that is connected to the server over this workspace."""
+def with_agent(
+    path: Path, told: Callable[[Agent], Awaitable[None]], user: str = "kim", mode: Literal["auto", "legacy"] = "auto"
+) -> None:
+    """Do something as an agent that is connected to the server over this workspace, in either era of the protocol."""
 
     async def whole() -> None:
         server = OrdainServer(PLAN_SURFACE, lambda: open_workspace(path, exact=True), lambda context: user)
         app = open_workspace(path, exact=True)
-        async with Client(server.lowlevel) as client:
+        async with Client(server.lowlevel, mode=mode) as client:
             await told(Agent(client, app))
         await app.close()
 
@@ -94,7 +97,10 @@ def outside(text: str) -> str:
 # --- What they tell ------------------------------------------------------------------------------------------------
 
 
-def test_the_prompts_are_listed_with_their_arguments(workspace: Workspace) -> None:
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_prompts_are_listed_with_their_arguments_in_both_eras(
+    workspace: Workspace, mode: Literal["auto", "legacy"]
+) -> None:
     async def told(agent: Agent) -> None:
         listed = (await agent.client.list_prompts()).prompts
         arguments = {one.name: [(arg.name, arg.required) for arg in one.arguments or ()] for one in listed}
@@ -106,8 +112,11 @@ def test_the_prompts_are_listed_with_their_arguments(workspace: Workspace) -> No
             "execute-plan": [("plan", True)],
         }
         assert all(one.title and one.description for one in listed)
+        plan = await agent.proposed()
+        assert await agent.completed("execute-plan", "plan", plan[:6]) == [plan]
+        assert plan in await agent.prompt("execute-plan", plan=plan)
 
-    with_agent(workspace.path, told)
+    with_agent(workspace.path, told, mode=mode)
 
 
 def test_the_skill_is_a_prompt_and_a_resource(workspace: Workspace) -> None:
@@ -165,6 +174,26 @@ def test_explaining_a_failure_begins_with_what_was_tried_and_seen(workspace: Wor
         assert "\nbroken pipe in the cellar\n" in f"\n{blocks}" and "exit status 7" in blocks
         assert "write-a-line: passed, contract held" in blocks and "never-begun" in blocks
         assert f"- `ordain rerun {run}`" in text
+
+    with_agent(workspace.path, told)
+
+
+def test_of_many_failed_steps_the_first_are_told_whole_and_the_others_by_name(workspace: Workspace) -> None:
+    steps = [
+        f"### {n}. Go wrong {n}\n\n**needs:** none\n**run:** echo said {n}\n**contract:** cat missing-{n}\n"
+        for n in range(1, STEPS_MAX + 3)
+    ]
+    document = "\n".join(["# Go wrong\n\n**On failure:** continue\n\n## Steps\n", *steps])
+
+    async def told(agent: Agent) -> None:
+        plan = (await agent.call("plan_propose", document=document))["plan"]
+        text = await agent.prompt("explain-failure", run=(await agent.carried_out(plan)).run_id)
+        told = re.findall(r"^# Step (\S+): failed$", text, re.MULTILINE)
+        assert told == [f"go-wrong-{n}" for n in range(1, STEPS_MAX + 1)]
+        assert f"go-wrong-{STEPS_MAX + 1}, go-wrong-{STEPS_MAX + 2}" in outside(text)
+        blocks = fences(text)
+        assert "said 1\n" in blocks and any(block.startswith("cat: missing-1: ") for block in blocks)
+        assert "F_CONTRACT_BROKEN means: Contract is broken." in text
 
     with_agent(workspace.path, told)
 
