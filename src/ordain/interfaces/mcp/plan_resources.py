@@ -15,12 +15,12 @@ from ordain.interfaces.results.plans import review_result
 from ordain.interfaces.results.runs import log_result
 from ordain.interfaces.skill import skill_text
 
-__all__ = ["PLAN_RESOURCES", "listed"]
+__all__ = ["PLAN_RESOURCES", "listed_plans"]
 
 LISTED = 30
 
 
-async def listed(call: Call) -> Sequence[Listed]:
+async def listed_plans(call: Call) -> Sequence[Listed]:
     """The skill, and the newest plans of the caller with their newest runs."""
     async with call.app() as app:
         lines = app.plans(by=call.by)[-LISTED:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordain import __version__
 from ordain.interfaces.mcp.plan_prompts import PLAN_PROMPTS
-from ordain.interfaces.mcp.plan_resources import PLAN_RESOURCES, listed
+from ordain.interfaces.mcp.plan_resources import PLAN_RESOURCES, listed_plans
 from ordain.interfaces.mcp.plan_tools import PLAN_TOOLS
 from ordain.interfaces.mcp.surface import Surface
 
@@ -23,7 +23,7 @@ PLAN_SURFACE = Surface(
     version=__version__,
     instructions=INSTRUCTIONS,
     tools=PLAN_TOOLS,
-    resources=listed,
+    resources=listed_plans,
     templates=PLAN_RESOURCES,
     prompts=PLAN_PROMPTS,
 )
