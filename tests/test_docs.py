@@ -158,9 +158,11 @@ PAGES_WITH_COMMANDS = (
     "docs/approvals.md",
     "docs/ledger.md",
     "docs/glossary.md",
+    "docs/mcp.md",
     "docs/robots.md",
     "README.md",
     "SECURITY.md",
+    "src/ordain/skill/SKILL.md",
 )
 
 

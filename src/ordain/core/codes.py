@@ -381,7 +381,7 @@ PAGES: dict[str, Page] = {
     "W_CONTRACT_NEGATED": Page(
         "Contract is a negation",
         "A contract that begins with `!` holds as well when its command could not look at all: a file that is not there, a program that is not installed.",
-        "Test first that there is something to look at: `test -s FILE && ! grep -q PATTERN FILE`.",
+        'Write it without `!` and let it want the status: `grep -q PATTERN FILE` with `exit_code == 1`, which is absent where 2 is an error; or count: `test "$(grep -c PATTERN FILE)" = 0`.',
     ),
     "W_CONTRACT_PIPE": Page(
         "Contract may hide a failure",
@@ -816,11 +816,6 @@ PAGES: dict[str, Page] = {
         "No such code",
         "No problem has this code.",
         "docs/problems.md lists all codes.",
-    ),
-    "E_EXTRA_MISSING": Page(
-        "An optional part is not installed",
-        "What was asked for needs a library that is not installed with Ordain unless its extra is named. Nothing was done.",
-        "Install the extra with the command that is shown, into the environment that Ordain runs in.",
     ),
     "E_OUTPUT": Page(
         "File cannot be written",

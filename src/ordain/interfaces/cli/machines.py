@@ -1,4 +1,4 @@
-"""The commands for machines: mcp."""
+"""The commands for machines: mcp, skill."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import importlib.util
 
 import click
 
+from ordain import __version__
 from ordain.core.problem import refuse
 from ordain.interfaces import render, robot
 from ordain.interfaces.cli.shell import FINE, Session, command
+from ordain.interfaces.cli.writing import NEW_MODE, make_parents, write_new
+from ordain.interfaces.results.around import SkillResult
 from ordain.interfaces.results.people import ClientsResult
+from ordain.interfaces.skill import skill_text
 
-__all__ = ["mcp"]
+__all__ = ["mcp", "skill"]
 
 PORT = 7433
 
@@ -136,3 +140,24 @@ def token(session: Session, what: str, name: str | None) -> int:
 
 
 mcp.add_command(token)
+
+
+@command()
+@click.option("-o", "output", metavar="FILE", help="Write it to this new file, with the directories it lies in.")
+def skill(session: Session, output: str | None) -> int:
+    """Print what models that work with Ordain should know: when to plan, how to write plans and contracts, what
+    refusals mean. With -o it becomes a skill that an agent loads by itself.
+
+    Example: ordain skill -o .claude/skills/ordain/SKILL.md
+    """
+    text = skill_text()
+    if output is not None:
+        make_parents(output)
+        write_new(output, [text.encode()], mode=NEW_MODE)
+    if session.json:
+        session.answer(SkillResult(text=text, version=__version__, written=output))
+    elif output is not None:
+        session.say([f"Wrote {output}."])
+    else:
+        click.echo(text, nl=False)
+    return FINE

@@ -51,6 +51,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Machines": {
         "robot": ("robots", "Any verb for programs: one JSON document. Alone it lists the verbs."),
         "mcp": ("machines", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
+        "skill": ("machines", "What models that work with Ordain should know; written as a skill with -o."),
     },
     "Around": {
         "init": ("around", "Make this directory a workspace with its own settings."),

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from ordain.core.problem import refuse
 
-__all__ = ["put", "write_new", "write_whole"]
+__all__ = ["NEW_MODE", "make_parents", "put", "write_new", "write_whole"]
 
-_NEW_MODE = 0o666
+NEW_MODE = 0o666
+"""Of a file that holds nothing private: what the user's own mask leaves of it."""
 
 
 def write_whole(path: str, data: bytes) -> None:
@@ -34,11 +35,20 @@ def write_whole(path: str, data: bytes) -> None:
         raise _refused(path, error) from error
 
 
-def write_new(path: str, parts: Iterable[bytes]) -> None:
-    """Write a file that its owner alone can read, where there is none; nothing is left of a failure."""
+def make_parents(path: str) -> None:
+    """Make the directories that a file is to lie in."""
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise _refused(path, error) from error
+
+
+def write_new(path: str, parts: Iterable[bytes], *, mode: int = 0o600) -> None:
+    """Write a file that its owner alone can read, or whoever the mode lets, where there is none; nothing is left of a
+    failure."""
     target = Path(path)
     try:
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     except FileExistsError as error:
         raise refuse(
             "E_OUTPUT", f"Something is at {path} already; it was left as it is.", "Give a new name."
@@ -72,7 +82,7 @@ def put(target: Path, data: bytes, like: os.stat_result | None) -> None:
             if like is not None:
                 with contextlib.suppress(OSError):  # only root can give a file to another
                     os.fchown(file.fileno(), like.st_uid, like.st_gid)
-            os.fchmod(file.fileno(), like.st_mode & 0o7777 if like is not None else _NEW_MODE & ~_umask())
+            os.fchmod(file.fileno(), like.st_mode & 0o7777 if like is not None else NEW_MODE & ~_umask())
             os.fsync(file.fileno())
         Path(beside).replace(target)
     except BaseException:

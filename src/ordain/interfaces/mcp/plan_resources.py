@@ -1,4 +1,4 @@
-"""What can be read of plans and runs by address: `ordain://plan/…`, `ordain://run/…`. Only looks."""
+"""What can be read by address: plans and runs, `ordain://plan/…` and `ordain://run/…`, and the skill. Only looks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ordain.interfaces.render import Style
 from ordain.interfaces.results.comparing import comparison_result
 from ordain.interfaces.results.plans import review_result
 from ordain.interfaces.results.runs import log_result
+from ordain.interfaces.skill import skill_text
 
 __all__ = ["PLAN_RESOURCES", "listed_plans", "new_plans"]
 
@@ -22,10 +23,11 @@ LISTED = 30
 
 
 async def listed_plans(call: Call) -> Sequence[Listed]:
-    """The newest plans of the caller and their newest runs."""
+    """The skill, and the newest plans of the caller with their newest runs."""
     async with call.app() as app:
         lines = app.plans(by=call.by)[-LISTED:]
-    return [one for line in reversed(lines) for one in _listed(line)]
+    skill = Listed(_SKILL.uri, _SKILL.name, _SKILL.title, _SKILL.media_type)
+    return [skill, *(one for line in reversed(lines) for one in _listed(line))]
 
 
 def new_plans(app: App, by: Principal, seen: int | None) -> tuple[int, bool]:
@@ -93,7 +95,22 @@ async def _output(call: Call, names: Mapping[str, str]) -> Content:
 OUTPUT_MAX = 1 << 20
 """How much of what a step wrote is told."""
 
+
+async def _read_skill(call: Call, names: Mapping[str, str]) -> Content:
+    return Content(skill_text(), "text/markdown")
+
+
+_SKILL = ResourceTemplate(
+    uri="ordain://skill",
+    name="skill",
+    title="How to work with Ordain",
+    description="What models that work with Ordain should know, as `ordain skill` prints it.",
+    read=_read_skill,
+    media_type="text/markdown",
+)
+
 PLAN_RESOURCES = (
+    _SKILL,
     ResourceTemplate(
         uri="ordain://plan/{id}",
         name="plan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ordain import __version__
+from ordain.interfaces.mcp.plan_prompts import PLAN_PROMPTS
 from ordain.interfaces.mcp.plan_resources import PLAN_RESOURCES, listed_plans, new_plans
 from ordain.interfaces.mcp.plan_tools import PLAN_TOOLS
 from ordain.interfaces.mcp.surface import Surface
@@ -25,4 +26,5 @@ PLAN_SURFACE = Surface(
     resources=listed_plans,
     news=new_plans,
     templates=PLAN_RESOURCES,
+    prompts=PLAN_PROMPTS,
 )

@@ -1,4 +1,4 @@
-"""What the verbs around plans answer: init, config, explain, schema, robot."""
+"""What the verbs around plans answer: init, config, explain, schema, skill, robot."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ __all__ = [
     "PageResult",
     "SchemaNames",
     "SettingValue",
+    "SkillResult",
     "Verb",
     "VerbsResult",
     "page_result",
@@ -55,6 +56,16 @@ class SchemaNames(msgspec.Struct, frozen=True, kw_only=True):
     """What there is a schema of."""
 
     schemas: tuple[str, ...]
+
+
+class SkillResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What models that work with Ordain should know."""
+
+    text: str
+    version: str
+    """Of the ordain that it is about."""
+    written: str | None
+    """The file that it was written to, where one was named."""
 
 
 class Verb(msgspec.Struct, frozen=True, kw_only=True):

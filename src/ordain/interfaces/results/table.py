@@ -12,7 +12,15 @@ from ordain.core.decision import Asked
 from ordain.core.report import PlanLine, RunReport, SignalReport
 from ordain.core.simulation import Simulation
 from ordain.core.statistics import Statistics
-from ordain.interfaces.results.around import ConfigResult, InitResult, PageResult, SchemaNames, Verb, VerbsResult
+from ordain.interfaces.results.around import (
+    ConfigResult,
+    InitResult,
+    PageResult,
+    SchemaNames,
+    SkillResult,
+    Verb,
+    VerbsResult,
+)
 from ordain.interfaces.results.comparing import ComparisonResult
 from ordain.interfaces.results.ledger import AuditResult, CopiedResult, RebuiltResult
 from ordain.interfaces.results.people import ApproversResult, ClientsResult, RevokedResult
@@ -77,6 +85,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "audit rebuild": (RebuiltResult,),
     "explain": (PageResult,),
     "mcp token": (ClientsResult,),
+    "skill": (SkillResult,),
     "robot": (VerbsResult, Verb),
 }
 """The forms a verb's data has; where there is more than one, any of them. Null, besides, where it was refused."""

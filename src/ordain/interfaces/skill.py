@@ -1,0 +1,33 @@
+"""The skill: what we tell models that work with Ordain. One text, shipped as a file in the package."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+from ordain.documents.scan import Heading, scan
+
+__all__ = ["skill_body", "skill_sections", "skill_text"]
+
+_FRONT_MATTER = re.compile(r"\A---\n.*?^---\n+", re.DOTALL | re.MULTILINE)
+
+
+@cache
+def skill_text() -> str:
+    """The file whole, as programs that load skills want it."""
+    return files("ordain").joinpath("skill", "SKILL.md").read_text(encoding="utf-8")
+
+
+def skill_body() -> str:
+    """The text without its front matter, which is for programs."""
+    return _FRONT_MATTER.sub("", skill_text())
+
+
+def skill_sections(*headings: str) -> str:
+    """The sections with these headings, in this order."""
+    lines = skill_body().splitlines()
+    starts = [block for block in scan(lines) if isinstance(block, Heading) and block.level == 2]
+    ends = [block.line - 1 for block in starts[1:]] + [len(lines)]
+    found = {start.text: "\n".join(lines[start.line - 1 : end]) for start, end in zip(starts, ends, strict=True)}
+    return "\n\n".join(found[heading].rstrip() for heading in headings)

@@ -1,0 +1,130 @@
+"""The skill tells the truth: its good contracts are good, its bad ones are found out, its plans can be proposed, and
+everything it names is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from ordain.assemble import open_workspace
+from ordain.core.codes import PAGES
+from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
+from ordain.interfaces.mcp.proposal import Proposal, document_of
+from ordain.interfaces.skill import skill_body, skill_sections, skill_text
+
+WORDS_MAX = 2_000
+
+
+def fenced(info: str) -> str:
+    (found,) = re.findall(rf"^(`{{3,}}){info}\n(.*?)^\1$", skill_text(), re.DOTALL | re.MULTILINE)
+    text: str = found[1]
+    return text
+
+
+def contracts(kind: str) -> list[tuple[str, str]]:
+    """The contracts of one kind, and what is said of each."""
+    lines = [line.partition("  # ") for line in fenced(f"shell {kind}").splitlines()]
+    return [(contract, said) for contract, _, said in lines]
+
+
+def codes(document: bytes, tmp_path: Path) -> set[str]:
+    """What lint says of a document; which programs are installed here is another matter."""
+    return {problem.code for problem in open_workspace(tmp_path).lint(document).problems} - {"W_CONTRACT_PROGRAM"}
+
+
+def plan_with(contract: str) -> bytes:
+    step = {
+        "description": "One",
+        "action": {"type": "run", "command": "./one.sh"},
+        "verification": {"strategy": {"type": "contract", "command": contract}},
+    }
+    return json.dumps({"title": "One step", "steps": [step]}).encode()
+
+
+# --- Contracts -----------------------------------------------------------------------------------------------------
+
+
+def test_there_are_contracts_of_both_kinds() -> None:
+    assert len(contracts("good")) >= 5 and len(contracts("bad")) >= 5
+    assert all(said for _, said in [*contracts("good"), *contracts("bad")])
+
+
+@pytest.mark.parametrize("contract", [contract for contract, _ in contracts("good")])
+def test_lint_finds_nothing_wrong_with_a_good_contract(contract: str, tmp_path: Path) -> None:
+    assert codes(plan_with(contract), tmp_path) == set()
+
+
+@pytest.mark.parametrize("contract", [contract for contract, _ in contracts("good")])
+def test_a_good_contract_does_not_hold_where_nothing_was_done(contract: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", contract],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)},
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode != 0
+
+
+@pytest.mark.parametrize(("contract", "code"), contracts("bad"))
+def test_lint_says_of_a_bad_contract_what_the_skill_says(contract: str, code: str, tmp_path: Path) -> None:
+    assert code in codes(plan_with(contract), tmp_path)
+
+
+# --- Plans ---------------------------------------------------------------------------------------------------------
+
+
+def test_its_document_can_be_proposed(tmp_path: Path) -> None:
+    assert codes(fenced("markdown").encode(), tmp_path) == set()
+
+
+def test_its_arguments_can_be_proposed_and_say_the_same_steps(tmp_path: Path) -> None:
+    document = document_of(msgspec.convert(json.loads(fenced("json")), Proposal))
+    assert codes(document, tmp_path) == set()
+    app = open_workspace(tmp_path)
+    sides = [app.in_document(data).plan.steps for data in (document, fenced("markdown").encode())]
+    by_arguments, by_document = [[msgspec.structs.replace(one, on_failure=None) for one in side] for side in sides]
+    assert by_arguments == by_document
+
+
+# --- Names ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_code_it_names_is_there() -> None:
+    named = set(re.findall(r"\b[EWF]_[A-Z_]+\b", skill_text()))
+    assert len(named) >= 10 and named <= PAGES.keys()
+
+
+def test_every_tool_it_names_is_there() -> None:
+    named = set(re.findall(r"`(plan_\w+|tools_list)`", skill_text()))
+    assert named and named <= {tool.name for tool in PLAN_SURFACE.tools}
+
+
+# --- Form ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_a_skill_that_fits_into_a_window() -> None:
+    head, _, body = skill_text().removeprefix("---\n").partition("\n---\n")
+    front_matter = yaml.safe_load(head)
+    assert front_matter.keys() == {"name", "description"}
+    assert front_matter["name"] == "ordain" and len(front_matter["description"]) <= 1_024
+    assert len(skill_text().split()) < WORDS_MAX
+    assert skill_body() == body.lstrip("\n")
+
+
+def test_sections_are_given_whole_and_in_the_order_asked_for() -> None:
+    both = skill_sections("Honesty", "When to plan")
+    assert re.findall(r"^## (.+)$", both, re.MULTILINE) == ["Honesty", "When to plan"]
+    first, second = both.split("\n\n## When to plan\n")
+    assert first in skill_text() and f"## When to plan\n{second}\n\n## Writing a plan\n" in skill_text()
+    assert fenced("markdown") in skill_sections("Writing a plan"), "a heading inside a fence ends no section"
+    with pytest.raises(KeyError):
+        skill_sections("No such section")
