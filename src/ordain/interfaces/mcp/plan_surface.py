@@ -5,6 +5,7 @@ from __future__ import annotations
 from ordain import __version__
 from ordain.interfaces.mcp.plan_resources import PLAN_RESOURCES, listed_plans
 from ordain.interfaces.mcp.plan_tools import PLAN_TOOLS
+from ordain.interfaces.mcp.run_tasks import RunTasks
 from ordain.interfaces.mcp.surface import Surface
 
 __all__ = ["PLAN_SURFACE"]
@@ -24,4 +25,5 @@ PLAN_SURFACE = Surface(
     tools=PLAN_TOOLS,
     resources=listed_plans,
     templates=PLAN_RESOURCES,
+    tasks=RunTasks(),
 )
