@@ -13,9 +13,10 @@ import msgspec
 
 from ordain.app import App
 from ordain.core.canonical import short_id
+from ordain.core.event import StepState
 from ordain.core.problem import Place, Problem, Refused, refuse
 from ordain.core.report import RunReport
-from ordain.core.run_state import AT_WORK, SETTLED
+from ordain.core.run_state import SETTLED
 from ordain.core.value import RunId
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, Background
 from ordain.interfaces.mcp.results import run_answer
@@ -26,6 +27,7 @@ __all__ = ["OPEN", "begin", "follow", "how_far", "how_it_stands", "who_acts"]
 
 OPEN = ("executing", "pausing", "cancelling")
 """How a run stands that somebody carries out."""
+_AT_WORK = (StepState.RUNNING, StepState.VERIFYING)
 TELLING_S = 0.2
 """How long it is waited at least until a client is told again."""
 _begun: list[Background] = []
@@ -130,9 +132,9 @@ async def _watch(call: Call, app: App, run_id: RunId) -> None:
 
 def how_far(report: RunReport) -> str:
     """How far a run has come, in words."""
-    at_work = ", ".join(step.id for step in report.steps if step.state in AT_WORK)
+    at_work = ", ".join(step.id for step in report.steps if step.state in _AT_WORK)
     words = f"{_settled(report)} of {len(report.steps)} steps settled"
-    return words + (f"; at work: {at_work}" if at_work else "")
+    return words + (f"; at work: {at_work}" if at_work and report.status in OPEN else "")
 
 
 def _settled(report: RunReport) -> int:

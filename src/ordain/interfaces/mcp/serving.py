@@ -75,8 +75,10 @@ class OrdainServer:
             on_get_prompt=self._get_prompt,
             on_completion=self._complete,
         )
+        self.tasks: TaskMethods | None = None
         if surface.tasks is not None:
-            TaskMethods(surface.tasks, self.call, self._late_result, self._shown).add_to(self.lowlevel)
+            self.tasks = TaskMethods(surface.tasks, self.call, self._late_result, self._shown)
+            self.tasks.add_to(self.lowlevel)
 
     # --- Who calls -------------------------------------------------------------------------------------------------
 
