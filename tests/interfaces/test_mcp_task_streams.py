@@ -99,7 +99,7 @@ class Stream:
 
     async def ask(self, method: str, params: dict[str, Any], *, declares: bool = True) -> int:
         self._asked += 1
-        extensions = {TASKS: {}} if declares else {}
+        extensions: dict[str, Any] = {TASKS: {}} if declares else {}
         meta = {
             f"{_META}protocolVersion": "2026-07-28",
             f"{_META}clientCapabilities": {"extensions": extensions},
@@ -126,7 +126,9 @@ async def streaming(workspace: Workspace, bus: InMemorySubscriptionBus) -> Async
     )
     assert server.tasks is not None
     server.lowlevel.add_request_handler(
-        "subscriptions/listen", types.SubscriptionsListenRequestParams, server.tasks.listening(ListenHandler(bus))
+        "subscriptions/listen",
+        types.SubscriptionsListenRequestParams,
+        server.tasks.listening(ListenHandler(bus, max_subscriptions=1)),
     )
     to_server, reading = anyio.create_memory_object_stream[SessionMessage | Exception](16)
     writing, from_server = anyio.create_memory_object_stream[SessionMessage](16)
@@ -168,7 +170,7 @@ def test_a_change_stream_tells_of_the_tasks_it_names(workspace: Workspace) -> No
 
         given = {key: {"action": "accept", "content": {"confirm": True}}}
         updating = await stream.ask("tasks/update", {"taskId": task_id, "inputResponses": given})
-        seen = []
+        seen: list[dict[str, Any]] = []
         while not seen or seen[-1].get("status") != "completed":
             message = await stream.next()
             if message.get("id") != updating:
@@ -188,6 +190,19 @@ def test_who_did_not_declare_the_extension_is_told_of_no_tasks(workspace: Worksp
         error = (await stream.next())["error"]
         assert error["code"] == -32021
         assert error["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+
+    in_process(workspace, talk)
+
+
+def test_a_stream_that_is_refused_says_why(workspace: Workspace) -> None:
+    async def talk(stream: Stream, bus: InMemorySubscriptionBus) -> None:
+        task_id = (await stream.result("tools/call", {"name": "multi_input", "arguments": {}}))["taskId"]
+        await stream.ask("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})
+        assert (await stream.next())["method"] == "notifications/subscriptions/acknowledged"
+        refused = await stream.ask("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})
+        while (message := await stream.next()).get("id") != refused:
+            assert message["method"] == "notifications/tasks"
+        assert message["error"]["message"] == "Subscription limit reached"
 
     in_process(workspace, talk)
 

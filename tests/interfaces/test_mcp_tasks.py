@@ -129,6 +129,21 @@ def test_a_run_that_waits_for_a_person_names_the_command_and_takes_no_answer(wor
     assert workspace.effects() == ["tried"]
 
 
+def test_a_run_goes_on_as_the_same_task_once_a_person_has_answered(workspace: Workspace) -> None:
+    with RpcClient(workspace.path) as client:
+        plan = approved(workspace, client, ASKS)
+        task_id = client.call("plan_commit", plan=plan)["taskId"]
+        until(client, task_id, words="A person decides")
+        app = open_workspace(workspace.path)
+        asyncio.run(app.answer(app.run(task_id).questions[0].item, "skip", KIM))
+        asyncio.run(app.close())
+        stopped = until(client, task_id, words=f"Nobody carries it out. Call plan_commit with plan={plan} to go on.")
+        assert stopped["status"] == "working"
+        assert client.call("plan_commit", plan=plan)["taskId"] == task_id
+        assert until(client, task_id)["result"]["structuredContent"]["data"]["status"] == "success"
+    assert workspace.effects() == ["tried", "rest"]
+
+
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 def test_what_is_not_the_callers_is_as_unknown_as_what_never_was(workspace: Workspace, method: str) -> None:
     theirs, _ = workspace.started("asks.plan.md")

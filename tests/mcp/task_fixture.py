@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 import mcp_types as types
@@ -79,7 +79,7 @@ class MemoryTasks:
             entry.work.cancel()
             await asyncio.wait([entry.work])
 
-    async def changes(self, call: Call, task_id: str) -> AsyncIterator[Task]:
+    async def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
         entry, told = self._tasks[task_id], -1
         while True:
             changed = entry.changed

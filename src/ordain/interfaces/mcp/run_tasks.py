@@ -8,7 +8,7 @@ it does not count.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -82,7 +82,7 @@ class RunTasks:
                 if refused.problems[0].code not in _ASKED:
                     raise
 
-    async def changes(self, call: Call, task_id: str) -> AsyncIterator[Task]:
+    async def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
         async with call.app() as app:
             told: tuple[TaskStatus, str] | None = None
             while True:

@@ -6,7 +6,7 @@ Nothing here knows the protocol. A tool is a function from a call and its typed 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -121,7 +121,7 @@ class Tasks(Protocol):
         """Ask that it be ended, if it has not come to its end."""
         ...
 
-    def changes(self, call: Call, task_id: str) -> AsyncIterator[Task]:
+    def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
         """The task as it stands, and again whenever that is another, until it has ended."""
         ...
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -29,6 +30,8 @@ from ordain.interfaces.mcp.surface import Answer, Call, Task, Tasks, TaskStatus
 __all__ = ["EXTENSION", "TaskMethods", "created", "declared", "missing_extension"]
 
 EXTENSION = "io.modelcontextprotocol/tasks"
+TOLD_MAX = 32
+"""How many tasks one stream tells of."""
 
 Context = ServerRequestContext[Any, Any]
 Listen = Callable[[Context, types.SubscriptionsListenRequestParams], Any]
@@ -189,15 +192,19 @@ class TaskMethods:
             if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
                 raise MCPError(types.INVALID_PARAMS, "taskIds must be a list of strings")
             call = self._calls(context)
-            known = [one for one in dict.fromkeys(named) if await self._known(call, one)]
+            asked = list(dict.fromkeys(named))[:TOLD_MAX]
+            known = [one for one in asked if await self._known(call, one)]
             stream = _Stream(context.session, known)
+            result: Any = None
             async with anyio.create_task_group() as group:
                 for one in known:
                     group.start_soon(self._tell, context, stream, call, one)
                 try:
-                    return await listen(replace(context, session=cast(ServerSession, stream)), params)
-                finally:
-                    group.cancel_scope.cancel()
+                    result = await listen(replace(context, session=cast(ServerSession, stream)), params)
+                except MCPError as error:
+                    result = error.error  # raised, it would reach the client as a group that nobody can read
+                group.cancel_scope.cancel()
+            return result
 
         return handler
 
@@ -211,9 +218,10 @@ class TaskMethods:
         await stream.acknowledged.wait()
         meta = {SUBSCRIPTION_ID_META_KEY: context.request_id}
         try:
-            async for task in self._tasks.changes(call, task_id):
-                notification = TaskNotification(params={"_meta": meta, **self._told(task)})
-                await stream.send_notification(cast(Any, notification), related_request_id=context.request_id)
+            async with aclosing(self._tasks.changes(call, task_id)) as changes:
+                async for task in changes:
+                    notification = TaskNotification(params={"_meta": meta, **self._told(task)})
+                    await stream.send_notification(cast(Any, notification), related_request_id=context.request_id)
         except Refused:
             _log.exception("%s is no longer told of", task_id)
 
