@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -21,11 +21,11 @@ from ordain.core.value import Instant, PlanId, RunId
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from ordain.interfaces.mcp.run_tasks import RunTasks, run_task
 from ordain.interfaces.mcp.serving import OrdainServer
-from ordain.interfaces.mcp.surface import Call, TaskStatus
+from ordain.interfaces.mcp.surface import Answer, Call, Tasks, TaskStatus
 from tests.interfaces.json_rpc import TASKS
 from tests.interfaces.terminal import PATIENCE_S
 from tests.interfaces.workspace import KIM, Workspace
-from tests.mcp.task_fixture import with_task_tools
+from tests.mcp.task_fixture import MemoryTasks, with_task_tools
 
 _META = "io.modelcontextprotocol/"
 CLIENT = Principal(name=KIM.name, channel=Channel.MCP)
@@ -74,21 +74,45 @@ async def nothing(done: float, total: float | None, words: str) -> None:
     """Progress that nobody is told."""
 
 
-def test_the_changes_of_a_run_are_told_to_its_end_through_every_stop(workspace: Workspace) -> None:
-    run_id, _ = workspace.started("asks.plan.md")
+async def begun_run(workspace: Workspace, call: Call) -> tuple[Tasks, str]:
+    return RunTasks(), (await asyncio.to_thread(workspace.started, "asks.plan.md"))[0]
 
-    async def follow() -> list[tuple[TaskStatus, str]]:
-        told = []
-        async for task in RunTasks().changes(Call(CLIENT, lambda: open_workspace(workspace.path), nothing), run_id):
-            told.append((task.status, task.message.split(".")[0]))
-            if len(told) == 1:
-                app = open_workspace(workspace.path)
-                await app.cancel_run(run_id, KIM, "enough")
-                await app.close()
-        return told
 
-    told = asyncio.run(asyncio.wait_for(follow(), PATIENCE_S))
-    assert told == [(TaskStatus.WORKING, "0 of 2 steps settled"), (TaskStatus.CANCELLED, "2 of 2 steps settled")]
+async def begun_in_memory(workspace: Workspace, call: Call) -> tuple[Tasks, str]:
+    tasks = MemoryTasks()
+
+    async def work(asking: Any) -> Answer:
+        return Answer(data=await asyncio.get_running_loop().create_future())
+
+    return tasks, (await tasks.start(call, work)).task_id
+
+
+@pytest.mark.parametrize("begun", [begun_run, begun_in_memory])
+def test_what_all_tasks_have_in_common(workspace: Workspace, begun: Any) -> None:
+    def call_of(by: Principal) -> Call:
+        return Call(by, lambda: open_workspace(workspace.path), nothing)
+
+    async def life() -> None:
+        call, another = call_of(CLIENT), call_of(Principal(name="eve", channel=Channel.MCP))
+        tasks, task_id = await begun(workspace, call)
+        made = await tasks.get(call, task_id)
+        assert made is not None
+        assert made.status is TaskStatus.WORKING
+        assert await tasks.get(another, task_id) is None
+        assert await tasks.get(call, f"{task_id}A") is None
+        async with aclosing(tasks.changes(call, task_id)) as changes:
+            assert await anext(changes) == made
+            await tasks.cancel(call, task_id)
+            assert (await anext(changes)).status is TaskStatus.CANCELLED
+            with pytest.raises(StopAsyncIteration):
+                await anext(changes)
+        await tasks.cancel(call, task_id)
+        ended = await tasks.get(call, task_id)
+        assert ended is not None
+        assert (ended.status, ended.answer, ended.created_at) == (TaskStatus.CANCELLED, None, made.created_at)
+        assert [one async for one in tasks.changes(call, task_id)] == [ended]
+
+    asyncio.run(asyncio.wait_for(life(), PATIENCE_S))
 
 
 class Stream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import datetime
+from itertools import product
 from typing import Any
 
 import pytest
@@ -144,11 +145,11 @@ def test_a_run_goes_on_as_the_same_task_once_a_person_has_answered(workspace: Wo
     assert workspace.effects() == ["tried", "rest"]
 
 
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-def test_what_is_not_the_callers_is_as_unknown_as_what_never_was(workspace: Workspace, method: str) -> None:
+def test_what_is_not_the_callers_is_as_unknown_as_what_never_was(workspace: Workspace) -> None:
     theirs, _ = workspace.started("asks.plan.md")
+    named = (theirs, theirs[:8], theirs.lower(), UNKNOWN, "", "no task", "../../etc/passwd")
     with RpcClient(workspace.path) as client:
-        for task_id in (theirs, theirs[:8], theirs.lower(), UNKNOWN, "", "no task", "../../etc/passwd"):
+        for method, task_id in product(("tasks/get", "tasks/update", "tasks/cancel"), named):
             with pytest.raises(RpcError) as refused:
                 client.request(method, {"taskId": task_id, "inputResponses": {"a": {"action": "accept"}}})
             assert (refused.value.code, refused.value.message) == (-32602, f"Task not found: {task_id}")

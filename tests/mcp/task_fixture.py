@@ -55,8 +55,6 @@ class MemoryTasks:
         try:
             answer = await work(Asking(entry))
             entry.change(status=TaskStatus.COMPLETED, message="Done", answer=answer)
-        except asyncio.CancelledError:
-            entry.change(status=TaskStatus.CANCELLED, message="Cancelled")
         except RuntimeError as error:
             entry.change(status=TaskStatus.FAILED, message="Failed", fault=str(error))
 
@@ -78,16 +76,17 @@ class MemoryTasks:
         if entry.work is not None and not entry.task.status.ended:
             entry.work.cancel()
             await asyncio.wait([entry.work])
+            entry.change(status=TaskStatus.CANCELLED, message="Cancelled")
 
     async def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
         entry, told = self._tasks[task_id], -1
         while True:
-            changed = entry.changed
+            task, changed = entry.task, entry.changed
             if entry.number != told:
                 told = entry.number
-                yield entry.task
-            if entry.task.status.ended:
-                return
+                yield task
+                if task.status.ended:
+                    return
             await changed.wait()
 
 
