@@ -12,16 +12,22 @@ import json
 import msgspec
 
 from ordain.app import App
+from ordain.core.canonical import short_id
+from ordain.core.event import StepState
 from ordain.core.problem import Place, Problem, Refused, refuse
 from ordain.core.report import RunReport
-from ordain.core.run_state import AT_WORK, SETTLED
+from ordain.core.run_state import SETTLED
 from ordain.core.value import RunId
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, Background
-from ordain.interfaces.mcp.surface import Call
+from ordain.interfaces.mcp.results import run_answer
+from ordain.interfaces.mcp.surface import Answer, Call
+from ordain.interfaces.next_commands import after_run
 
-__all__ = ["begin", "follow"]
+__all__ = ["OPEN", "begin", "follow", "how_far", "how_it_stands", "who_acts"]
 
-_OPEN = ("executing", "pausing", "cancelling")
+OPEN = ("executing", "pausing", "cancelling")
+"""How a run stands that somebody carries out."""
+_AT_WORK = (StepState.RUNNING, StepState.VERIFYING)
 TELLING_S = 0.2
 """How long it is waited at least until a client is told again."""
 _begun: list[Background] = []
@@ -89,7 +95,7 @@ def _ended(status: int, output: bytes) -> RunId:
 async def follow(call: Call, app: App, run_id: RunId, wait_s: float) -> RunReport:
     """The run as it stands once it has ended or needs a person, or when the time is over."""
     report = app.run(run_id)
-    if wait_s <= 0 or report.status not in _OPEN:
+    if wait_s <= 0 or report.status not in OPEN:
         return report
     watching = asyncio.ensure_future(_watch(call, app, run_id))
     try:
@@ -111,16 +117,45 @@ async def _watch(call: Call, app: App, run_id: RunId) -> None:
     try:
         while not watching.done():
             changed.clear()
-            steps = app.run(run_id).steps
-            settled = sum(step.state in SETTLED for step in steps)
+            report = app.run(run_id)
+            settled = _settled(report)
             if settled > told:  # the protocol wants it to grow each time
                 told = settled
-                at_work = ", ".join(step.id for step in steps if step.state in AT_WORK)
-                words = f"{settled} of {len(steps)} steps settled" + (f"; at work: {at_work}" if at_work else "")
-                await call.progress(settled, len(steps), words)
+                await call.progress(settled, len(report.steps), how_far(report))
             await changed.wait()
             await asyncio.sleep(TELLING_S)
         watching.result()
     finally:
         watching.cancel()
         await asyncio.wait([watching])
+
+
+def how_far(report: RunReport) -> str:
+    """How far a run has come, in words."""
+    at_work = ", ".join(step.id for step in report.steps if step.state in _AT_WORK)
+    words = f"{_settled(report)} of {len(report.steps)} steps settled"
+    return words + (f"; at work: {at_work}" if at_work and report.status in OPEN else "")
+
+
+def _settled(report: RunReport) -> int:
+    return sum(step.state in SETTLED for step in report.steps)
+
+
+def how_it_stands(report: RunReport, *, full: bool) -> Answer:
+    """What a client is told of a run, and what it can do."""
+    following = who_acts(report)
+    if report.status in OPEN:
+        following += (f"Call plan_status with what={report.run_id} and wait_s to see how it ends.",)
+    elif report.status == "failed":
+        following += ("Read evidence and output_tail of what failed, then propose another plan. Claim nothing more.",)
+    return Answer(data=run_answer(report, tuple(after_run(report)), full=full), next=following)
+
+
+def who_acts(report: RunReport) -> tuple[str, ...]:
+    """Who must do what for a run to go on that does not do so by itself."""
+    words = tuple(f"A person decides at a terminal with: {question.asking}" for question in report.questions)
+    if report.status in ("stopped", "stalled"):
+        words += (f"Nobody carries it out. Call plan_commit with plan={short_id(report.plan_id)} to go on.",)
+    elif report.status == "paused":
+        words += (f"A person paused it, and goes on with: ordain resume {report.run_id}",)
+    return words

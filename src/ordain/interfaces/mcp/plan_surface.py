@@ -6,6 +6,7 @@ from ordain import __version__
 from ordain.interfaces.mcp.plan_prompts import PLAN_PROMPTS
 from ordain.interfaces.mcp.plan_resources import PLAN_RESOURCES, listed_plans, new_plans
 from ordain.interfaces.mcp.plan_tools import PLAN_TOOLS
+from ordain.interfaces.mcp.run_tasks import RunTasks
 from ordain.interfaces.mcp.surface import Surface
 
 __all__ = ["PLAN_SURFACE"]
@@ -27,4 +28,5 @@ PLAN_SURFACE = Surface(
     news=new_plans,
     templates=PLAN_RESOURCES,
     prompts=PLAN_PROMPTS,
+    tasks=RunTasks(),
 )

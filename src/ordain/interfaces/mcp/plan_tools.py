@@ -16,7 +16,7 @@ from ordain.core.lineage import Stage
 from ordain.core.problem import Refused, refuse
 from ordain.core.report import Prepared, RunReport
 from ordain.core.value import StepId
-from ordain.interfaces.mcp.following import begin, follow
+from ordain.interfaces.mcp.following import begin, follow, how_it_stands
 from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
 from ordain.interfaces.mcp.results import (
     ApprovalAsked,
@@ -31,11 +31,10 @@ from ordain.interfaces.mcp.results import (
     plan_answer,
     plan_brief,
     proposed_answer,
-    run_answer,
     tool_brief,
 )
-from ordain.interfaces.mcp.surface import Answer, Call, Tool
-from ordain.interfaces.next_commands import after_run
+from ordain.interfaces.mcp.run_tasks import run_task
+from ordain.interfaces.mcp.surface import Answer, Call, Task, Tool
 from ordain.interfaces.preview import review_lines
 from ordain.interfaces.render import Style
 from ordain.interfaces.results.plans import lint_result
@@ -175,25 +174,13 @@ class _Commit(_ThePlan, frozen=True, kw_only=True):
     full: Annotated[bool, msgspec.Meta(description="Tell of every step, not only of those that matter.")] = False
 
 
-async def _commit(call: Call, asked: _Commit) -> Answer:
+async def _commit(call: Call, asked: _Commit) -> Answer | Task:
     async with call.app() as app:
         app.check_owned(asked.plan, call.by)
         run_id = await begin(call, app, asked.plan)
-        return _how_it_stands(await follow(call, app, run_id, asked.wait_s), full=asked.full)
-
-
-def _how_it_stands(report: RunReport, *, full: bool) -> Answer:
-    commands = tuple(after_run(report))
-    following = tuple(f"A person decides at a terminal with: {question.asking}" for question in report.questions)
-    if report.status in ("executing", "pausing", "cancelling"):
-        following += (f"Call plan_status with what={report.run_id} and wait_s to see how it ends.",)
-    elif report.status in ("stopped", "stalled"):
-        following += (f"Nobody carries it out. Call plan_commit with plan={short_id(report.plan_id)} to go on.",)
-    elif report.status == "paused":
-        following += (f"A person paused it, and goes on with: ordain resume {report.run_id}",)
-    elif report.status == "failed":
-        following += ("Read evidence and output_tail of what failed, then propose another plan. Claim nothing more.",)
-    return Answer(data=run_answer(report, commands, full=full), next=following)
+        if call.takes_tasks and asked.wait_s == 0:
+            return run_task(app.run(run_id))
+        return how_it_stands(await follow(call, app, run_id, asked.wait_s), full=asked.full)
 
 
 class _Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,7 +199,7 @@ async def _status(call: Call, asked: _Status) -> Answer:
     brief = plan_brief(line)
     if run is None:
         return Answer(data=StatusAnswer(plan=brief, run=None), next=_of_plan(brief))
-    stands = _how_it_stands(run, full=asked.full)
+    stands = how_it_stands(run, full=asked.full)
     return Answer(data=StatusAnswer(plan=brief, run=stands.data), next=stands.next)
 
 

@@ -23,7 +23,18 @@ from ordain.core.redaction import Redactor
 from ordain.interfaces import robot
 from ordain.interfaces.mcp.arguments import read_arguments, schema_of
 from ordain.interfaces.mcp.subscribing import Context, Subscribing
-from ordain.interfaces.mcp.surface import Answer, Call, Content, Prompt, ResourceTemplate, Surface, Tool, Workspaces
+from ordain.interfaces.mcp.surface import (
+    Answer,
+    Call,
+    Content,
+    Prompt,
+    ResourceTemplate,
+    Surface,
+    Task,
+    Tool,
+    Workspaces,
+)
+from ordain.interfaces.mcp.tasks import TaskMethods, created, declared
 from ordain.interfaces.mcp.templates import match
 from ordain.interfaces.mcp.watching import Watcher
 
@@ -81,6 +92,10 @@ class OrdainServer:
             on_get_prompt=self._get_prompt,
             on_completion=self._complete,
         )
+        self.tasks: TaskMethods | None = None
+        if surface.tasks is not None:
+            self.tasks = TaskMethods(surface.tasks, self.call, self._late_result, self._shown)
+            self.tasks.add_to(self.lowlevel)
 
     # --- Who calls -------------------------------------------------------------------------------------------------
 
@@ -90,7 +105,8 @@ class OrdainServer:
         async def progress(done: float, total: float | None, words: str) -> None:
             await context.session.report_progress(done, total, words)
 
-        return Call(self.principal(context), self._workspaces, progress)
+        takes_tasks = self.surface.tasks is not None and declared(context)
+        return Call(self.principal(context), self._workspaces, progress, takes_tasks=takes_tasks)
 
     def principal(self, context: Context) -> Principal:
         """Whose request this is."""
@@ -103,14 +119,14 @@ class OrdainServer:
     async def _list_tools(self, context: Context, params: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_tool(tool) for tool in self.surface.tools])
 
-    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> Any:
         tool = self._tools.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
         return await self._answered(tool, self.call(context), params.arguments)
 
-    async def _answered(self, tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.CallToolResult:
-        """The result of a tool that was called, whatever became of it."""
+    async def _answered(self, tool: Tool, call: Call, given: Mapping[str, Any] | None) -> Any:
+        """The result of a tool that was called, whatever became of it. That of an extension is no type of the SDK's."""
         started = time.monotonic()
         error: Problem | None = None
         try:
@@ -121,6 +137,8 @@ class OrdainServer:
                     await app.record_refusal(tool.name, ", ".join(given or ()), call.by, refused.problems)
                 raise
             answer = await tool.call(call, arguments)
+            if isinstance(answer, Task):
+                return self._shown(created(answer))
         except Refused as refused:
             errors = [problem for problem in refused.problems if not problem.code.startswith("W_")]
             error = (errors or list(refused.problems))[0]
@@ -131,16 +149,26 @@ class OrdainServer:
             detail = f"{type(failure).__name__}: {failure}"
             error = Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))
             answer = Answer(data=None, problems=(error,))
-        elapsed = round((time.monotonic() - started) * 1000)
+        return self._result(answer, error, round((time.monotonic() - started) * 1000))
+
+    def _result(self, answer: Answer, error: Problem | None, elapsed: int) -> types.CallToolResult:
         document = robot.envelope(
             answer.data, problems=answer.problems, error=error, next_=answer.next, elapsed_ms=elapsed
         )
-        value = self._redactor().value(json.loads(document))
+        value = self._shown(json.loads(document))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=robot.to_json(value).decode())],
             structured_content=value,
-            is_error=error is not None,
+            is_error=error is not None or answer.failed,
         )
+
+    def _late_result(self, answer: Answer) -> dict[str, Any]:
+        """The result of a tool that was answered with a task, once there is one."""
+        result = self._result(answer, None, 0)
+        return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+    def _shown(self, value: Any) -> Any:
+        return self._redactor().value(value)
 
     def _redactor(self) -> Redactor:
         try:

@@ -17,9 +17,10 @@ from mcp.shared.exceptions import MCPError
 from ordain.interfaces.mcp.surface import Call
 from ordain.interfaces.mcp.watching import Subscription, Watcher
 
-__all__ = ["Subscribing"]
+__all__ = ["Context", "Subscribing"]
 
 Context = ServerRequestContext[Any, Any]
+"""A request as the SDK hands it over."""
 
 
 class Subscribing:

@@ -6,8 +6,9 @@ Nothing here knows the protocol. A tool is a function from a call and its typed 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -15,8 +16,21 @@ import msgspec
 from ordain.app import App
 from ordain.core.approval import Principal
 from ordain.core.problem import Problem
+from ordain.core.value import Instant
 
-__all__ = ["Answer", "Argument", "Call", "Content", "Prompt", "ResourceTemplate", "Surface", "Tool"]
+__all__ = [
+    "Answer",
+    "Argument",
+    "Call",
+    "Content",
+    "Prompt",
+    "ResourceTemplate",
+    "Surface",
+    "Task",
+    "TaskStatus",
+    "Tasks",
+    "Tool",
+]
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """Told how far something has come: so much, of so much where that is known, and in words."""
@@ -31,8 +45,10 @@ class Workspaces(Protocol):
 class Call:
     """One request of one client."""
 
-    def __init__(self, by: Principal, workspaces: Workspaces, progress: Progress) -> None:
+    def __init__(self, by: Principal, workspaces: Workspaces, progress: Progress, *, takes_tasks: bool = False) -> None:
         self.by, self._workspaces, self.progress = by, workspaces, progress
+        self.takes_tasks = takes_tasks
+        """Whether this client can be answered with a task."""
 
     @asynccontextmanager
     async def app(self) -> AsyncIterator[App]:
@@ -50,6 +66,64 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     data: Any
     problems: tuple[Problem, ...] = ()
     next: tuple[str, ...] = ()
+    failed: bool = False
+    """Whether what was to be done went wrong, though nothing was refused."""
+
+
+class TaskStatus(Enum):
+    """How a task stands; the last three are ends."""
+
+    WORKING = "working"
+    INPUT_REQUIRED = "input_required"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def ended(self) -> bool:
+        return self in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A call whose answer comes later, as its client sees it. The word is the protocol's; in plans it means another
+    thing."""
+
+    task_id: str
+    status: TaskStatus
+    message: str
+    """How it stands, in words."""
+    created_at: Instant
+    updated_at: Instant
+    poll_ms: int
+    """How often it is worth asking."""
+    ttl_ms: int | None = None
+    """How long it is kept; None: for ever."""
+    answer: Answer | None = None
+    """What the tool answers in the end, where it is completed."""
+    fault: str | None = None
+    """Why there will be no answer, where it failed; a tool that would not or could not has completed."""
+    inputs: Mapping[str, Mapping[str, Any]] = {}
+    """What the client is asked for, by keys that are never used twice."""
+
+
+class Tasks(Protocol):
+    """The tasks of a server, each for its own client only."""
+
+    async def get(self, call: Call, task_id: str) -> Task | None:
+        """The task as it stands; None where this caller has none of that name."""
+        ...
+
+    async def update(self, call: Call, task_id: str, given: Mapping[str, Any]) -> None:
+        """Take what the client was asked for, by key; raises Refused where it is not the client's to give."""
+        ...
+
+    async def cancel(self, call: Call, task_id: str) -> None:
+        """Ask that it be ended, if it has not come to its end."""
+        ...
+
+    def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
+        """The task as it stands, and again whenever that is another, until it has ended."""
+        ...
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +134,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     arguments: type[msgspec.Struct]
     result: Any
-    call: Callable[[Call, Any], Awaitable[Answer]]
+    call: Callable[[Call, Any], Awaitable[Answer | Task]]
+    """Answers with a task only where the call takes one, and only once that task can be asked about."""
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -130,3 +205,5 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     """How many there are now for everybody, and whether one that came after so many is this caller's to list."""
     templates: tuple[ResourceTemplate, ...] = ()
     prompts: tuple[Prompt, ...] = ()
+    tasks: Tasks | None = None
+    """Those that its tools answer with, if any do."""
