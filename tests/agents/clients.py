@@ -82,16 +82,10 @@ class Client:
 
     def run(self, site: Site, task: str, *, follow: bool = False) -> Ended:
         """Give it a task and wait until its turn has ended. Nothing that it started outlives this."""
-        proxy = {name: site.model_url for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")}
-        direct = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
-        env = {
-            "PATH": f"{NODE}:{os.environ['PATH']}",
-            "HOME": str(site.home),
-            "TERM": "xterm-256color",
-            **proxy,
-            **direct,
-        }
-        env |= {**self.configure(site), **site.variables}
+        proxy = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), site.model_url)
+        proxy |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
+        env = {"PATH": f"{NODE}:{os.environ['PATH']}", "HOME": str(site.home), "TERM": "xterm-256color"}
+        env |= {**proxy, **self.configure(site), **site.variables}
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             child = subprocess.Popen(
                 self.command(task, follow=follow),

@@ -6,8 +6,8 @@ A script is a generator. It yields `Call`s, is sent the `Result` of each, and re
         found = yield Call("plan_list", {})
         return f"There is {found.text}."
 
-It is begun anew for every request and given the results that the client's conversation holds, so that what the model does
-next follows from the conversation alone: nothing is remembered between requests, as nothing is by a real model's server.
+It is begun anew for every request and given the results that the client's conversation holds. So what the model does
+next follows from the conversation alone: nothing is remembered between requests, as a real model's server does not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A model's server on this machine that plays a script, for command-line agents that would talk to a real one.
 
-It speaks the providers' protocols, each a thin translation in `protocols/` between bytes and `conversation`. Every request
-that it cannot answer is noted in `astray`, and a test that leaves anything there has found a client that changed. The
-server is given to the clients as their proxy too: an attempt to reach anything else arrives here, is refused and noted.
+It speaks the providers' protocols, each a thin translation in `protocols/` to and from the terms of `conversation`.
+Every request that it cannot answer is noted in `astray`: a test that finds something there has found a client that
+changed. It is given to the clients as their proxy too, so that what they try to reach besides is refused and noted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class ModelServer(ThreadingHTTPServer):
         self.scripts = scripts
         self.heard: list[Conversation] = []
         self.astray: list[str] = []
-        self.seen: list[tuple[str, Any]] = []
 
     @property
     def url(self) -> str:
@@ -80,7 +79,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         request = f"{self.command} {self.path.partition('?')[0]}"
-        self.server.seen.append((f"{self.command} {self.path}", body))
         try:
             for pattern, protocol in PROTOCOLS:
                 if re.fullmatch(pattern, request):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,13 +15,13 @@ from tests.agents.model_server import ModelServer, serving
 OFFERED = "srv_find", "srv_keep"
 
 
-def fetch(talk: Conversation) -> Iterator[Call]:
+def fetch(talk: Conversation) -> Generator[Call, Result, str]:
     found = yield Call("find", {"what": "key"})
     kept = yield Call("keep", {"value": found.text})
     return f"kept {kept.text}"
 
 
-def use(talk: Conversation) -> Iterator[Call]:
+def use(talk: Conversation) -> Generator[Call, Result, str]:
     used = yield Call("find", {"what": talk.earlier("keep").text})
     return f"used {used.text}"
 
@@ -201,7 +201,8 @@ def test_every_protocol_carries_the_same_script(provider: Provider) -> None:
 )
 def test_what_it_cannot_answer_is_refused_and_noted(request_line: str, body: Any, noted: str) -> None:
     with serving(SCRIPTS) as server:
-        status, _ = _request(server, *request_line.split(" "), body)
+        method, path = request_line.split(" ")
+        status, _ = _request(server, method, path, body)
         assert status == 400
         (line,) = server.astray
         assert line.startswith(noted)
@@ -210,7 +211,8 @@ def test_what_it_cannot_answer_is_refused_and_noted(request_line: str, body: Any
 @pytest.mark.parametrize("request_line", ["HEAD /", "GET /v1/models", "POST /v1/messages/count_tokens"])
 def test_what_clients_ask_beside_the_conversation_is_answered(request_line: str) -> None:
     with serving(SCRIPTS) as server:
-        status, _ = _request(server, *request_line.split(" "), None)
+        method, path = request_line.split(" ")
+        status, _ = _request(server, method, path, None)
         assert (status, server.astray) == (200, [])
 
 

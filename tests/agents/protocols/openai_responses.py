@@ -25,7 +25,7 @@ def read(body: dict[str, Any]) -> Conversation:
 
 def write(move: Move, body: dict[str, Any]) -> Iterator[Event]:
     if isinstance(move, Call):
-        item = {
+        item: dict[str, Any] = {
             "type": "function_call",
             "id": fresh_id("fc"),
             "call_id": fresh_id("call"),
