@@ -7,7 +7,8 @@ always passed in: only a person's channel can approve, answer or trust.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from ordain.answering import Answering, answer_commands
@@ -43,7 +44,8 @@ from ordain.core.workspace import Approver, WorkspaceState
 from ordain.gate import Gate
 from ordain.ports import Credential, Observer, Probe, Shell
 from ordain.proposals import Proposals
-from ordain.records import WORKSPACE_STREAM, Records, lineage_id, names_run
+from ordain.records import WORKSPACE_STREAM, Records, lineage_id, names_run, refuse_foreign
+from ordain.refusals import Refusals
 from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.running import Running, Waiting
 from ordain.signalling import Signalling
@@ -70,6 +72,7 @@ class App:
         self._running = Running(here, self._gate, self._proposals, shell=shell, pid=pid, boot_id=boot_id)
         self._answering = Answering(here, self._gate)
         self._signalling = Signalling(here)
+        self._refusals = Refusals(here)
         self._shell, self._probe = shell, probe
 
     @property
@@ -216,6 +219,32 @@ class App:
         found = StepOutput(run_id=run_id, step=StepId(step), output_bytes=outcome.output_bytes, kept_bytes=size)
         return found, parts if parts is not None else iter((kept or b"",))
 
+    @asynccontextmanager
+    async def _asked(self, verb: str, ref: str | None, by: Principal) -> AsyncIterator[None]:
+        """Around what a caller asks about a plan or a run: refused where it is somebody else's; what is refused is
+        recorded."""
+        async with self._refusals.recording(verb, ref or "", by):
+            self.check_owned(ref, by)
+            yield
+
+    def check_owned(self, ref: str | None, by: Principal) -> None:
+        """Raise Refused where this plan or run is not the caller's to see or handle; a person's is everything."""
+        if by.person or ref is None:
+            return
+        if names_run(ref):
+            stream = self._records.run(self._records.find_run(ref))[0].lineage
+        else:
+            stream = self._records.find_plan(ref)
+        refuse_foreign(self._records.lineage(stream), by)
+
+    async def record_refusal(self, verb: str, subject: str, by: Principal, problems: Sequence[Problem]) -> None:
+        """Record what an interface refused by itself, before any verb was asked."""
+        await self._refusals.record(verb, subject, by, problems)
+
+    def refusals(self) -> Sequence[Recorded]:
+        """The newest refusals that were recorded."""
+        return self._refusals.newest()
+
     def _refuse_unknown_step(self, state: RunState, step: str) -> None:
         if step not in state.steps:
             named = ", ".join(state.steps)
@@ -308,38 +337,44 @@ class App:
 
         `params` are the values of a template's parameters, as they were typed.
         """
-        return await self._proposals.prepare(data, file, by, params)
+        async with self._refusals.recording("prepare", file or "", by):
+            return await self._proposals.prepare(data, file, by, params)
 
     async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
         """The same for a plan made by code; a template takes the defaults of its parameters."""
-        return await self._proposals.prepare_plan(plan, by)
+        async with self._refusals.recording("prepare", plan.title, by):
+            return await self._proposals.prepare_plan(plan, by)
 
     async def revise(
         self, ref: str, by: Principal, data: bytes | None = None, file: str | None = None, params: Params = ()
     ) -> Prepared:
         """Replace a plan by another one of the same lineage: from a document, or from its own, edited since."""
-        return await self._proposals.revise(ref, by, data, file, params)
+        async with self._asked("revise", ref, by):
+            return await self._proposals.revise(ref, by, data, file, params)
 
     async def reject(
         self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str] | None = None
     ) -> PlanLine:
         """Say no to a plan, and what should change."""
-        state = await self._proposals.reject(ref, by, feedback, comments or {})
-        return self._line_of(state)
+        async with self._asked("reject", ref, by):
+            return self._line_of(await self._proposals.reject(ref, by, feedback, comments or {}))
 
     async def cancel(self, ref: str, by: Principal, reason: str = "") -> PlanLine:
         """Take a proposal back."""
-        return self._line_of(await self._proposals.cancel(ref, by, reason))
+        async with self._asked("cancel", ref, by):
+            return self._line_of(await self._proposals.cancel(ref, by, reason))
 
     async def cancel_run(
         self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
     ) -> RunReport:
-        """End a run as it stands. Anybody may: it permits nothing."""
-        return await self._running.cancel(ref, by, reason, status=status, take_over=take_over)
+        """End a run as it stands. Its own caller may, and every person: it permits nothing."""
+        async with self._asked("cancel", ref, by):
+            return await self._running.cancel(ref, by, reason, status=status, take_over=take_over)
 
     async def archive(self, ref: str, by: Principal) -> PlanLine:
         """Put away a plan that has come to its end."""
-        return self._line_of(await self._proposals.archive(ref, by))
+        async with self._asked("archive", ref, by):
+            return self._line_of(await self._proposals.archive(ref, by))
 
     def has_overdue(self) -> bool:
         """Whether a proposal ran out of time and nobody has recorded it yet."""
@@ -371,7 +406,8 @@ class App:
         the approval is signed.
         """
         stream, _ = self._records.current(ref)
-        permission = await self._gate.approve(stream, by, shown, credential)
+        async with self._refusals.recording("approve", ref, by):
+            permission = await self._gate.approve(stream, by, shown, credential)
         approval = permission.approval
         self._proposals.write_copy(stream, self._records.lineage(stream))
         return Approved(
@@ -390,7 +426,8 @@ class App:
 
     async def revoke(self, ref: str, by: Principal, reason: str = "") -> tuple[str, ...]:
         """End an approval, or every approval of a plan, that no run has used; which ones."""
-        ended = await self._gate.revoke(ref, by, reason)
+        async with self._refusals.recording("revoke", ref, by):
+            ended = await self._gate.revoke(ref, by, reason)
         self.write_copies(open_only=True)
         return ended
 
@@ -401,7 +438,8 @@ class App:
 
     async def trust(self, shown: str, by: Principal, credential: Credential | None = None) -> None:
         """Make the configuration count whose digest was shown to the person, if it is still what is there."""
-        await self._gate.trust(shown, by, credential)
+        async with self._refusals.recording("trust", shown, by):
+            await self._gate.trust(shown, by, credential)
 
     async def enroll(
         self, credential: Credential, by: Principal, vouching: Credential | None = None
@@ -409,7 +447,8 @@ class App:
         """Let a person's key count here; returns its fingerprint and the key."""
         from ordain.signing import enroll
 
-        return await enroll(self._here, credential, by, vouching)
+        async with self._refusals.recording("enroll", credential.name, by):
+            return await enroll(self._here, credential, by, vouching)
 
     async def revoke_approver(
         self, name: str, by: Principal, reason: str = "", credential: Credential | None = None
@@ -417,7 +456,8 @@ class App:
         """Let a key count no longer."""
         from ordain.signing import revoke_approver
 
-        return await revoke_approver(self._here, name, by, reason, credential)
+        async with self._refusals.recording("revoke approver", name, by):
+            return await revoke_approver(self._here, name, by, reason, credential)
 
     def check_signer(self, name: str) -> None:
         """Raise Refused where no key of this name could sign, before anybody is asked for a passphrase."""
@@ -437,7 +477,8 @@ class App:
 
     async def commit(self, ref: str, by: Principal, *observers: Observer, waiting: Waiting | None = None) -> RunReport:
         """Start the approved run and carry it out until it ends or waits for a person."""
-        return await self._running.commit(ref, by, *observers, waiting=waiting)
+        async with self._asked("commit", ref, by):
+            return await self._running.commit(ref, by, *observers, waiting=waiting)
 
     async def approve_and_commit(
         self,
@@ -460,7 +501,8 @@ class App:
         waiting: Waiting | None = None,
     ) -> RunReport:
         """Run a plan again on a new approval, keeping the steps that passed and whose contract holds now."""
-        return await self._running.rerun(ref, by, *observers, again_from=again_from, waiting=waiting)
+        async with self._asked("rerun", ref, by):
+            return await self._running.rerun(ref, by, *observers, again_from=again_from, waiting=waiting)
 
     async def resume(
         self, ref: str | None, *observers: Observer, waiting: Waiting | None = None, take_over: bool = False
@@ -470,7 +512,8 @@ class App:
 
     async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
         """Have a run stop when what is under way has ended."""
-        return await self._running.pause(ref, by, reason)
+        async with self._asked("pause", ref, by):
+            return await self._running.pause(ref, by, reason)
 
     async def signal(self, key: str, by: Principal, value: Any = None) -> SignalReport:
         """Say that something has happened that runs wait for. Anybody may: it permits nothing."""
@@ -510,7 +553,8 @@ class App:
     ) -> RunReport:
         """Decide what a run asks a person, and sign that where a credential is given. An executor at work takes it up;
         else the run goes on with `resume`. `shown` is what the person saw."""
-        return self._running.report(await self._answering.answer(item, _given(given), by, shown, credential))
+        async with self._refusals.recording("answer", item, by):
+            return self._running.report(await self._answering.answer(item, _given(given), by, shown, credential))
 
     def brief(self, ref: str, step: str) -> Brief:
         """What a planner needs to know to propose how a run goes on after one of its steps."""

@@ -25,7 +25,7 @@ from ordain.core.template import Filled
 from ordain.core.value import Instant, PlanId, StepId
 from ordain.documents.document import Document
 from ordain.documents.reading import read
-from ordain.records import first_lineage, lineage_id, refuse_superseded
+from ordain.records import first_lineage, lineage_id, refuse_foreign, refuse_superseded
 from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.surroundings import Surroundings, sha256
 
@@ -190,6 +190,7 @@ class Proposals:
             raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
         if by.person:
             return
+        refuse_foreign(state, by)
         said = f"It was said: {state.rejections[-1].words()}" if state.rejections else ""
         hints = (said,) if said else ()
         if state.stage is Stage.NEEDS_REVIEW or len(state.rejections) >= settings.max_rejections:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from ordain.core import chain
+from ordain.core.approval import Principal
 from ordain.core.canonical import action_digest, plan_from_bytes, plan_id, short_id
 from ordain.core.event import (
     ApprovalGiven,
@@ -363,6 +364,13 @@ def refuse_superseded(identity: PlanId, state: PlanState) -> None:
             f"{short_id(identity)} was replaced by the revision {short_id(state.plan_id)}.",
             command=f"ordain show {short_id(state.plan_id)}",
         )
+
+
+def refuse_foreign(state: PlanState, by: Principal) -> None:
+    """Raise Refused where a plan is not this caller's to see or handle."""
+    if state.plan_id and not state.owned_by(by):
+        detail = f"{short_id(state.plan_id)} was prepared by somebody else, so it is not for {by.name} to handle."
+        raise refuse("E_PLAN_NOT_YOURS", detail)
 
 
 def first_lineage(identity: PlanId) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ordain.core.action import Task
@@ -20,8 +21,9 @@ from ordain.core.report import RunReport, StepReport
 from ordain.core.value import RunId, StepId
 from ordain.core.waves import waits_for
 from ordain.interfaces.mermaid import mermaid_text
-from ordain.interfaces.picture import picture_lines, picture_value
+from ordain.interfaces.picture import picture_lines
 from ordain.interfaces.render import Style
+from ordain.interfaces.results.plans import picture_result
 from tests.build import plan, step
 from tests.interfaces.golden import RENDER, check_golden
 from tests.plans import plans
@@ -184,14 +186,14 @@ def test_the_picture_as_a_value():
     def told(number: int, name: str, waits: tuple[str, ...], wave: int, state: StepState | None) -> dict[str, object]:
         return {"number": number, "id": name, "waits_for": waits, "wave": wave, "state": state}
 
-    value = picture_value(DIAMOND, run_of(DIAMOND, StepState.PASSED))
+    value = to_builtins(picture_result(DIAMOND, run_of(DIAMOND, StepState.PASSED)))
     assert value["waves"] == (("fetch",), ("unit-tests", "type-check"), ("release",))
     assert value["steps"][0] == told(1, "fetch", (), 1, StepState.PASSED)
     assert value["steps"][3] == told(4, "release", ("unit-tests", "type-check"), 3, StepState.PENDING)
-    assert picture_value(WITH_FALLBACKS, None)["fallbacks"] == [
+    assert to_builtins(picture_result(WITH_FALLBACKS, None))["fallbacks"] == (
         {"id": "undo", "for": ("write",), "for_all": False},
         {"id": "tell", "for": (), "for_all": True},
-    ]
+    )
 
 
 def test_a_step_of_every_kind_has_a_line():

@@ -47,13 +47,18 @@ class Channel(StrEnum):
     SCRIPT = "script"
     LIBRARY = "library"
     ROBOT = "robot"
+    MCP = "mcp"
 
 
-class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asked for something, and through which channel."""
+class Principal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who asked for something, and through which channel. Its bytes are part of what is signed: what has its default is
+    not written."""
 
     name: str
     channel: Channel
+    agent: str = ""
+    """What the client calls itself, where it says so: its own word, which permits nothing and is compared with
+    nothing."""
 
     @property
     def person(self) -> bool:

@@ -36,6 +36,7 @@ from ordain.core.event import (
     PlanCancelled,
     PlanPrepared,
     PlanRejected,
+    RequestRefused,
     RunCancelled,
     RunEnded,
     RunEvent,
@@ -50,6 +51,7 @@ from ordain.core.lineage import PlanState, apply_lineage
 from ordain.core.lock import LockState, apply_lock, stream_of
 from ordain.core.model import Plan, contract_of
 from ordain.core.moment import Moments
+from ordain.core.refusal import REFUSALS_STREAM
 from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.signal import SignalState, apply_signal, signal_of
 from ordain.core.signature import Signature, Verifier, fingerprint
@@ -327,6 +329,8 @@ class _Auditor:
             return _Stream(_Lock(self, name).look, _types(LockEvent))
         if name.startswith("signal/"):
             return _Stream(_Signal(self, name).look, frozenset([SignalGiven]))
+        if name == REFUSALS_STREAM:
+            return _Stream(lambda event, at, seq: None, frozenset([RequestRefused]))
         return _Stream(lambda event, at, seq: None, frozenset())
 
     # --- The workspace's own stream --------------------------------------------------------------------------------

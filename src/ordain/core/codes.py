@@ -580,6 +580,19 @@ PAGES: dict[str, Page] = {
         "A person said no to exactly this plan, and what should change.",
         "Change it and prepare it again, or `ordain revise PLAN DOCUMENT`.",
     ),
+    "E_PLAN_NOT_YOURS": Page(
+        "Plan of somebody else",
+        (
+            "The plan was prepared by another caller. An id is a name and no key: knowing it lets nobody but its own "
+            "caller and people see, revise, start, reject or cancel the plan. That somebody tried is recorded."
+        ),
+        "Propose a plan of your own, or ask a person at a terminal.",
+    ),
+    "E_CALL_ARGUMENTS": Page(
+        "Arguments do not fit the tool",
+        "A tool was called with arguments it does not take, or without those it needs. Nothing was done.",
+        "Look at the tool's input schema. No argument can carry an approval: a person gives it at a terminal.",
+    ),
     "E_PLAN_NEEDS_REVIEW": Page(
         "Rejected too often",
         (

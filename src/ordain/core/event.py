@@ -64,6 +64,8 @@ __all__ = [
     "ProtectedChanged",
     "ProtectedFile",
     "Recorded",
+    "RefusalEvent",
+    "RequestRefused",
     "RunCancelled",
     "RunEnded",
     "RunEvent",
@@ -707,6 +709,20 @@ class SignalGiven(_Fact, frozen=True, tag="signal_given"):
     """Whether the value is JSON, and not text; JSON of no bytes is no value."""
 
 
+# --- Stream of refusals ------------------------------------------------------------------------------------------
+
+
+class RequestRefused(_Fact, frozen=True, tag="request_refused"):
+    """Somebody who is not a person asked for what they may not have: to approve, to start what nobody approved, to take
+    what is another's, to flood. So many are recorded in an hour and no more."""
+
+    by: Principal
+    verb: str
+    code: str
+    subject: str = ""
+    """What it was about, as it was named, redacted."""
+
+
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused
 LineageEvent = (
     PlanPrepared
@@ -748,7 +764,8 @@ RunEvent = (
 )
 LockEvent = LockTaken | LockReleased
 SignalEvent = SignalGiven
-Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalEvent
+RefusalEvent = RequestRefused
+Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalEvent | RefusalEvent
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from typing import assert_never
 
 import msgspec
 
-from ordain.core.approval import Approval, Principal
+from ordain.core.approval import Approval, Channel, Principal
 from ordain.core.event import (
     AnswerSent,
     ApprovalExpired,
@@ -158,6 +158,11 @@ class PlanState(msgspec.Struct):
     answers_sent: dict[StepId, DecisionGiven] = {}
     """The newest answer about each step of the open run that was sent to whoever carries it out."""
     size: int = 0
+
+    def owned_by(self, by: Principal) -> bool:
+        """Whether this caller may see and handle it. An id is a name and no key: a client of the MCP server has what was
+        prepared in its own name; whoever else calls has the whole workspace before them anyway."""
+        return by.channel is not Channel.MCP or any(by.name in names for names in self.prepared_by.values())
 
     @property
     def open_run(self) -> RunId | None:

@@ -30,6 +30,7 @@ __all__ = [
     "PlanLine",
     "Prepared",
     "Review",
+    "ReviewedPlan",
     "RunReport",
     "Side",
     "Since",
@@ -68,7 +69,7 @@ _CHANGING = frozenset(["command", "write", "move", "delete", "request"])
 """Kinds of effects that change something by themselves."""
 
 
-class Review(msgspec.Struct, frozen=True, kw_only=True):
+class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan with everything an approver must see, computed from its bytes and the registry."""
 
     plan_id: PlanId
@@ -87,7 +88,6 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     """The settings a run would have now; where the plan is silent they decide."""
     document: str | None = None
-    notices: tuple[Problem, ...] = ()
     run: RunReport | None = None
     since: Since | None = None
     rejections: tuple[Rejection, ...] = ()
@@ -100,6 +100,12 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     """Approvals of it that were given already and that no run has used."""
     shown_sha256: str = ""
     """Digest of the text that the approver was shown of all this."""
+
+
+class Review(ReviewedPlan, frozen=True, kw_only=True):
+    """The same, with the warnings about it."""
+
+    notices: tuple[Problem, ...] = ()
 
     @property
     def small(self) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ordain.core.action import Ask, CallTool, Task
 from ordain.core.command import command_text
@@ -25,7 +24,7 @@ from ordain.interfaces.lanes import drawn
 from ordain.interfaces.render import Style, painted
 from ordain.interfaces.visible import visible
 
-__all__ = ["for_all", "picture_lines", "picture_value", "states_of"]
+__all__ = ["for_all", "picture_lines", "states_of"]
 
 STEPS_DRAWN_MAX = 30
 _WIDTH = 100
@@ -64,31 +63,6 @@ def picture_lines(plan: Plan, run: RunReport | None, style: Style) -> Iterator[s
     elif any("…" in line for line in lines):
         yield ""
         yield "… where there is more to a step; without --graph every word is shown."
-
-
-def picture_value(plan: Plan, run: RunReport | None) -> dict[str, Any]:
-    """The picture as robots get it."""
-    needs, states = waits_for(plan), states_of(run)
-    found = waves(needs)
-    wave_of = {step: number for number, wave in enumerate(found, start=1) for step in wave}
-    return {
-        "title": plan.title,
-        "run_id": run.run_id if run is not None else None,
-        "waves": found,
-        "steps": [
-            {
-                "number": number,
-                "id": step.id,
-                "waits_for": needs[step.id],
-                "wave": wave_of.get(step.id),
-                "state": states.get(step.id),
-            }
-            for number, step in enumerate(plan.steps, start=1)
-        ],
-        "fallbacks": [
-            {"id": name, "for": users, "for_all": name in for_all(plan)} for name, users in fallbacks_for(plan).items()
-        ],
-    }
 
 
 def states_of(run: RunReport | None) -> States:

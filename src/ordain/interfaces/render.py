@@ -21,6 +21,7 @@ from ordain.core.problem import Problem, Severity
 from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport, SignalAwaited, StepReport
 from ordain.core.value import Instant
 from ordain.documents.dialects.detection import DIALECTS
+from ordain.interfaces.next_commands import after_line, of_failure
 from ordain.interfaces.visible import visible
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "instant",
     "lint_lines",
     "list_lines",
-    "next_command",
     "painted",
     "problem_lines",
     "run_lines",
@@ -207,12 +207,10 @@ def _next_lines(report: RunReport, style: Style, *, quiet: bool) -> Iterator[str
     """What can be done about a run that did not complete, besides what stands at its questions and its status."""
     if report.status not in ("failed", "cancelled"):
         return
-    wrong = [step for step in report.steps if step.state is StepState.FAILED]
+    wrong = any(step.state is StepState.FAILED for step in report.steps)
     many = len(report.steps) > MANY_STEPS and not quiet
     commands = [f"ordain show {report.run_id} --quiet"] if wrong and many else []
-    first = next((step.id for step in wrong if step.output_tail), None)
-    commands += [f"ordain show {report.run_id} --output {shlex.quote(first)}"] if first is not None else []
-    commands += [f"ordain explain {code}" for code in dict.fromkeys(step.error for step in wrong) if code][:1]
+    commands += of_failure(report)
     yield ""
     for command in commands:
         yield f"    → {style.bold(command)}"
@@ -328,7 +326,7 @@ def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Ite
         if line.unused and line.status != "approved":
             count = f"{line.unused} approval{'s' * (line.unused != 1)} that a run could use"
             yield f"    {style.warn(count)} → ordain revoke {short}"
-        if (command := next_command(line)) is not None:
+        if (command := after_line(line)) is not None:
             yield f"    → {command}"
 
 
@@ -365,14 +363,3 @@ def awaited_lines(awaited: Iterable[SignalAwaited], style: Style) -> Iterator[st
         until = f", until {instant(one.until)}" if one.until is not None else ""
         yield f"{style.dim('signal')}     {visible(one.title)}: {one.step} of {one.run_id} waits for it{until}"
         yield f"    → {style.bold(f'ordain signal {visible(one.signal)}')}"
-
-
-def next_command(line: PlanLine) -> str | None:
-    """What can be done next with a plan that is not running."""
-    verbs = {
-        "proposed": "approve" if line.requires_approval else "commit",
-        "approved": "commit",
-        "rejected": "revise",
-        "needs_review": "revise",
-    }
-    return f"ordain {verbs[line.status]} {short_id(line.plan_id)}" if line.status in verbs else None

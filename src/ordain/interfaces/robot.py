@@ -8,24 +8,74 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.problem import Problem
+from ordain.core.problem import Problem, Severity
 
-__all__ = ["ENVELOPE_VERSION", "envelope", "problem_value", "to_json"]
+__all__ = ["ENVELOPE_VERSION", "Envelope", "Error", "ToldPlace", "ToldProblem", "envelope", "to_json", "told"]
 
 ENVELOPE_VERSION = 1
 
 
-def problem_value(problem: Problem) -> dict[str, Any]:
-    """A problem with its severity, as robots get it: always with the same keys."""
+class ToldPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where in a document a problem is; lines and columns count from one."""
+
+    file: str | None
+    line: int | None
+    column: int | None
+    step: str | None
+
+
+class ToldProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong, as robots get it: always with the same keys."""
+
+    code: str
+    severity: Severity
+    detail: str
+    """A whole sentence about this very case."""
+    where: ToldPlace | None
+    hints: tuple[str, ...]
+    """What to write or do instead."""
+    command: str | None
+    """The line to paste next."""
+
+
+class Error(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a verb refused or failed: the first of the problems that did it."""
+
+    code: str
+    message: str
+    remediation: str
+    command: str | None
+    """What helps; it is among `next` too."""
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+    """The one document that every verb answers with."""
+
+    ok: bool
+    """Whether there is no error."""
+    data: Any
+    """What the verb answers; null where there is nothing to tell."""
+    error: Error | None
+    problems: tuple[ToldProblem, ...]
+    """All that is wrong, warnings too."""
+    next: tuple[str, ...]
+    """Commands that can be pasted and make sense now, the best one first."""
+    elapsed_ms: int
+    version: int
+    """Of this shape. It stays 1 as long as fields are only added."""
+
+
+def told(problem: Problem) -> ToldProblem:
+    """A problem with its severity."""
     where = problem.where
-    return {
-        "code": problem.code,
-        "severity": problem.severity.value,
-        "detail": problem.detail,
-        "where": None if where is None else {name: getattr(where, name) for name in where.__struct_fields__},
-        "hints": list(problem.hints),
-        "command": problem.command,
-    }
+    return ToldProblem(
+        code=problem.code,
+        severity=problem.severity,
+        detail=problem.detail,
+        where=ToldPlace(file=where.file, line=where.line, column=where.column, step=where.step) if where else None,
+        hints=problem.hints,
+        command=problem.command,
+    )
 
 
 def envelope(
@@ -34,27 +84,22 @@ def envelope(
     """One document: `ok`, the verb's data, the error that refused it, all problems, and the commands that come next."""
     wrong = None
     if error is not None:
-        wrong = {
-            "code": error.code,
-            "message": error.detail,
-            "remediation": " ".join(error.hints),
-            "command": error.command,
-        }
-    document = {
-        "ok": error is None,
-        "data": data,
-        "error": wrong,
-        "problems": [problem_value(problem) for problem in problems],
-        "next": list(next_),
-        "elapsed_ms": elapsed_ms,
-        "version": ENVELOPE_VERSION,
-    }
+        wrong = Error(code=error.code, message=error.detail, remediation=" ".join(error.hints), command=error.command)
+    document = Envelope(
+        ok=error is None,
+        data=data,
+        error=wrong,
+        problems=tuple(map(told, problems)),
+        next=tuple(next_),
+        elapsed_ms=elapsed_ms,
+        version=ENVELOPE_VERSION,
+    )
     return to_json(document)
 
 
 def to_json(value: Any) -> bytes:
     """JSON on one line, in plain ASCII: what a terminal would act on (control, C1, bidirectional characters) is escaped
     here too, for people look at JSON on terminals."""
-    plain = json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False)
+    plain = json.dumps(msgspec.to_builtins(value, str_keys=True), separators=(",", ":"), ensure_ascii=False)
     whole = plain.encode("utf-8", "replace").decode()  # half a character has no place in JSON
     return json.dumps(json.loads(whole), separators=(",", ":")).replace("\x7f", "\\u007f").encode()

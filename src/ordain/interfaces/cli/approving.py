@@ -17,6 +17,7 @@ from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command
 from ordain.interfaces.preview import review_lines
+from ordain.interfaces.results.people import ApproversResult, RevokedResult, enrolled
 from ordain.ports import Credential
 
 __all__ = ["approve", "approver", "ask_approval", "check_approvable", "credential", "revoke", "signer_named", "trust"]
@@ -115,7 +116,7 @@ def revoke(session: Session, what: str, reason: str) -> int:
     """
     ended = session.run(session.app.revoke(session.plan_named(what), session.by, reason))
     if session.json:
-        session.answer({"revoked": list(ended)}, next_=["ordain status"])
+        session.answer(RevokedResult(revoked=ended), next_=["ordain status"])
     else:
         session.say([f"Revoked {', '.join(ended)}."])
     return FINE
@@ -208,8 +209,7 @@ def list_approvers(session: Session) -> int:
     """
     found = session.app.workspace_state().approvers.values()
     if session.json:
-        values = [{**msgspec.to_builtins(one), "fingerprint": fingerprint(one.key)} for one in found]
-        session.answer({"approvers": values})
+        session.answer(ApproversResult(approvers=enrolled(found)))
         return FINE
     if not found:
         session.say(["Nobody is enrolled here: any person at a terminal may approve."])

@@ -17,6 +17,7 @@ from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure
 from ordain.interfaces import render
 from ordain.interfaces.cli.shell import FINE, Session, command
+from ordain.interfaces.results.around import ConfigResult, InitResult, SettingValue, page_result
 
 __all__ = ["config", "explain", "init"]
 
@@ -36,9 +37,8 @@ def init(session: Session) -> int:
         raise refuse("E_CONFIG", f"{target} cannot be written: {os.strerror(error.errno or 0).lower()}.") from error
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(TEMPLATE)
-    following = ["ordain run DOCUMENT", "ordain trust"]
     if session.json:
-        session.answer({"written": str(target)}, next_=following)
+        session.answer(InitResult(written=str(target)), next_=["ordain trust", "ordain config"])
     else:
         session.say([f"Wrote {target}: every setting, at its default. After you change it: ordain trust"])
     return FINE
@@ -56,19 +56,23 @@ def config(session: Session) -> int:
     tree, names = msgspec.to_builtins(settings), key_names()
     narrowed = digest.endswith("narrowed")
     values = {
-        key: {"value": tree[setting], "from": _source(key, key in given, narrowed)} for key, setting in names.items()
+        key: SettingValue(value=tree[setting], source=_source(key, key in given, narrowed))
+        for key, setting in names.items()
     }
     for name, named in (("agents", settings.agents), ("tools", settings.sources)):
-        values |= {f"{name}.{one}": {"value": msgspec.to_builtins(it), "from": "trusted"} for one, it in named.items()}
+        values |= {
+            f"{name}.{one}": SettingValue(value=msgspec.to_builtins(it), source="trusted") for one, it in named.items()
+        }
     if session.json:
-        session.answer({"digest": digest, "settings": values}, problems=notices)
+        commands = [one.command for one in notices if one.command is not None]
+        session.answer(ConfigResult(digest=digest, settings=values), problems=notices, next_=commands)
         return FINE
     session.notices(notices)
     session.say([f"In force: {digest}"])
     width = max(map(len, values))
     for key, one in values.items():
-        shown = _words(names.get(key, ""), one["value"], settings)
-        session.say([f"  {key:<{width}}  {render.visible(shown)}  {session.style.dim(str(one['from']))}"])
+        shown = _words(names.get(key, ""), one.value, settings)
+        session.say([f"  {key:<{width}}  {render.visible(shown)}  {session.style.dim(one.source)}"])
     return FINE
 
 
@@ -99,7 +103,7 @@ def explain(session: Session, code: str) -> int:
         problem = Problem(code="E_CODE_UNKNOWN", detail=f"There is no code {code}.", hints=closest(code.upper(), PAGES))
         raise Refused([problem])
     if session.json:
-        session.answer({"code": code.upper(), "summary": page.summary, "meaning": page.meaning, "remedy": page.remedy})
+        session.answer(page_result(code.upper(), page))
     else:
         session.say([session.style.bold(f"{code.upper()}: {page.summary}"), "", page.meaning, "", page.remedy])
     return FINE

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from ordain.core.audit import Audit
 from ordain.core.chain import Tip
 from ordain.core.problem import Problem, refuse
 from ordain.core.signature import PublicKey, fingerprint
 from ordain.interfaces import render
 from ordain.interfaces.cli.shell import FAILED, FINE, REFUSED, Session, command
 from ordain.interfaces.cli.writing import write_whole
-
-if TYPE_CHECKING:
-    from ordain.core.audit import Audit
+from ordain.interfaces.results.ledger import RebuiltResult, audit_result, copied_result
 
 __all__ = ["audit"]
 
@@ -74,9 +72,9 @@ def verify(session: Session, checkpoint: Tip | None, keys: frozenset[str]) -> in
     if not session.json:
         session.say(_lines(found, session, keys))
     elif found.good:
-        session.answer(_value(found))
+        session.answer(audit_result(found))
     else:
-        session.refused([_problem(found)], _value(found))
+        session.refused([_problem(found)], audit_result(found))
     return FINE if found.good else FAILED
 
 
@@ -87,12 +85,6 @@ def _problem(found: Audit) -> Problem:
         detail=f"{len(found.findings)} things do not fit; the first: {first.sentence}",
         command="ordain audit rebuild" if stale else None,
     )
-
-
-def _value(found: Audit) -> dict[str, Any]:
-    value: dict[str, Any] = msgspec.to_builtins(found)
-    approvers = [{**msgspec.to_builtins(one), "fingerprint": fingerprint(one.key)} for one in found.approvers]
-    return value | {"good": found.good, "checkpoint": f"{found.events}:{found.head}", "approvers": approvers}
 
 
 def _lines(found: Audit, session: Session, keys: frozenset[str]) -> list[str]:
@@ -151,11 +143,11 @@ def backup(session: Session, file: str) -> int:
 
 
 def _copied(session: Session, how: str, file: str, tip: Tip) -> int:
-    checkpoint = f"{tip.size}:{tip.head.hex()}"
+    result = copied_result(file, tip)
     if session.json:
-        session.answer({"written": file, "events": tip.size, "checkpoint": checkpoint})
+        session.answer(result)
     else:
-        session.say([f"{tip.size} events {how} to {render.visible(file)}. Checkpoint:", f"  {checkpoint}"])
+        session.say([f"{tip.size} events {how} to {render.visible(file)}. Checkpoint:", f"  {result.checkpoint}"])
     return FINE
 
 
@@ -196,7 +188,7 @@ def rebuild(session: Session) -> int:
     """
     events, copies = session.app.auditing.rebuild()
     if session.json:
-        session.answer({"events": events, "copies": copies}, next_=["ordain audit verify"])
+        session.answer(RebuiltResult(events=events, copies=copies), next_=["ordain audit verify"])
     else:
         session.say([f"Made the tables anew from {events} events, and {copies} copies of proposals."])
     return FINE

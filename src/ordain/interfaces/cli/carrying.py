@@ -19,6 +19,8 @@ from ordain.interfaces import render, robot
 from ordain.interfaces.changes import change_of
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session
+from ordain.interfaces.next_commands import after_run
+from ordain.interfaces.results.runs import failed_step, run_result
 from ordain.ports import Credential, Observer
 
 __all__ = ["approve_and_start", "carry_out", "look_on", "no_wait", "reported", "waiting", "watcher"]
@@ -66,23 +68,13 @@ def _watched(session: Session, work: Coroutine[Any, Any, RunReport]) -> RunRepor
 
 def reported(session: Session, report: RunReport, notices: Sequence[Problem] = ()) -> int:
     """Tell how a run stands; the exit status that says the same."""
-    words = {"completed": "success", "failed": "failed", "waiting": "waiting", "stopped": "stopped"}
-    commands = [question.asking for question in report.questions]
-    if report.status in ("stopped", "stalled", "paused"):
-        commands.append(f"ordain resume {report.run_id}")
     if session.json:
-        failed = next((step for step in report.steps if step.error is not None), None)
-        value = msgspec.to_builtins(report)
-        value |= {
-            "status": words.get(report.status, report.status),
-            "execution_id": report.run_id,
-            "error_code": failed.error if failed is not None and report.status != "completed" else None,
-            "remediation": commands[0] if commands else None,
-        }
+        commands = after_run(report)
+        result = run_result(report, commands)
         if report.status == "failed":
-            session.refused([*notices, _failure(report, failed)], value)
+            session.refused([*notices, _failure(failed_step(report))], result, next_=commands)
         else:
-            session.answer(value, problems=notices, next_=commands)
+            session.answer(result, problems=notices, next_=commands)
     else:
         # A report that is longer than anybody's screen would take away what stands there.
         many = session.terminal and len(report.steps) > render.MANY_STEPS
@@ -93,7 +85,7 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
 _STATUS = {"completed": FINE, "waiting": WAITING, "stopped": 130, "stalled": 130, "paused": 130}
 
 
-def _failure(report: RunReport, step: StepReport | None) -> Problem:
+def _failure(step: StepReport | None) -> Problem:
     """What a failed run is refused with: the first step that did not get through."""
     if step is None or step.error is None:
         return Problem(code="F_STEP_FAILED", detail="The run ended with steps that did not pass.")

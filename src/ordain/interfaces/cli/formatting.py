@@ -20,6 +20,7 @@ from ordain.documents.reading import read
 from ordain.interfaces.cli.schemas import plan_schema
 from ordain.interfaces.cli.shell import FINE, REFUSED, Session, command, read_document
 from ordain.interfaces.cli.writing import put
+from ordain.interfaces.results.plans import DialectResult, FormResult
 
 __all__ = ["fmt", "schema"]
 
@@ -59,13 +60,15 @@ def fmt(
     lines = () if to and (source.dialect or to != source.notation) else changed_lines(data.decode(), made)
     if in_place and lines:
         _replace(document, made.encode())
-    value = {"notation": to or source.notation, "plan_id": plan_id(source.plan), "changed_lines": list(lines)}
+    result = FormResult(notation=to or source.notation, plan_id=plan_id(source.plan), changed_lines=lines)
     if check and lines:
         detail = f"{name} is not in form: {_told(lines, 'would change')}."
-        session.refused([_not_in_form(detail, document)], value)
+        session.refused([_not_in_form(detail, document)], result)
         return REFUSED
     if session.json:
-        session.answer(value if in_place or check else {**value, "text": made}, problems=source.problems)
+        if not (in_place or check):
+            result = msgspec.structs.replace(result, text=made)
+        session.answer(result, problems=source.problems)
     else:
         session.notices(source.problems)
         if in_place or check:
@@ -87,8 +90,8 @@ def _in_dialect(session: Session, source: Document, dialect: Dialect) -> int:
         raise Refused(written.problems)
     problems = (*source.problems, *written.problems)
     if session.json:
-        value = {"dialect": dialect, "plan_id": plan_id(source.plan), "text": written.text}
-        session.answer(value, problems=problems)
+        result = DialectResult(dialect=dialect, plan_id=plan_id(source.plan), text=written.text)
+        session.answer(result, problems=problems)
     else:
         session.notices(problems)
         click.echo(written.text, nl=False)

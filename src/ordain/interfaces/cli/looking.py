@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
-import msgspec
 
-from ordain.core.canonical import plan_hash
-from ordain.core.difference import Comparison
 from ordain.core.report import Side
 from ordain.interfaces.cli.shell import FINE, Session, command, is_document, read_document, with_params
 from ordain.interfaces.difference_view import difference_lines
+from ordain.interfaces.results.comparing import comparison_result
 
 __all__ = ["diff"]
 
@@ -45,7 +41,7 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
         before, after = (_side(session, one, values) for one in (old, new))
     found = session.app.diff(before, after)
     if session.json:
-        session.answer(comparison_value(found))
+        session.answer(comparison_result(found))
     else:
         # Only what is stored is known to hold no secret.
         stored = found.old.lineage is not None and found.new.lineage is not None
@@ -58,25 +54,3 @@ def _side(session: Session, what: str, params: list[tuple[str, str]] | None) -> 
         return session.app.stored(what)
     data, name = read_document(session, what)
     return session.app.in_document(data, name, params)
-
-
-def comparison_value(found: Comparison) -> dict[str, Any]:
-    """A comparison as robots get it: both sides by name, then what to read first, then everything."""
-    changes: dict[str, Any] = msgspec.to_builtins(found.difference)
-    return {
-        "old": _side_value(found.old),
-        "new": _side_value(found.new),
-        "same": found.difference.empty,
-        "concerns": changes.pop("concerns"),
-        **changes,
-    }
-
-
-def _side_value(side: Side) -> dict[str, Any]:
-    return {
-        "plan_id": side.plan_id,
-        "plan_hash": plan_hash(side.plan_id),
-        "title": side.plan.title,
-        "lineage": side.lineage,
-        "document": side.document,
-    }

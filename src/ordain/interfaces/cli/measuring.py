@@ -6,7 +6,6 @@ import shutil
 import sys
 
 import click
-import msgspec
 
 from ordain.documents.duration import read_duration
 from ordain.interfaces.cli.shell import FINE, Session, command
@@ -42,7 +41,7 @@ def stats(session: Session, what: str | None, within_ms: int | None) -> int:
     ref = what if what is None or names_run(what) else session.plan_named(what)
     found = session.app.statistics(ref, within_ms)
     if session.json:
-        session.answer(msgspec.to_builtins(found, str_keys=True))
+        session.answer(found)
     else:
         columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
         session.say(statistics_lines(found, session.style, min(columns, WIDTH_MAX)))

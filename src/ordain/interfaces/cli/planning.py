@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import msgspec
 
-from ordain.answering import answer_commands, answer_ways
-from ordain.core.canonical import plan_id
+from ordain.answering import answer_ways
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.report import LintReport, Prepared, Review, RunReport, StepOutput
 from ordain.interfaces import render
@@ -26,12 +23,20 @@ from ordain.interfaces.cli.shell import (
 )
 from ordain.interfaces.cli.writing import write_new, write_whole
 from ordain.interfaces.mermaid import mermaid_text
-from ordain.interfaces.picture import picture_lines, picture_value
+from ordain.interfaces.next_commands import after_document, after_review, after_run
+from ordain.interfaces.picture import picture_lines
 from ordain.interfaces.preview import review_lines
 from ordain.interfaces.question import brief_lines, context_lines
+from ordain.interfaces.results.plans import (
+    lint_result,
+    output_result,
+    picture_result,
+    prepared_result,
+    review_result,
+)
 from ordain.records import names_run
 
-__all__ = ["lint", "prepare", "prepared_value", "say_prepared", "show"]
+__all__ = ["lint", "prepare", "say_prepared", "show"]
 
 
 @command()
@@ -54,17 +59,12 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
     problems = [problem for report in reports for problem in report.problems]
     bad = any(not report.good for report in reports) or (strict and bool(problems))
     if session.json:
-        values = [
-            {key: value for key, value in msgspec.to_builtins(report).items() if key != "problems"}
-            for report in reports
-        ]
-        data_value = values[0] if len(values) == 1 else values
+        results = [lint_result(report) for report in reports]
+        result = results[0] if len(results) == 1 else results
         if bad:
-            session.refused(problems, data_value)
+            session.refused(problems, result)
         else:
-            first = shlex.quote(documents[0])
-            following = [f"ordain run {first}", f"ordain prepare {first}"]
-            session.answer(data_value, problems=problems, next_=following)
+            session.answer(result, problems=problems, next_=after_document(documents[0], params))
     else:
         for report in reports:
             session.say(render.lint_lines(report, session.style))
@@ -117,13 +117,14 @@ def show(
     if names_run(what):
         report = session.app.run(what)
         if session.json:
-            session.answer(msgspec.to_builtins(report))
+            session.answer(report, next_=after_run(report))
         else:
             session.say(render.run_lines(report, session.style, verbose=detail == "verbose", quiet=detail == "quiet"))
         return FINE
     review = _review(session, what, params)
     if session.json:
-        session.answer(review_value(review), problems=review.notices)
+        following = after_document(what, params) if review.lineage is None else after_review(review)
+        session.answer(review_result(review), problems=review.notices, next_=following)
     else:
         session.say(review_lines(review, session.style, detail=detail), exactly=True)
     return FINE
@@ -132,9 +133,8 @@ def show(
 def _show_question(session: Session, item: str) -> int:
     """Show what a run asks a person, with all that is known about it."""
     asked = session.app.asked(item)
-    commands = answer_commands(asked.question)
     if session.json:
-        session.answer(msgspec.to_builtins(asked), next_=commands)
+        session.answer(asked, next_=[asked.question.asking])
         return FINE
     session.say(context_lines(asked.question, session.app.now(), session.style))
     for command_line, meaning in answer_ways(asked.question):
@@ -147,7 +147,7 @@ def _show_brief(session: Session, run: str, step: str) -> int:
     """Show everything about a step of a run that a planner needs."""
     found = session.app.brief(run, step)
     if session.json:
-        session.answer(msgspec.to_builtins(found))
+        session.answer(found, next_=[found.question.asking] if found.question is not None else ())
     else:
         session.say(brief_lines(found, session.style))
     return FINE
@@ -156,18 +156,17 @@ def _show_brief(session: Session, run: str, step: str) -> int:
 def _show_output(session: Session, run: str, step: str, target: str | None) -> int:
     """Show what a step wrote, redacted and with nothing in it that a terminal would act on; or write it to a file."""
     found, parts = session.app.output(run, step)
-    value = msgspec.to_builtins(found)
     if target is not None:
         write_new(target, parts)
         if session.json:
-            session.answer({**value, "written": target, "output": None})
+            session.answer(output_result(found, written=target))
         else:
             session.say([f"Wrote {render.visible(target)}: {_much(found)}, exactly as they came, secrets too."])
         return FINE
     whole = found.kept_bytes == found.output_bytes
     texts = session.output_texts(parts, whole=whole)
     if session.json:
-        session.answer({**value, "written": None, "output": "".join(texts)})
+        session.answer(output_result(found, output="".join(texts)))
         return FINE
     if not whole:
         click.echo(f"Kept are {_much(found)}:", err=True)
@@ -199,10 +198,7 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
             raise refuse("E_OUTPUT", f"{output} is the document itself; it was left as it is.", "Give another name.")
         write_whole(output, mermaid_text(plan, run).encode())
     if session.json:
-        session.answer(
-            {"plan_id": plan_id(plan), "written": output, **picture_value(plan, run)},
-            problems=notices,
-        )
+        session.answer(picture_result(plan, run, output), problems=notices)
     elif output is not None:
         count = f"{len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"
         session.say([f"Wrote {render.visible(output)}: {count}, as a Mermaid flowchart."])
@@ -235,7 +231,7 @@ def say_prepared(session: Session, prepared: Prepared) -> int:
     """What was stored, and what comes next."""
     if session.json:
         session.answer(
-            prepared_value(prepared),
+            prepared_result(prepared),
             problems=prepared.review.notices,
             next_=[prepared.approval_command or prepared.commit_command],
         )
@@ -244,29 +240,3 @@ def say_prepared(session: Session, prepared: Prepared) -> int:
         session.say(["", f"Stored as {prepared.lineage}, good until {render.instant(prepared.expires_at)}. Next:"])
         session.say([f"  → {session.style.bold(prepared.approval_command or prepared.commit_command)}"])
     return FINE
-
-
-def review_value(review: Review) -> dict[str, object]:
-    """A review as robots get it."""
-    value: dict[str, object] = msgspec.to_builtins(review)
-    value.pop("notices", None)
-    value["plan"] = {
-        **msgspec.to_builtins(review.plan),
-        "plan_id": review.plan_id,
-    }
-    return value
-
-
-def prepared_value(prepared: Prepared) -> dict[str, object]:
-    """A prepared plan as robots get it: the fields of the first seed's robot mode, and ours."""
-    value = review_value(prepared.review)
-    value["approval"] = None
-    if prepared.approval_command is not None:
-        value["approval"] = {
-            "request": prepared.lineage,
-            "expires_at": prepared.expires_at,
-            "command": prepared.approval_command,
-        }
-    value["commit_command"] = prepared.commit_command
-    value["expires_at"] = prepared.expires_at
-    return value

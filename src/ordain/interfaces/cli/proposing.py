@@ -16,7 +16,10 @@ from ordain.core.value import StepId
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import say_prepared
 from ordain.interfaces.cli.shell import FINE, Session, command, read_to_store, with_params
+from ordain.interfaces.next_commands import after_line
 from ordain.interfaces.question import context_lines
+from ordain.interfaces.results.plans import ListResult
+from ordain.interfaces.results.runs import InboxResult
 from ordain.records import names_run
 
 __all__ = ["archive", "cancel", "inbox", "list_", "reject", "revise"]
@@ -38,7 +41,7 @@ def list_(session: Session, every: bool, wanted: str | None) -> int:
     shown = [line for line in lines if wanted in (None, line.status)]
     count = session.app.plan_count()
     if session.json:
-        session.answer({"plans": msgspec.to_builtins(shown), "count": count}, next_=_commands(shown))
+        session.answer(ListResult(plans=tuple(shown), count=count), next_=_commands(shown))
     else:
         session.notices(session.app.settings()[2])
         session.say(render.list_lines(shown, session.style))
@@ -51,7 +54,7 @@ def list_(session: Session, every: bool, wanted: str | None) -> int:
 
 
 def _commands(lines: Sequence[PlanLine]) -> list[str]:
-    return [found for line in lines if line.run is None and (found := render.next_command(line)) is not None]
+    return [found for line in lines if line.run is None and (found := after_line(line)) is not None]
 
 
 @command()
@@ -78,8 +81,8 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
     items.sort(key=lambda item: (-item.destructive, item.since))
     if session.json:
         commands = [command for item in items for command in item.commands]
-        value = {"items": msgspec.to_builtins(items), "signals": msgspec.to_builtins(awaited)}
-        session.answer(value, problems=problems, next_=commands)
+        found = InboxResult(items=tuple(items), signals=tuple(awaited))
+        session.answer(found, problems=problems, next_=commands)
     else:
         session.notices(problems)
         if not items:
@@ -156,7 +159,7 @@ def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bo
         work = session.app.cancel_run(what, session.by, reason, status=status, take_over=take_over)
         report = session.run(work)
         if session.json:
-            session.answer(msgspec.to_builtins(report), next_=[f"ordain show {report.run_id}"])
+            session.answer(report, next_=[f"ordain show {report.run_id}", f"ordain rerun {report.run_id}"])
         else:
             session.say(render.run_lines(report, session.style))
         return FINE
@@ -177,7 +180,7 @@ def archive(session: Session, plan: str) -> int:
 
 def _said(session: Session, line: PlanLine, words: str, following: str | None) -> int:
     if session.json:
-        session.answer(msgspec.to_builtins(line), next_=[following] if following is not None else [])
+        session.answer(line, next_=[following] if following is not None else [])
     else:
         session.say([words])
     return FINE

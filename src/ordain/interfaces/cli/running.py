@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 
 import click
-import msgspec
 
 from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Problem
@@ -15,9 +14,11 @@ from ordain.interfaces.cli.approving import ask_approval, check_approvable, cred
 from ordain.interfaces.cli.carrying import approve_and_start, carry_out, no_wait, waiting, watcher
 from ordain.interfaces.cli.deciding import decide, read_answer
 from ordain.interfaces.cli.detaching import detach
-from ordain.interfaces.cli.planning import prepared_value
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
+from ordain.interfaces.next_commands import after_line, after_run
 from ordain.interfaces.preview import review_lines
+from ordain.interfaces.results.plans import PreparedResult, prepared_result
+from ordain.interfaces.results.runs import StatusResult, log_result
 
 __all__ = ["answer", "commit", "log", "resume", "run", "status"]
 
@@ -61,7 +62,7 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
         work = session.app.commit(review.plan_id, session.by, watcher(session, events=True), waiting=waits)
         return carry_out(session, work, review.notices)
     if session.json or not session.terminal:
-        return _ask_elsewhere(session, prepared_value(prepared), prepared.approval_command or "")
+        return _ask_elsewhere(session, prepared_result(prepared), prepared.approval_command or "")
     signer = check_approvable(session, review, whose, sign=False)
     shown = ask_approval(session, review)
     if shown is None:
@@ -70,14 +71,14 @@ def run(session: Session, document: str, params: list[tuple[str, str]], whose: s
     return approve_and_start(session, shown, credential(session, signer) if signer is not None else None)
 
 
-def _ask_elsewhere(session: Session, value: dict[str, object], command_line: str) -> int:
+def _ask_elsewhere(session: Session, result: PreparedResult, command_line: str) -> int:
     problem = Problem(
         code="E_PLAN_APPROVAL_MISSING",
         detail="This plan needs a person's approval, and nobody at a terminal can be asked here.",
         hints=("A person approves and starts it with:",),
         command=f"{command_line} --start",
     )
-    session.refused([problem], value)
+    session.refused([problem], result)
     return WAITING
 
 
@@ -138,12 +139,13 @@ def status(session: Session) -> int:
     open_plans = session.app.plans(open_only=True)
     known = {line.lineage for line in open_plans}
     plans = (*(line for line in session.app.plans(newest=_ENDED_SHOWN) if line.lineage not in known), *open_plans)
-    waiting = [question for line in plans if line.run is not None for question in line.run.questions]
     if session.json:
-        commands = [question.asking for question in waiting]
-        commands += [command for line in plans if line.run is None and (command := render.next_command(line))]
-        value = {"workspace": session.app.workspace_path, "plans": plans, "count": session.app.plan_count()}
-        session.answer(msgspec.to_builtins(value), next_=commands)
+        commands = [command for line in plans if line.run is not None for command in after_run(line.run)]
+        commands += [command for line in plans if line.run is None and (command := after_line(line))]
+        session.answer(
+            StatusResult(workspace=session.app.workspace_path, plans=plans, count=session.app.plan_count()),
+            next_=commands,
+        )
     else:
         session.notices(session.app.settings()[2])
         session.say(render.status_lines(plans, session.app.workspace_path, session.style))
@@ -206,7 +208,7 @@ def log(session: Session, what: str | None) -> int:
     """
     events = session.app.log(session.plan_named(what) if what is not None else None)
     if session.json:
-        session.answer({"events": [to_wire(recorded) for recorded in events]})
+        session.answer(log_result(events))
     else:
         session.say(_log_line(recorded) for recorded in events)
     return FINE

@@ -261,12 +261,12 @@ class Session:
         """The one JSON document of a verb that went well."""
         self._write(data, problems, None, next_)
 
-    def refused(self, problems: Sequence[Problem], data: Any = None) -> None:
-        """A refusal, in whichever form the caller wants."""
+    def refused(self, problems: Sequence[Problem], data: Any = None, *, next_: Sequence[str] = ()) -> None:
+        """A refusal, in whichever form the caller wants; what helps comes before what else comes next."""
         errors = [problem for problem in problems if not problem.code.startswith("W_")] or list(problems)
         if self.json:
             commands = [problem.command for problem in problems if problem.command is not None]
-            self._write(data, problems, errors[0], commands)
+            self._write(data, problems, errors[0], list(dict.fromkeys([*commands, *next_])))
         else:
             for line in render.problem_lines(problems, self.error_style):
                 click.echo(self.clean(line), err=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from ordain.interfaces.cli.shell import FINE, Session, command, is_document, read_document, with_params
+from ordain.interfaces.next_commands import after_document, after_review
 from ordain.interfaces.simulation_view import simulation_lines
 
 __all__ = ["simulate"]
@@ -24,10 +24,12 @@ def simulate(session: Session, what: str, params: list[tuple[str, str]]) -> int:
     if is_document(what, params):
         data, name = read_document(session, what)
         simulated = session.run(session.app.simulate_document(data, name, params))
+        following = after_document(what, params)
     else:
         simulated = session.run(session.app.simulate(what))
+        following = after_review(session.app.review(what))
     if session.json:
-        session.answer(msgspec.to_builtins(simulated))
+        session.answer(simulated, next_=following)
     else:
         session.say(simulation_lines(simulated, session.style))
     return FINE

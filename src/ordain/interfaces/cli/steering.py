@@ -40,7 +40,7 @@ def pause(session: Session, run_ref: str | None, reason: str) -> int:
     following = f"ordain watch {report.run_id}" if pausing else f"ordain resume {report.run_id}"
     if session.json:
         asked = [question.asking for question in report.questions]
-        session.answer(msgspec.to_builtins(report), next_=asked if report.status == "waiting" else [following])
+        session.answer(report, next_=asked if report.status == "waiting" else [following])
     elif pausing:
         session.say(["It is paused when what is under way has ended.", f"  → {session.style.bold(following)}"])
     else:
@@ -65,7 +65,7 @@ def signal(session: Session, key: str, json_text: str | None, text: str | None) 
     idle = [one for one in report.awaited_by if not one.executing]
     following = list(dict.fromkeys(f"ordain resume {one.run_id}" for one in idle))
     if session.json:
-        session.answer(msgspec.to_builtins(report), next_=following)
+        session.answer(report, next_=following)
         return FINE
     if report.heard_by:
         session.say([f"Given; it counts in {', '.join(report.heard_by)}."])

@@ -1,0 +1,56 @@
+"""Which refusals are recorded, and how many: enough to see who tries what, never so many that trying fills the ledger.
+
+Pure. A refusal is recorded where somebody who is no person asked for what they may not have; what is only a mistake in
+a document is told to whoever made it and to nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ordain.core.approval import Principal
+from ordain.core.event import Recorded, RequestRefused
+from ordain.core.problem import Problem
+from ordain.core.value import Instant
+
+__all__ = ["LOOKED_BACK", "PER_HOUR", "REFUSALS_STREAM", "telling"]
+
+REFUSALS_STREAM = "refusals"
+PER_HOUR = 60
+"""How many of one code are recorded of one caller within an hour, so that one kind cannot hide another, nor one caller
+another; what is refused beyond that is only told."""
+LOOKED_BACK = 1_000
+"""How many of the newest ones are looked at to tell."""
+_HOUR_MS = 3_600_000
+
+_TOLD = frozenset(
+    (
+        "E_APPROVAL_CHANNEL",
+        "E_APPROVAL_EXPIRED",
+        "E_APPROVAL_REVOKED",
+        "E_APPROVAL_SPENT",
+        "E_CALL_ARGUMENTS",
+        "E_PLAN_APPROVAL_MISSING",
+        "E_PLAN_HASH_MISMATCH",
+        "E_PLAN_NEEDS_REVIEW",
+        "E_PLAN_NOT_YOURS",
+        "E_PLAN_REJECTED",
+        "E_PLAN_STALE_BASE",
+        "E_PLAN_SUPERSEDED",
+        "E_POLICY_DENIED",
+        "E_PROPOSALS_TOO_MANY",
+    )
+)
+
+
+def telling(by: Principal, problems: Sequence[Problem], newest: Sequence[Recorded], now: Instant) -> Problem | None:
+    """The problem that a refusal is recorded with, if it is; `newest` are the last ones that were recorded."""
+    problem = next((problem for problem in problems if problem.code in _TOLD), None)
+    if by.person or problem is None:
+        return None
+    alike = sum(
+        recorded.at > now - _HOUR_MS and (recorded.event.by.name, recorded.event.code) == (by.name, problem.code)
+        for recorded in newest
+        if isinstance(recorded.event, RequestRefused)
+    )
+    return problem if alike < PER_HOUR else None

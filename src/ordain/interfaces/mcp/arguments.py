@@ -1,0 +1,64 @@
+"""The arguments of tools: their schema for clients, and reading what a client sent.
+
+An argument that a tool does not know is refused, never ignored: nobody can believe that `approved: true` did something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from ordain.core.problem import Problem, Refused, closest
+
+__all__ = ["inlined", "read_arguments", "schema_of"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
+    """The arguments as a value; raises Refused with everything that is wrong with their names, or else the first thing
+    that is wrong with their values."""
+    given = given or {}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    problems = [
+        Problem(
+            code="E_CALL_ARGUMENTS",
+            detail=f"There is no argument `{name}`.",
+            hints=(*closest(name, fields), f"It takes: {', '.join(fields) or 'nothing'}."),
+        )
+        for name in given
+        if name not in fields
+    ]
+    problems += [
+        Problem(code="E_CALL_ARGUMENTS", detail=f"The argument `{name}` is missing.")
+        for name, field in fields.items()
+        if field.required and name not in given
+    ]
+    if problems:
+        raise Refused(problems)
+    try:
+        return msgspec.convert({name: value for name, value in given.items() if value is not None}, kind)
+    except msgspec.ValidationError as error:
+        raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=f"{error}.")]) from error
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of a type, whole in itself: without references, which not every client follows."""
+    made = msgspec.json.schema(kind)
+    definitions = made.pop("$defs", {})
+    schema = inlined(made, definitions)
+    assert isinstance(schema, dict)
+    return schema
+
+
+def inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """The schema with every definition in its place. No type of ours contains itself."""
+    if isinstance(schema, list):
+        return [inlined(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return {key: inlined(value, definitions) for key, value in schema.items() if key != "discriminator"}

@@ -1,0 +1,78 @@
+"""What the verbs around plans answer: init, config, explain, schema, robot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ordain.core.codes import Page
+
+__all__ = [
+    "ConfigResult",
+    "InitResult",
+    "PageResult",
+    "SchemaNames",
+    "SettingValue",
+    "Verb",
+    "VerbsResult",
+    "page_result",
+]
+
+
+class InitResult(msgspec.Struct, frozen=True, kw_only=True):
+    written: str
+
+
+class SettingValue(msgspec.Struct, frozen=True, kw_only=True, rename={"source": "from"}):
+    """A setting in force, and where it came from."""
+
+    value: Any
+    source: str
+
+
+class ConfigResult(msgspec.Struct, frozen=True, kw_only=True):
+    digest: str
+    """What approvals are bound to."""
+    settings: Mapping[str, SettingValue]
+
+
+class PageResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The page about a problem's code."""
+
+    code: str
+    summary: str
+    meaning: str
+    remedy: str
+
+
+def page_result(code: str, page: Page) -> PageResult:
+    return PageResult(code=code, summary=page.summary, meaning=page.meaning, remedy=page.remedy)
+
+
+class SchemaNames(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is a schema of."""
+
+    schemas: tuple[str, ...]
+
+
+class Verb(msgspec.Struct, frozen=True, kw_only=True):
+    """One verb."""
+
+    name: str
+    line: str
+    """What it does."""
+    usage: str
+    person: bool
+    """Whether only a person at a terminal can do it; a robot gets the command to hand to one."""
+    schema: str
+    """What `ordain schema` knows its answer as."""
+    help: str | msgspec.UnsetType = msgspec.UNSET
+    """Everything about it; only where one verb is asked about."""
+
+
+class VerbsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Every verb there is."""
+
+    verbs: tuple[Verb, ...]

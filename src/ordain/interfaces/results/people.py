@@ -1,0 +1,32 @@
+"""What the verbs about those who permit answer: approver list, revoke."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ordain.core.signature import fingerprint
+from ordain.core.workspace import Approver
+
+__all__ = ["ApproversResult", "EnrolledApprover", "RevokedResult", "enrolled"]
+
+
+class EnrolledApprover(Approver, frozen=True, kw_only=True):
+    """A person whose key counts here, or did, with the mark that others know the key by."""
+
+    fingerprint: str
+
+
+def enrolled(found: Iterable[Approver]) -> tuple[EnrolledApprover, ...]:
+    return tuple(EnrolledApprover(**msgspec.structs.asdict(one), fingerprint=fingerprint(one.key)) for one in found)
+
+
+class ApproversResult(msgspec.Struct, frozen=True, kw_only=True):
+    approvers: tuple[EnrolledApprover, ...]
+
+
+class RevokedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The approvals that ended."""
+
+    revoked: tuple[str, ...]

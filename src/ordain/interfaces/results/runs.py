@@ -1,0 +1,99 @@
+"""What the verbs about runs answer: run, commit, resume, rerun, watch, status, inbox, log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from ordain.core.event import Recorded, to_wire
+from ordain.core.report import InboxItem, PlanLine, RunReport, SignalAwaited, StepReport
+from ordain.core.value import RunId
+
+__all__ = [
+    "EVENT",
+    "BegunResult",
+    "InboxResult",
+    "LogResult",
+    "QueuedResult",
+    "RunResult",
+    "StatusResult",
+    "failed_step",
+    "log_result",
+    "run_result",
+]
+
+EVENT = "Event"
+"""The name of the definition of an event in every schema that has events in it."""
+_WORDS = {"completed": "success"}
+"""Where a robot gets another word for how a run stands: the first seed's."""
+
+
+class RunResult(RunReport, frozen=True, kw_only=True):
+    """A run as it stands now that the command is over. `status` is `success` where it completed."""
+
+    execution_id: RunId
+    """The same as `run_id`."""
+    error_code: str | None
+    """Of the first step that did not get through."""
+    remediation: str | None
+    """The command that helps."""
+
+
+def run_result(report: RunReport, commands: Sequence[str]) -> RunResult:
+    """A run for robots, with the commands that come next."""
+    failed = failed_step(report)
+    facts = msgspec.structs.asdict(report) | {"status": _WORDS.get(report.status, report.status)}
+    return RunResult(
+        **facts,
+        execution_id=report.run_id,
+        error_code=failed.error if failed is not None and report.status != "completed" else None,
+        remediation=commands[0] if commands else None,
+    )
+
+
+def failed_step(report: RunReport) -> StepReport | None:
+    """The first step that did not get through."""
+    return next((step for step in report.steps if step.error is not None), None)
+
+
+class BegunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that another process carries out by now."""
+
+    status: Literal["executing"]
+    execution_id: RunId
+    run_id: RunId
+
+
+class QueuedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Another process waits until there is a place for the run."""
+
+    status: Literal["waiting_for_place"]
+    execution_id: None
+    pid: int
+
+
+class StatusResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The plans that are open and the newest that have ended, and how many there are in all."""
+
+    workspace: str
+    plans: tuple[PlanLine, ...]
+    count: int
+
+
+class InboxResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits for a person, and which signals are waited for."""
+
+    items: tuple[InboxItem, ...]
+    signals: tuple[SignalAwaited, ...]
+
+
+class LogResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The ledger's own events, in order."""
+
+    events: tuple[Annotated[dict[str, Any], msgspec.Meta(extra_json_schema={"$ref": f"#/$defs/{EVENT}"})], ...]
+
+
+def log_result(events: Sequence[Recorded]) -> LogResult:
+    return LogResult(events=tuple(map(to_wire, events)))

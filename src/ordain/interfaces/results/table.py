@@ -1,0 +1,81 @@
+"""Every verb and the type of what it answers: the one table, from which schemas are made.
+
+`None` is a verb whose answer has no data: a person's verb, which refuses robots.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ordain.core.brief import Brief
+from ordain.core.decision import Asked
+from ordain.core.report import PlanLine, RunReport, SignalReport
+from ordain.core.simulation import Simulation
+from ordain.core.statistics import Statistics
+from ordain.interfaces.results.around import ConfigResult, InitResult, PageResult, SchemaNames, Verb, VerbsResult
+from ordain.interfaces.results.comparing import ComparisonResult
+from ordain.interfaces.results.ledger import AuditResult, CopiedResult, RebuiltResult
+from ordain.interfaces.results.people import ApproversResult, RevokedResult
+from ordain.interfaces.results.plans import (
+    DialectResult,
+    FormResult,
+    LintResult,
+    ListResult,
+    OutputResult,
+    PictureResult,
+    PreparedResult,
+    ReviewResult,
+)
+from ordain.interfaces.results.runs import (
+    BegunResult,
+    InboxResult,
+    LogResult,
+    QueuedResult,
+    RunResult,
+    StatusResult,
+)
+
+__all__ = ["RESULTS"]
+
+RESULTS: dict[str, tuple[Any, ...]] = {
+    "run": (RunResult, PreparedResult),
+    "lint": (LintResult, tuple[LintResult, ...]),
+    "show": (ReviewResult, RunReport, Asked, Brief, OutputResult, PictureResult),
+    "prepare": (PreparedResult,),
+    "approve": (),
+    "commit": (RunResult, BegunResult, QueuedResult),
+    "status": (StatusResult,),
+    "inbox": (InboxResult,),
+    "answer": (),
+    "resume": (RunResult, BegunResult, QueuedResult),
+    "list": (ListResult,),
+    "revise": (PreparedResult,),
+    "reject": (PlanLine,),
+    "cancel": (PlanLine, RunReport),
+    "archive": (PlanLine,),
+    "diff": (ComparisonResult,),
+    "simulate": (Simulation,),
+    "fmt": (FormResult, DialectResult),
+    "schema": (dict[str, Any], SchemaNames),
+    "watch": (RunResult,),
+    "pause": (RunReport,),
+    "signal": (SignalReport,),
+    "rerun": (RunResult,),
+    "stats": (Statistics,),
+    "log": (LogResult,),
+    "init": (InitResult,),
+    "config": (ConfigResult,),
+    "trust": (),
+    "revoke": (RevokedResult,),
+    "approver enroll": (),
+    "approver list": (ApproversResult,),
+    "approver revoke": (),
+    "audit verify": (AuditResult,),
+    "audit export": (CopiedResult,),
+    "audit backup": (CopiedResult,),
+    "audit restore": (),
+    "audit rebuild": (RebuiltResult,),
+    "explain": (PageResult,),
+    "robot": (VerbsResult, Verb),
+}
+"""The forms a verb's data has; where there is more than one, any of them. Null, besides, where it was refused."""

@@ -1,0 +1,67 @@
+"""Recording what was refused to those who are no persons, so that a person can see what was tried.
+
+The refusal itself never depends on the record: where that cannot be written the answer is still no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from ordain.core.approval import Principal
+from ordain.core.event import Recorded, RequestRefused
+from ordain.core.problem import Problem, Refused
+from ordain.core.refusal import LOOKED_BACK, REFUSALS_STREAM, telling
+from ordain.ports import Append
+from ordain.surroundings import Surroundings
+
+__all__ = ["Refusals"]
+
+SUBJECT_MAX = 200
+_TRIES = 3
+
+
+class Refusals:
+    """The refusals of one workspace."""
+
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+
+    @asynccontextmanager
+    async def recording(self, verb: str, subject: str, by: Principal) -> AsyncIterator[None]:
+        """Around a verb: what it refuses to somebody who is no person is recorded before it is told."""
+        try:
+            yield
+        except Refused as refused:
+            await self.record(verb, subject, by, refused.problems)
+            raise
+
+    async def record(self, verb: str, subject: str, by: Principal, problems: Sequence[Problem]) -> None:
+        """Record a refusal, if it is one of those and there is a ledger."""
+        if by.person or not self._here.has_ledger():
+            return
+        with suppress(Refused):
+            for _ in range(_TRIES):
+                size = self._here.ledger.size(REFUSALS_STREAM)
+                newest = self.newest(size)
+                problem = telling(by, problems, newest, self._here.now())
+                if problem is None:
+                    return
+                event = RequestRefused(
+                    by=by, verb=verb, code=problem.code, subject=self._here.redactor().text(subject)[:SUBJECT_MAX]
+                )
+                try:
+                    append = Append(stream=REFUSALS_STREAM, expected=size, events=(event,))
+                    await self._here.ledger.append(self._here.now(), append)
+                    return
+                except Refused as refused:
+                    if refused.problems[0].code != "E_LEDGER_CONFLICT":  # another one was recorded just now
+                        raise
+
+    def newest(self, size: int | None = None) -> Sequence[Recorded]:
+        """The last ones that were recorded."""
+        if not self._here.has_ledger():
+            return ()
+        ledger = self._here.ledger
+        size = size if size is not None else ledger.size(REFUSALS_STREAM)
+        return ledger.read(REFUSALS_STREAM, max(size - LOOKED_BACK, 0))
