@@ -65,6 +65,8 @@ class Client:
     name: ClassVar[str]
     package: ClassVar[str]
     """The npm package, in which its version stands."""
+    settings: ClassVar[str]
+    """The file in its home that names its MCP servers."""
 
     def configure(self, site: Site) -> Mapping[str, str]:
         """Write its settings; the environment variables it wants besides."""
@@ -113,10 +115,11 @@ class Client:
 class Claude(Client):
     name = "claude"
     package = "@anthropic-ai/claude-code"
+    settings = ".claude.json"
 
     def configure(self, site: Site) -> Mapping[str, str]:
         server = {"command": site.command, "args": site.arguments, "env": site.variables, "alwaysLoad": True}
-        _write(site.home / ".claude.json", {"mcpServers": {"ordain": server}}, once=True)
+        _write(site.home / self.settings, {"mcpServers": {"ordain": server}}, once=True)
         _write(site.home / ".claude" / "settings.json", {"permissions": {"allow": ["mcp__ordain"]}})
         return {
             "ANTHROPIC_BASE_URL": site.model_url,
@@ -133,6 +136,7 @@ class Claude(Client):
 class Codex(Client):
     name = "codex"
     package = "@openai/codex"
+    settings = ".codex/config.toml"
 
     def configure(self, site: Site) -> Mapping[str, str]:
         # Strings and lists of strings are written alike in TOML and JSON.
@@ -159,13 +163,12 @@ env_key = "LOCAL_KEY"
 command = {json.dumps(site.command)}
 args = {json.dumps(site.arguments)}
 default_tools_approval_mode = "approve"
+required = true
 
 [mcp_servers.ordain.env]
 {variables}
 """
-        settings = site.home / ".codex" / "config.toml"
-        settings.parent.mkdir(exist_ok=True)
-        settings.write_text(text, encoding="utf-8")
+        _write(site.home / self.settings, text)
         return {"LOCAL_KEY": "none"}
 
     def command(self, task: str, *, follow: bool) -> list[str]:
@@ -177,6 +180,7 @@ class Opencode(Client):
     name = "opencode"
     # Its launcher `opencode-ai` only chooses among the programs of the platforms.
     package = "opencode-linux-x64-baseline"
+    settings = ".config/opencode/opencode.json"
 
     def configure(self, site: Site) -> Mapping[str, str]:
         provider = {
@@ -185,9 +189,8 @@ class Opencode(Client):
             "models": {"scripted": {}},
         }
         command = [site.command, *site.arguments]
-        settings = site.home / ".config" / "opencode"
         _write(
-            settings / "opencode.json",
+            site.home / self.settings,
             {
                 "autoupdate": False,
                 "share": "disabled",
@@ -197,8 +200,9 @@ class Opencode(Client):
             },
         )
         # It installs a package for writing plugins with, unless that looks installed.
-        _write(settings / "package-lock.json", {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}})
-        (settings / "node_modules").mkdir(exist_ok=True)
+        beside = (site.home / self.settings).parent
+        _write(beside / "package-lock.json", {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}})
+        (beside / "node_modules").mkdir(exist_ok=True)
         switches = ("AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "MODELS_FETCH")
         return {f"OPENCODE_DISABLE_{name}": "1" for name in switches}
 
@@ -210,11 +214,12 @@ class Opencode(Client):
 class Gemini(Client):
     name = "gemini"
     package = "@google/gemini-cli"
+    settings = ".gemini/settings.json"
 
     def configure(self, site: Site) -> Mapping[str, str]:
         server = {"command": site.command, "args": site.arguments, "env": site.variables, "trust": True}
         _write(
-            site.home / ".gemini" / "settings.json",
+            site.home / self.settings,
             {
                 "security": {"auth": {"selectedType": "gemini-api-key"}},
                 "privacy": {"usageStatisticsEnabled": False},
@@ -270,4 +275,4 @@ def _write(file: Path, value: object, *, once: bool = False) -> None:
     if once and file.exists():  # a file in which the client keeps things of its own
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(value, indent=2), encoding="utf-8")
+    file.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")

@@ -52,6 +52,7 @@ class ModelServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.scripts = scripts
         self.heard: list[Conversation] = []
+        self.bodies: list[str] = []
         self.astray: list[str] = []
 
     @property
@@ -99,6 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         move = next_move(self.server.scripts, talk)
         if talk.tools:
             self.server.heard.append(talk)
+            self.server.bodies.append(json.dumps(body))
         self._send(200, "text/event-stream", b"".join(event.encoded() for event in protocol.write(move, body)))
 
     def _send(self, status: int, kind: str, body: bytes) -> None:

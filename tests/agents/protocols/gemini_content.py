@@ -14,7 +14,9 @@ def read(body: dict[str, Any]) -> Conversation:
     for content in body["contents"]:
         for part in content["parts"]:
             if response := part.get("functionResponse"):
-                entries.append(Result(response["name"], text_of(response["response"])))
+                # The client puts what a tool gave, or why it gave nothing, into a value of its own.
+                gave = response["response"]
+                entries.append(Result(response["name"], text_of(gave.get("output") or gave.get("error") or gave)))
             elif "text" in part and content.get("role") == "user":
                 entries.append(Said(part["text"]))
     names = [tool["name"] for group in body.get("tools", ()) for tool in group.get("functionDeclarations", ())]
