@@ -1,4 +1,4 @@
-"""Real command-line agents with `ordain mcp`: they propose, a person approves, they start it and read what came of it."""
+"""Real command-line agents with `ordain mcp`: they propose, a person approves, they start it and read the result."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel
 from tests.agents.clients import Client, Site
 from tests.agents.conversation import Astray, Call, Conversation, Result
 from tests.agents.model_server import ModelServer, serving
@@ -46,7 +44,7 @@ def go_on(talk: Conversation) -> Generator[Call, Result, str]:
     """Starts the plan that was proposed before and says what it reads about it."""
     plan = _found(r"plan:[0-9a-f]{64}", talk.earlier("plan_propose"))
     started = yield Call("plan_commit", {"plan": plan, "wait_s": 20})
-    status = yield Call("plan_status", {"plan": plan})
+    status = yield Call("plan_status", {"what": plan})
     return f"Started: {started.text}\nStatus: {status.text}"
 
 
@@ -101,4 +99,3 @@ def test_a_model_that_claims_approval_runs_nothing(
     assert model.astray == []
     assert "E_PLAN_APPROVAL_MISSING" in read.partition("Started: ")[2].partition("Status: ")[0]
     assert workspace.effects() == []
-    assert open_workspace and Channel
