@@ -39,6 +39,7 @@ from ordain.core.run_state import RunState, StepRecord
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
 from ordain.core.summary import PlanSummary
+from ordain.core.tool import COMMANDS, ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.gate import Gate
@@ -250,12 +251,16 @@ class App:
             named = ", ".join(state.steps)
             raise refuse("E_STEP_UNKNOWN", f"{state.run_id} has no step `{step}`.", f"Its steps are: {named}.")
 
-    def plans(self, *, open_only: bool = False, newest: int | None = None) -> tuple[PlanLine, ...]:
-        """The plans of the workspace, oldest first, each with its newest run while that is not finished."""
+    def plans(
+        self, *, open_only: bool = False, newest: int | None = None, by: Principal | None = None
+    ) -> tuple[PlanLine, ...]:
+        """The plans of the workspace, oldest first, each with its newest run while that is not finished; with `by`,
+        those that are this caller's to see."""
         if not self._here.has_ledger():
             return ()
         settings = self._here.settings()[0]
-        return tuple(self._line(one, settings) for one in self._here.ledger.plans(open_only=open_only, newest=newest))
+        found = self._here.ledger.plans(open_only=open_only, newest=newest)
+        return tuple(self._line(one, settings) for one in found if by is None or one.state.owned_by(by))
 
     def plan_count(self) -> int:
         """How many plans the workspace has had."""
@@ -326,6 +331,10 @@ class App:
         """The settings in force, the digest they are bound by, and a notice when the file says something else."""
         return self._here.settings()
 
+    def tools(self) -> Mapping[str, ToolDefinition]:
+        """Everything that steps can call, by its name."""
+        return {**COMMANDS, **self._here.tools(self._here.settings()[0])}
+
     def workspace_state(self) -> WorkspaceState:
         """The workspace's id, its trusted configuration and its approvers."""
         return self._here.workspace_state()
@@ -390,6 +399,10 @@ class App:
         for summary in without:
             self._proposals.write_copy(summary.stream, summary.state)
         return len(without)
+
+    def plan_line(self, ref: str) -> PlanLine:
+        """One plan as a list shows it."""
+        return self._line_of(self._records.lineage(self._records.find_plan(ref)))
 
     def _line_of(self, state: PlanState) -> PlanLine:
         stream = self._records.find_plan(state.plan_id)

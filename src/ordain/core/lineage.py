@@ -160,8 +160,8 @@ class PlanState(msgspec.Struct):
     size: int = 0
 
     def owned_by(self, by: Principal) -> bool:
-        """Whether this caller may see and handle it. An id is a name and no key: a client of the MCP server has what was
-        prepared in its own name; whoever else calls has the whole workspace before them anyway."""
+        """Whether this caller may see and handle it. An id is a name and no key: a client of the MCP server has what
+        was prepared in its own name; whoever else calls has the whole workspace before them anyway."""
         return by.channel is not Channel.MCP or any(by.name in names for names in self.prepared_by.values())
 
     @property

@@ -25,7 +25,7 @@ class Background:
     def __init__(self, workspace: str, words: Sequence[str], *, as_json: bool) -> None:
         # -P: a file in the directory that somebody stands in must not take the place of one of Python's own.
         command = [sys.executable, "-P", "-m", "ordain", "-C", workspace, *words]
-        self._output: IO[bytes] = tempfile.TemporaryFile()
+        self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._child = subprocess.Popen(
             [*command, "--json"] if as_json else command,
             stdin=subprocess.DEVNULL,

@@ -53,6 +53,9 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("auditing", "The ledger as a whole: verify, export, backup, restore, rebuild."),
         "explain": ("around", "The page about a problem's code."),
     },
+    "Machines": {
+        "mcp": ("machines", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
+    },
 }
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 
 import click
+import msgspec
 
+from ordain.core.approval import Channel, Principal
 from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Problem
 from ordain.core.value import RunId
@@ -85,8 +87,9 @@ def _ask_elsewhere(session: Session, result: PreparedResult, command_line: str) 
 @command()
 @click.argument("plan")
 @click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
+@click.option("--on-behalf", metavar="JSON", hidden=True, help="The client of the MCP server that asked for it.")
 @no_wait
-def commit(session: Session, plan: str, in_background: bool, no_waiting: bool) -> int:
+def commit(session: Session, plan: str, in_background: bool, no_waiting: bool, on_behalf: str | None) -> int:
     """Start the approved run of a plan and carry it out. What runs is what was prepared and approved.
 
     Example: ordain commit 4f2a9c01b7de
@@ -98,9 +101,20 @@ def commit(session: Session, plan: str, in_background: bool, no_waiting: bool) -
         return detach(session, words, lambda: session.app.executing(plan))
     notices = session.app.review(plan).notices
     session.notices(notices)
-    return carry_out(
-        session, session.app.commit(plan, session.by, watcher(session), waiting=waiting(session, no_waiting)), notices
-    )
+    by = session.by if on_behalf is None else _client(on_behalf)
+    work = session.app.commit(plan, by, watcher(session), waiting=waiting(session, no_waiting))
+    return carry_out(session, work, notices)
+
+
+def _client(text: str) -> Principal:
+    """The client that our own server asks for; whoever else says so gets no more than such a client may do."""
+    try:
+        by = msgspec.json.decode(text, type=Principal)
+    except msgspec.DecodeError as error:
+        raise click.UsageError(f"--on-behalf is for the MCP server: {error}.") from error
+    if by.channel is not Channel.MCP:
+        raise click.UsageError("--on-behalf is for clients of the MCP server.")
+    return by
 
 
 @command()

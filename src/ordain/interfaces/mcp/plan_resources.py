@@ -1,0 +1,129 @@
+"""What can be read of plans and runs by address: `ordain://plan/…`, `ordain://run/…`. Only looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ordain.core.report import PlanLine
+from ordain.interfaces import robot
+from ordain.interfaces.mcp.surface import Call, Content, Listed, ResourceTemplate
+from ordain.interfaces.preview import review_lines
+from ordain.interfaces.render import Style
+from ordain.interfaces.results.comparing import comparison_result
+from ordain.interfaces.results.plans import review_result
+from ordain.interfaces.results.runs import log_result
+
+__all__ = ["PLAN_RESOURCES", "listed_plans"]
+
+LISTED = 30
+
+
+async def listed_plans(call: Call) -> Sequence[Listed]:
+    """The newest plans of the caller and their newest runs."""
+    async with call.app() as app:
+        lines = app.plans(by=call.by)[-LISTED:]
+    return [one for line in reversed(lines) for one in _listed(line)]
+
+
+def _listed(line: PlanLine) -> list[Listed]:
+    plan = Listed(f"ordain://plan/{line.lineage}", line.lineage, f"{line.title} ({line.status})")
+    if line.last_run is None:
+        return [plan]
+    return [plan, Listed(f"ordain://run/{line.last_run}", line.last_run, f"The newest run of {line.title}")]
+
+
+def _json(value: Any) -> Content:
+    return Content(robot.to_json(value).decode())
+
+
+async def _plan(call: Call, names: Mapping[str, str]) -> Content:
+    async with call.app() as app:
+        app.check_owned(names["id"], call.by)
+        return _json(review_result(app.review(names["id"])))
+
+
+async def _preview(call: Call, names: Mapping[str, str]) -> Content:
+    async with call.app() as app:
+        app.check_owned(names["id"], call.by)
+        lines = review_lines(app.review(names["id"]), Style(False), detail="verbose")
+        return Content("\n".join(lines), "text/plain")
+
+
+async def _difference(call: Call, names: Mapping[str, str]) -> Content:
+    async with call.app() as app:
+        for one in (names["id"], names["from"]):
+            app.check_owned(one, call.by)
+        return _json(comparison_result(app.diff(app.stored(names["from"]), app.stored(names["id"]))))
+
+
+async def _run(call: Call, names: Mapping[str, str]) -> Content:
+    async with call.app() as app:
+        app.check_owned(names["id"], call.by)
+        return _json(app.run(names["id"]))
+
+
+async def _log(call: Call, names: Mapping[str, str]) -> Content:
+    async with call.app() as app:
+        app.check_owned(names["id"], call.by)
+        return _json(log_result(app.log(names["id"])))
+
+
+async def _output(call: Call, names: Mapping[str, str]) -> Content:
+    async with call.app() as app:
+        app.check_owned(names["id"], call.by)
+        found, parts = app.output(names["id"], names["step"])
+        whole = found.kept_bytes == found.output_bytes
+        data = b"".join(parts)
+        return Content(app.redactor().tail(data, OUTPUT_MAX, whole=whole and len(data) <= OUTPUT_MAX), "text/plain")
+
+
+OUTPUT_MAX = 1 << 20
+"""How much of what a step wrote is told."""
+
+PLAN_RESOURCES = (
+    ResourceTemplate(
+        uri="ordain://plan/{id}",
+        name="plan",
+        title="A plan",
+        description="A stored plan with everything that whoever approves it sees, as robot mode's `show` tells it.",
+        read=_plan,
+    ),
+    ResourceTemplate(
+        uri="ordain://plan/{id}/preview",
+        name="plan-preview",
+        title="A plan as people see it",
+        description="The plan in words, with every effect.",
+        read=_preview,
+        media_type="text/plain",
+    ),
+    ResourceTemplate(
+        uri="ordain://plan/{id}/diff/{from}",
+        name="plan-diff",
+        title="What changed in a plan",
+        description="What changed from one plan to another; weaker checks and new effects first.",
+        read=_difference,
+    ),
+    ResourceTemplate(
+        uri="ordain://run/{id}",
+        name="run",
+        title="A run",
+        description="How a run stands, with every step and what the harness saw of it.",
+        read=_run,
+    ),
+    ResourceTemplate(
+        uri="ordain://run/{id}/log",
+        name="run-log",
+        title="The events of a run",
+        description="The ledger's own events about a run, in order.",
+        read=_log,
+    ),
+    ResourceTemplate(
+        uri="ordain://run/{id}/output/{step}",
+        name="step-output",
+        title="What a step wrote",
+        description="The output of a step of a run, without secrets; of a long one the end.",
+        read=_output,
+        media_type="text/plain",
+    ),
+)

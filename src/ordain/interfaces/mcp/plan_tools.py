@@ -1,0 +1,413 @@
+"""The tools about plans: propose, lint, list, get, revise, prepare, commit, status, cancel, reject, approve, tools.
+
+Each is a thin call of the app's verb with the client as its principal. None of them approves, answers or trusts, and no
+argument of theirs could: only a person's own channel can.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from ordain.app import App
+from ordain.core.canonical import short_id
+from ordain.core.lineage import Stage
+from ordain.core.problem import Refused, refuse
+from ordain.core.report import Prepared, RunReport
+from ordain.core.value import StepId
+from ordain.interfaces.mcp.following import begin, follow
+from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
+from ordain.interfaces.mcp.results import (
+    ApprovalAsked,
+    LintResult,
+    PlanAnswer,
+    PlanBrief,
+    PlansAnswer,
+    ProposedAnswer,
+    RunAnswer,
+    StatusAnswer,
+    ToolsAnswer,
+    plan_answer,
+    plan_brief,
+    proposed_answer,
+    run_answer,
+    tool_brief,
+)
+from ordain.interfaces.mcp.surface import Answer, Call, Tool
+from ordain.interfaces.next_commands import after_run
+from ordain.interfaces.preview import review_lines
+from ordain.interfaces.render import Style
+from ordain.interfaces.results.plans import lint_result
+from ordain.records import names_run
+
+__all__ = ["PLAN_TOOLS"]
+
+WAIT_MAX_S = 600
+LISTED = 30
+"""How many plans a list tells of unless more are asked for."""
+
+_Plan = Annotated[str, msgspec.Meta(description="The plan: its id or the beginning of it, or its lineage PLAN-….")]
+_PlanOrRun = Annotated[str, msgspec.Meta(description="A plan (its id or lineage) or a run (RUN-…).")]
+_Wait = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0,
+        le=WAIT_MAX_S,
+        description="Wait so many seconds for the run to end or to need a person, then answer how it stands. The run "
+        "goes on whether or not anybody waits.",
+    ),
+]
+
+
+# --- Proposing -----------------------------------------------------------------------------------------------------
+
+
+async def _propose(call: Call, proposal: Proposal) -> Answer:
+    async with call.app() as app:
+        return _stored(await app.prepare(document_of(proposal), None, call.by, params_of(proposal)))
+
+
+def _stored(prepared: Prepared) -> Answer:
+    preview = "\n".join(review_lines(prepared.review, Style(False)))
+    short = short_id(prepared.review.plan_id)
+    following: tuple[str, ...] = (f"Nobody needs to approve it. Call plan_commit with plan={short}.",)
+    if prepared.approval_command is not None:
+        following = (
+            f"A person approves it at a terminal with: {prepared.approval_command}",
+            f"Ask them to, then call plan_commit with plan={short}. Until then it is refused.",
+        )
+    return Answer(data=proposed_answer(prepared, preview), problems=tuple(prepared.review.notices), next=following)
+
+
+async def _lint(call: Call, proposal: Proposal) -> Answer:
+    async with call.app() as app:
+        report = app.lint(document_of(proposal), None, params_of(proposal))
+    if not report.good:
+        raise Refused(report.problems)
+    following = ("It can be proposed as it stands with plan_propose.",)
+    return Answer(data=lint_result(report), problems=report.problems, next=following)
+
+
+class _Revise(Proposal, frozen=True, kw_only=True):
+    """A revision of a plan: either `document`, or `title` and `steps`."""
+
+    plan: _Plan
+
+
+async def _revise(call: Call, revision: _Revise) -> Answer:
+    async with call.app() as app:
+        data, params = document_of(revision), params_of(revision)
+        return _stored(await app.revise(revision.plan, call.by, data, None, params))
+
+
+class _ThePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One plan."""
+
+    plan: _Plan
+
+
+async def _prepare(call: Call, asked: _ThePlan) -> Answer:
+    async with call.app() as app:
+        app.check_owned(asked.plan, call.by)
+        return _stored(await app.prepare_plan(app.stored(asked.plan).plan, call.by))
+
+
+class _Reject(_ThePlan, frozen=True, kw_only=True):
+    """A no, and what should change."""
+
+    feedback: Annotated[str, msgspec.Meta(description="What should change.")] = ""
+    comments: Annotated[dict[str, str], msgspec.Meta(description="The same about single steps, by their ids.")] = {}
+
+
+async def _reject(call: Call, asked: _Reject) -> Answer:
+    comments = {StepId(step): text for step, text in asked.comments.items()}
+    async with call.app() as app:
+        line = await app.reject(asked.plan, call.by, asked.feedback, comments)
+    following = (f"Call plan_revise with plan={short_id(line.plan_id)} and a plan that heeds what was said.",)
+    return Answer(data=plan_brief(line), next=following)
+
+
+# --- Looking -------------------------------------------------------------------------------------------------------
+
+
+class _List(msgspec.Struct, frozen=True, kw_only=True):
+    """Which plans."""
+
+    status: Annotated[Stage | None, msgspec.Meta(description="Only plans that stand like this.")] = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="How many of the newest.")] = LISTED
+
+
+async def _list(call: Call, asked: _List) -> Answer:
+    async with call.app() as app:
+        await app.expire_overdue()
+        lines = app.plans(by=call.by)
+        shown = [line for line in lines if asked.status in (None, line.status)][-asked.limit :]
+        return Answer(data=PlansAnswer(plans=tuple(map(plan_brief, shown)), count=len(lines)))
+
+
+async def _get(call: Call, asked: _ThePlan) -> Answer:
+    async with call.app() as app:
+        app.check_owned(asked.plan, call.by)
+        review = app.review(asked.plan)
+    preview = "\n".join(review_lines(review, Style(False)))
+    return Answer(data=plan_answer(review, preview), problems=tuple(review.notices))
+
+
+class _Nothing(msgspec.Struct, frozen=True, kw_only=True):
+    """No arguments."""
+
+
+async def _tools(call: Call, _: _Nothing) -> Answer:
+    async with call.app() as app:
+        tools = app.tools()
+    following = ("A step calls one with `tool` and `args`; a command is simply `run`.",)
+    return Answer(data=ToolsAnswer(tools=tuple(map(tool_brief, tools.values()))), next=following)
+
+
+# --- Carrying out --------------------------------------------------------------------------------------------------
+
+
+class _Commit(_ThePlan, frozen=True, kw_only=True):
+    """Which plan, and how long to wait for its run."""
+
+    wait_s: _Wait = 0
+    full: Annotated[bool, msgspec.Meta(description="Tell of every step, not only of those that matter.")] = False
+
+
+async def _commit(call: Call, asked: _Commit) -> Answer:
+    async with call.app() as app:
+        app.check_owned(asked.plan, call.by)
+        run_id = await begin(call, app, asked.plan)
+        return _how_it_stands(await follow(call, app, run_id, asked.wait_s), full=asked.full)
+
+
+def _how_it_stands(report: RunReport, *, full: bool) -> Answer:
+    commands = tuple(after_run(report))
+    following = tuple(f"A person decides at a terminal with: {question.asking}" for question in report.questions)
+    if report.status in ("executing", "pausing", "cancelling"):
+        following += (f"Call plan_status with what={report.run_id} and wait_s to see how it ends.",)
+    elif report.status in ("stopped", "stalled"):
+        following += (f"Nobody carries it out. Call plan_commit with plan={short_id(report.plan_id)} to go on.",)
+    elif report.status == "paused":
+        following += (f"A person paused it, and goes on with: ordain resume {report.run_id}",)
+    elif report.status == "failed":
+        following += ("Read evidence and output_tail of what failed, then propose another plan. Claim nothing more.",)
+    return Answer(data=run_answer(report, commands, full=full), next=following)
+
+
+class _Status(msgspec.Struct, frozen=True, kw_only=True):
+    """Which plan or run, and how long to wait."""
+
+    what: _PlanOrRun
+    wait_s: _Wait = 0
+    full: Annotated[bool, msgspec.Meta(description="Tell of every step, not only of those that matter.")] = False
+
+
+async def _status(call: Call, asked: _Status) -> Answer:
+    async with call.app() as app:
+        app.check_owned(asked.what, call.by)
+        run = await _run_of(call, app, asked)
+        line = app.plan_line(run.plan_id if run is not None else asked.what)
+    brief = plan_brief(line)
+    if run is None:
+        return Answer(data=StatusAnswer(plan=brief, run=None), next=_of_plan(brief))
+    stands = _how_it_stands(run, full=asked.full)
+    return Answer(data=StatusAnswer(plan=brief, run=stands.data), next=stands.next)
+
+
+async def _run_of(call: Call, app: App, asked: _Status) -> RunReport | None:
+    run_id = app.find_run(asked.what) if names_run(asked.what) else app.plan_line(asked.what).last_run
+    return await follow(call, app, run_id, asked.wait_s) if run_id is not None else None
+
+
+def _of_plan(brief: PlanBrief) -> tuple[str, ...]:
+    match brief.status:
+        case "proposed" if brief.requires_approval:
+            return (f"A person approves it at a terminal with: ordain approve {brief.plan}",)
+        case "proposed" | "approved":
+            return (f"Call plan_commit with plan={brief.plan}.",)
+        case "rejected":
+            return (f"It was rejected. Call plan_revise with plan={brief.plan} and heed what was said.",)
+        case "needs_review":
+            return ("It was rejected too often: the next revision must be a person's.",)
+        case _:
+            return ()
+
+
+class _Cancel(msgspec.Struct, frozen=True, kw_only=True):
+    """Which plan or run, and why."""
+
+    what: _PlanOrRun
+    reason: Annotated[str, msgspec.Meta(description="Why.")] = ""
+
+
+async def _cancel(call: Call, asked: _Cancel) -> Answer:
+    async with call.app() as app:
+        open_run = None if names_run(asked.what) else app.plan_line(asked.what).run
+        if names_run(asked.what) or open_run is not None:
+            run_id = open_run.run_id if open_run is not None else asked.what
+            await app.cancel_run(run_id, call.by, asked.reason)
+            line = app.plan_line(app.run(run_id).plan_id)
+        else:
+            line = await app.cancel(asked.what, call.by, asked.reason)
+    return Answer(data=plan_brief(line))
+
+
+# --- Asking for approval -------------------------------------------------------------------------------------------
+
+
+async def _approve(call: Call, asked: _ThePlan) -> Answer:
+    async with call.app() as app:
+        app.check_owned(asked.plan, call.by)
+        line = app.plan_line(asked.plan)
+    short = short_id(line.plan_id)
+    asking = line.status == "proposed" and line.requires_approval
+    if not asking and line.status not in ("proposed", "approved"):
+        detail = f"{short} is {line.status}, so there is nothing to approve."
+        raise refuse("E_PLAN_STAGE", detail, command=f"ordain show {short}")
+    command = f"ordain approve {short}" if asking else None
+    following = (
+        (
+            f"You cannot approve it, and no tool can. Ask a person to type at a terminal: {command}",
+            f"When they have, call plan_commit with plan={short}.",
+        )
+        if asking
+        else (f"Call plan_commit with plan={short}.",)
+    )
+    data = ApprovalAsked(
+        plan=short,
+        status=line.status,
+        approved=line.status == "approved",
+        requires_approval=line.requires_approval,
+        command=command,
+        expires_at=line.expires_at if asking else None,
+    )
+    return Answer(data=data, next=following)
+
+
+PLAN_TOOLS = (
+    Tool(
+        name="plan_propose",
+        title="Propose a plan",
+        description="Check a plan and store exactly its bytes, for a person to approve. Give either `document` (the "
+        "whole plan in Markdown, YAML or JSON) or `title` and `steps`. Answers with every problem at once, or with the "
+        "plan's id, a preview of all it will do, and how a person approves it. Nothing is carried out.",
+        arguments=Proposal,
+        result=ProposedAnswer,
+        call=_propose,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_lint",
+        title="Check a plan",
+        description="Everything wrong with a plan, without storing it. Takes what plan_propose takes.",
+        arguments=Proposal,
+        result=LintResult,
+        call=_lint,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_list",
+        title="List plans",
+        description="The plans you proposed here, with how each stands and what was said about those rejected.",
+        arguments=_List,
+        result=PlansAnswer,
+        call=_list,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_get",
+        title="Read a plan",
+        description="A stored plan whole: its canonical document, its effects, what was said about it.",
+        arguments=_ThePlan,
+        result=PlanAnswer,
+        call=_get,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_revise",
+        title="Revise a plan",
+        description="Replace a plan by a revision of it, for instance after it was rejected. What was approved before "
+        "does not cover the revision.",
+        arguments=_Revise,
+        result=ProposedAnswer,
+        call=_revise,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_prepare",
+        title="Prepare a plan again",
+        description="Propose a stored plan again as it is, when its time ran out or its run has ended.",
+        arguments=_ThePlan,
+        result=ProposedAnswer,
+        call=_prepare,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_approve",
+        title="Ask for approval",
+        description="How a person approves this plan: the command they type at a terminal. It approves nothing itself; "
+        "no tool, argument or answer of yours can.",
+        arguments=_ThePlan,
+        result=ApprovalAsked,
+        call=_approve,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_commit",
+        title="Start the approved run",
+        description="Carry out a plan that a person approved (or that needs no approval): exactly the stored bytes, "
+        "step by step, in a process of its own that goes on when you disconnect. Refused where there is no approval. A "
+        "run that was interrupted goes on.",
+        arguments=_Commit,
+        result=RunAnswer,
+        call=_commit,
+        destructive=True,
+        open_world=True,
+    ),
+    Tool(
+        name="plan_status",
+        title="How a plan or run stands",
+        description="The status of a plan and its newest run: what each step did, what the harness saw, what failed, "
+        "what waits for a person. Only this says whether a step is done.",
+        arguments=_Status,
+        result=StatusAnswer,
+        call=_status,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_cancel",
+        title="Cancel a plan or run",
+        description="Take a proposal back, or end its run as it stands. What was done stays done.",
+        arguments=_Cancel,
+        result=PlanBrief,
+        call=_cancel,
+        destructive=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_reject",
+        title="Reject a plan",
+        description="Say no to a proposal and what should change. Approvals of it that were not used end.",
+        arguments=_Reject,
+        result=PlanBrief,
+        call=_reject,
+        destructive=True,
+    ),
+    Tool(
+        name="tools_list",
+        title="Tools for planning",
+        description="Everything that steps of a plan can call, with arguments and effects. Look here before planning.",
+        arguments=_Nothing,
+        result=ToolsAnswer,
+        call=_tools,
+        read_only=True,
+        idempotent=True,
+    ),
+)

@@ -1,0 +1,128 @@
+"""A proposal as agents send it, and the document it is: a text in any notation, or a title and steps.
+
+Pure. Whatever comes is turned into the bytes of a document, so that there is one reader, one lint and one place where a
+plan comes from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from ordain.core.bound import DOCUMENT_BYTES_MAX
+from ordain.core.problem import Problem, Refused, refuse
+
+__all__ = ["Proposal", "StepProposal", "document_of", "params_of"]
+
+
+def _about(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+class StepProposal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One step: exactly one of `run`, `tool` and `agent` does the work."""
+
+    description: Annotated[str, _about("What this step does, in one line.")]
+    id: Annotated[str | None, _about("A short name for `needs`; by default made from the description.")] = None
+    run: Annotated[str | None, _about("A bash command, run in the workspace.")] = None
+    tool: Annotated[str | None, _about("A tool from tools_list, called with exactly `args`.")] = None
+    operation: Annotated[str | None, _about("The tool's operation, where it has several.")] = None
+    args: Annotated[dict[str, Any], _about("The tool's arguments.")] = {}
+    target: Annotated[str | None, _about("What is acted upon, in words for whoever approves.")] = None
+    agent: Annotated[str | None, _about("Have this agent do it: the description is its task.")] = None
+    needs: Annotated[
+        list[str | int] | None,
+        _about("Ids or numbers of the steps that come before; absent: the step before; empty: none."),
+    ] = None
+    contract: Annotated[
+        str | None,
+        _about("A bash command that exits 0 if and only if the step has done its work. Only this proves the step."),
+    ] = None
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A plan to be proposed: either `document`, or `title` and `steps`."""
+
+    document: Annotated[
+        str | None,
+        _about("The whole plan as one document, in Markdown, YAML or JSON. Says everything that a plan can."),
+    ] = None
+    title: Annotated[str | None, _about("The plan in one line; goes with `steps`.")] = None
+    steps: Annotated[list[StepProposal] | None, _about("The steps in order.")] = None
+    context: Annotated[str | None, _about("What is known and was decided before, for whoever carries it out.")] = None
+    risks: Annotated[list[str], _about("What may go wrong, for whoever approves.")] = []
+    params: Annotated[dict[str, str], _about("Values for the document's parameters.")] = {}
+
+
+def document_of(proposal: Proposal) -> bytes:
+    """The document that a proposal is; raises Refused where it is none, or two."""
+    if proposal.document is not None:
+        beside = [name for name in ("title", "steps", "context", "risks") if getattr(proposal, name)]
+        if beside:
+            detail = f"`document` is the whole plan; {_listed(beside)} cannot stand beside it."
+            raise refuse("E_CALL_ARGUMENTS", detail, "Write it into the document, or leave `document` out.")
+        data = proposal.document.encode("utf-8", "surrogatepass")
+    else:
+        missing = [name for name in ("title", "steps") if not getattr(proposal, name)]
+        if missing:
+            detail = f"A plan is a `document`, or a `title` with `steps`; there is no {_listed(missing)}."
+            raise refuse("E_CALL_ARGUMENTS", detail)
+        data = json.dumps(_tree(proposal), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    # One byte more than may be read is enough to be refused by the reader.
+    return data[: DOCUMENT_BYTES_MAX + 1]
+
+
+def params_of(proposal: Proposal) -> Sequence[tuple[str, str]]:
+    """The values of parameters, as they are typed."""
+    return list(proposal.params.items())
+
+
+def _tree(proposal: Proposal) -> dict[str, Any]:
+    steps = [_step(number, step) for number, step in enumerate(proposal.steps or (), start=1)]
+    tree: dict[str, Any] = {"title": proposal.title, "steps": steps}
+    if proposal.context:
+        tree["context"] = proposal.context
+    if proposal.risks:
+        tree["risks"] = proposal.risks
+    return tree
+
+
+def _step(number: int, step: StepProposal) -> dict[str, Any]:
+    value: dict[str, Any] = {"description": step.description, "action": _action(number, step)}
+    if step.id is not None:
+        value["id"] = step.id
+    if step.needs is not None:
+        value["needs"] = step.needs
+    if step.contract is not None:
+        value["verification"] = {"strategy": {"type": "contract", "command": step.contract}}
+    if step.target is not None:
+        value["notes"] = f"Target: {step.target}"
+    return value
+
+
+def _action(number: int, step: StepProposal) -> Mapping[str, Any]:
+    given = [name for name in ("run", "tool", "agent") if getattr(step, name) is not None]
+    problems = []
+    if len(given) > 1:
+        problems.append(f"Step {number} has {_listed(given)}; exactly one of them does the work.")
+    problems += [
+        f"Step {number} has `{name}`, which goes with `tool`."
+        for name in ("operation", "args")
+        if getattr(step, name) and step.tool is None
+    ]
+    if problems:
+        raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=detail) for detail in problems])
+    if step.run is not None:
+        return {"type": "run", "command": step.run}
+    if step.tool is not None:
+        operation = {"operation": step.operation} if step.operation is not None else {}
+        return {"type": "tool", "tool": step.tool, **operation, "args": step.args}
+    agent = {"agent": step.agent} if step.agent is not None else {}
+    return {"type": "task", "task": step.description, **agent}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)

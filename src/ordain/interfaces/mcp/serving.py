@@ -1,0 +1,258 @@
+"""A surface as an MCP server: the rim between our values and the official SDK, for both eras of the protocol.
+
+Every answer is one envelope as in robot mode, redacted, as structured content and as text. A refusal is a tool result
+with `isError`, never a protocol error: a model must be able to read what helps.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mcp_types as types
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from ordain.core.approval import Channel, Principal
+from ordain.core.problem import Problem, Refused
+from ordain.core.redaction import Redactor
+from ordain.interfaces import robot
+from ordain.interfaces.mcp.arguments import read_arguments, schema_of
+from ordain.interfaces.mcp.surface import Answer, Call, Content, Prompt, ResourceTemplate, Surface, Tool, Workspaces
+from ordain.interfaces.mcp.templates import match
+
+__all__ = ["Context", "OrdainServer"]
+
+AGENT_MAX = 80
+"""How much of what a client calls itself is kept."""
+_CACHED = CacheHint(ttl_ms=3_600_000, scope="public")
+"""What does not change while the server runs: tools, prompts, kinds of resources."""
+
+Context = ServerRequestContext[Any, Any]
+_log = logging.getLogger(__name__)
+
+
+class OrdainServer:
+    """One server over one workspace, for any number of connections.
+
+    `caller` tells in whose name a request comes: the user whose process this is, or whom its token was given to. What a
+    client calls itself is kept beside that and decides nothing.
+    """
+
+    def __init__(self, surface: Surface, workspaces: Workspaces, caller: Callable[[Context], str]) -> None:
+        self.surface, self._workspaces, self._caller = surface, workspaces, caller
+        self._tools = {tool.name: tool for tool in surface.tools}
+        self._prompts = {prompt.name: prompt for prompt in surface.prompts}
+        self.lowlevel: Server[Any] = Server(
+            surface.name,
+            version=surface.version,
+            title=surface.title,
+            instructions=surface.instructions,
+            cache_hints={"tools/list": _CACHED, "prompts/list": _CACHED, "resources/templates/list": _CACHED},
+            get_tool_input_schema=lambda name: schema_of(self._tools[name].arguments) if name in self._tools else None,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
+        )
+
+    # --- Who calls -------------------------------------------------------------------------------------------------
+
+    def call(self, context: Context) -> Call:
+        """The call that a request is."""
+
+        async def progress(done: float, total: float | None, words: str) -> None:
+            await context.session.report_progress(done, total, words)
+
+        return Call(self.principal(context), self._workspaces, progress)
+
+    def principal(self, context: Context) -> Principal:
+        """Whose request this is."""
+        client = context.session.client_params.client_info if context.session.client_params is not None else None
+        agent = f"{client.name} {client.version}".strip()[:AGENT_MAX] if client is not None else ""
+        return Principal(name=self._caller(context), channel=Channel.MCP, agent=agent)
+
+    # --- Tools -----------------------------------------------------------------------------------------------------
+
+    async def _list_tools(self, context: Context, params: object) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_tool(tool) for tool in self.surface.tools])
+
+    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}")
+        return await self._answered(tool, self.call(context), params.arguments)
+
+    async def _answered(self, tool: Tool, call: Call, given: Mapping[str, Any] | None) -> types.CallToolResult:
+        """The result of a tool that was called, whatever became of it."""
+        started = time.monotonic()
+        error: Problem | None = None
+        try:
+            try:
+                arguments = read_arguments(tool.arguments, given)
+            except Refused as refused:
+                async with call.app() as app:
+                    await app.record_refusal(tool.name, ", ".join(given or ()), call.by, refused.problems)
+                raise
+            answer = await tool.call(call, arguments)
+        except Refused as refused:
+            errors = [problem for problem in refused.problems if not problem.code.startswith("W_")]
+            error = (errors or list(refused.problems))[0]
+            commands = tuple(problem.command for problem in refused.problems if problem.command is not None)
+            answer = Answer(data=None, problems=tuple(refused.problems), next=commands)
+        except Exception as failure:
+            _log.exception("%s failed", tool.name)
+            detail = f"{type(failure).__name__}: {failure}"
+            error = Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))
+            answer = Answer(data=None, problems=(error,))
+        elapsed = round((time.monotonic() - started) * 1000)
+        document = robot.envelope(
+            answer.data, problems=answer.problems, error=error, next_=answer.next, elapsed_ms=elapsed
+        )
+        value = self._redactor().value(json.loads(document))
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=robot.to_json(value).decode())],
+            structured_content=value,
+            is_error=error is not None,
+        )
+
+    def _redactor(self) -> Redactor:
+        try:
+            return self._workspaces().redactor()
+        except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is told
+            return Redactor({})
+
+    # --- Resources and prompts -------------------------------------------------------------------------------------
+
+    async def _list_resources(self, context: Context, params: object) -> types.ListResourcesResult:
+        listed = await self.surface.resources(self.call(context)) if self.surface.resources is not None else ()
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(uri=one.uri, name=one.name, title=one.title, mime_type=one.media_type) for one in listed
+            ]
+        )
+
+    async def _list_templates(self, context: Context, params: object) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(
+            resource_templates=[
+                types.ResourceTemplate(
+                    uri_template=one.uri,
+                    name=one.name,
+                    title=one.title,
+                    description=one.description,
+                    mime_type=one.media_type,
+                )
+                for one in self.surface.templates
+                if "{" in one.uri
+            ]
+        )
+
+    async def _read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        for template in self.surface.templates:
+            names = match(template.uri, uri)
+            if names is not None:
+                content = await self._content(context, template, names, uri)
+                text = self._redactor().text(content.text)
+                contents = types.TextResourceContents(uri=uri, mime_type=content.media_type, text=text)
+                return types.ReadResourceResult(contents=[contents])
+        raise _no_resource(uri)
+
+    async def _content(
+        self, context: Context, template: ResourceTemplate, names: Mapping[str, str], uri: str
+    ) -> Content:
+        try:
+            return await template.read(self.call(context), names)
+        except Refused as refused:
+            raise _no_resource(uri, refused.problems) from refused
+
+    async def _list_prompts(self, context: Context, params: object) -> types.ListPromptsResult:
+        return types.ListPromptsResult(
+            prompts=[
+                types.Prompt(
+                    name=one.name,
+                    title=one.title,
+                    description=one.description,
+                    arguments=[
+                        types.PromptArgument(name=arg.name, description=arg.description, required=arg.required)
+                        for arg in one.arguments
+                    ],
+                )
+                for one in self.surface.prompts
+            ]
+        )
+
+    async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        prompt = self._prompts.get(params.name)
+        if prompt is None:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}")
+        given = params.arguments or {}
+        missing = [arg.name for arg in prompt.arguments if arg.required and arg.name not in given]
+        if missing:
+            raise MCPError(types.INVALID_PARAMS, f"Missing arguments: {', '.join(missing)}")
+        return await self._prompted(context, prompt, given)
+
+    async def _prompted(self, context: Context, prompt: Prompt, given: Mapping[str, str]) -> types.GetPromptResult:
+        try:
+            text = await prompt.write(self.call(context), given)
+        except Refused as refused:
+            raise MCPError(types.INVALID_PARAMS, _words(refused.problems)) from refused
+        content = types.TextContent(type="text", text=self._redactor().text(text))
+        return types.GetPromptResult(
+            description=prompt.description, messages=[types.PromptMessage(role="user", content=content)]
+        )
+
+    async def _complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        values: Sequence[str] = ()
+        if isinstance(params.ref, types.PromptReference) and params.ref.name in self._prompts:
+            arguments = {arg.name: arg for arg in self._prompts[params.ref.name].arguments}
+            argument = arguments.get(params.argument.name)
+            if argument is not None and argument.complete is not None:
+                values = await argument.complete(self.call(context), params.argument.value)
+        return types.CompleteResult(
+            completion=types.Completion(values=list(values[:100]), total=len(values), has_more=len(values) > 100)
+        )
+
+
+def _tool(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=schema_of(tool.arguments) | {"additionalProperties": False},
+        output_schema=envelope_schema(tool.result),
+        annotations=types.ToolAnnotations(
+            title=tool.title,
+            read_only_hint=tool.read_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=tool.open_world,
+        ),
+    )
+
+
+def envelope_schema(result: Any) -> dict[str, Any]:
+    """The schema of the envelope around a result; where something was refused there is none."""
+    schema = schema_of(robot.Envelope)
+    schema["properties"]["data"] = {"anyOf": [schema_of(result), {"type": "null"}]}
+    return schema
+
+
+def _no_resource(uri: str, problems: Sequence[Problem] = ()) -> MCPError:
+    message = f"Resource not found: {uri}" + (f" ({_words(problems)})" if problems else "")
+    return MCPError(types.INVALID_PARAMS, message, {"uri": uri})
+
+
+def _words(problems: Sequence[Problem]) -> str:
+    return " ".join(f"{problem.code}: {problem.detail}" for problem in problems)
