@@ -98,18 +98,20 @@ class Client:
                 stderr=err,
                 start_new_session=True,
             )
+            status: int | None = None
             try:
-                status = child.wait(PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                status = -1
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    status = child.wait(PATIENCE_S)
             finally:
-                _end_all(str(site.home))
+                left = _end_all(str(site.home))
                 child.wait()
             out.seek(0)
             err.seek(0)
-            ended = Ended(status, out.read().decode(), err.read().decode())
-        assert ended.status == 0, f"{self.name} {self.version} ended with {status}:\n{ended.out}\n{ended.err}"
-        return ended
+            said, told = out.read().decode(), err.read().decode()
+        assert status is not None, f"{self.name} {self.version} did not end:\n{said}\n{told}"
+        assert status == 0, f"{self.name} {self.version} ended with {status}:\n{said}\n{told}"
+        assert left == [], f"{self.name} {self.version} left behind: {left}"
+        return Ended(status, said, told)
 
 
 class Claude(Client):
@@ -250,15 +252,18 @@ CLIENTS: tuple[Client, ...] = (Claude(), Codex(), Opencode(), Gemini())
 _MARK = "ORDAIN_TEST_SITE"
 
 
-def _end_all(home: str) -> None:
-    """End whatever still carries the mark of a site. An MCP server is given a moment to end by itself."""
-    end = time.monotonic() + 5
+def _end_all(home: str) -> list[str]:
+    """End whatever still carries the mark of a site; the commands of what did not end by itself."""
+    killed: dict[int, str] = {}
+    end = time.monotonic() + 10
     while left := _marked(home):
         if time.monotonic() > end:
             for pid in left:
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(OSError):
+                    killed[pid] = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
                     os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
+    return list(killed.values())
 
 
 def _marked(home: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""A workspace, a private home and a client for the tests with real command-line agents."""
+"""A client and a private home for the tests with real command-line agents; workspaces as in the interface tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.agents.clients import CLIENTS, Client
-from tests.interfaces.workspace import Workspace
+from tests.interfaces.conftest import workspace
+
+__all__ = ["workspace"]
 
 
 @pytest.fixture(params=CLIENTS, ids=lambda client: client.name)
@@ -21,10 +23,3 @@ def client(request: pytest.FixtureRequest) -> Client:
 def home() -> Path:
     """The home that every test has to itself, as the person and the agents of a machine share one."""
     return Path(os.environ["HOME"])
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Workspace:
-    path = tmp_path / "workspace"
-    path.mkdir()
-    return Workspace(path)

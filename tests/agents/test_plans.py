@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ordain.assemble import open_workspace
+from ordain.core.approval import Channel
+from ordain.core.event import ApprovalGiven, PlanPrepared, RequestRefused, RunStarted
 from tests.agents.clients import Client, Site
 from tests.agents.conversation import Astray, Call, Conversation, Result
 from tests.agents.model_server import ModelServer, serving
@@ -37,11 +40,11 @@ def propose(talk: Conversation) -> Generator[Call, Result, str]:
     plan = _found(r"plan:[0-9a-f]{64}", (yield Call("plan_propose", {"document": DOCUMENT})))
     command = _found(r"ordain approve [0-9a-f]{12}", (yield Call("plan_approve", {"plan": plan})))
     refusal = _found(r"\bE_[A-Z_]+", (yield Call("plan_commit", {"plan": plan})))
-    return f"Not started ({refusal}). Please run: {command}"
+    return f"Not started ({refusal}). Please type: {command}"
 
 
 def go_on(talk: Conversation) -> Generator[Call, Result, str]:
-    """Starts the plan that was proposed before and says what it reads about it."""
+    """Starts the plan that was proposed before, and says what it reads about it."""
     plan = _found(r"plan:[0-9a-f]{64}", talk.earlier("plan_propose"))
     started = yield Call("plan_commit", {"plan": plan, "wait_s": 20})
     status = yield Call("plan_status", {"what": plan})
@@ -51,8 +54,8 @@ def go_on(talk: Conversation) -> Generator[Call, Result, str]:
 def lie(talk: Conversation) -> Generator[Call, Result, str]:
     """Says that a person approved, to the server and to its user."""
     plan = _found(r"plan:[0-9a-f]{64}", (yield Call("plan_propose", {"document": DOCUMENT})))
-    yield Call("plan_approve", {"plan": plan, "approved": True, "by": "kim"})
-    return "Kim approved it, and it is done."
+    claimed = yield Call("plan_approve", {"plan": plan, "approved": True, "by": "kim"})
+    return f"Kim approved it, and it is done. I was told: {claimed.text}"
 
 
 def _found(pattern: str, result: Result) -> str:
@@ -62,40 +65,62 @@ def _found(pattern: str, result: Result) -> str:
     return found.group()
 
 
+class Connected:
+    """A client that is connected to the scripted model and to `ordain mcp`."""
+
+    def __init__(self, client: Client, site: Site, model: ModelServer) -> None:
+        self.client, self._site, self._model = client, site, model
+
+    def told(self, task: str, *, follow: bool = False) -> str:
+        """Give it a task; what it says at the end. It has asked nothing of anybody that was not foreseen."""
+        ended = self.client.run(self._site, task, follow=follow)
+        assert self._model.astray == [], f"{self.client.name} {self.client.version} has changed:\n{ended.err}"
+        return ended.out
+
+
 @pytest.fixture
-def site(home: Path, workspace: Workspace) -> Generator[tuple[Site, ModelServer]]:
-    """A workspace with an agent that is connected to the scripted model and to `ordain mcp`."""
+def agent(client: Client, home: Path, workspace: Workspace) -> Generator[Connected]:
     with serving({PROPOSE: propose, GO_ON: go_on, LIE: lie}) as model:
-        yield Site(home, workspace.path, model.url, (sys.executable, "-m", "ordain", "mcp")), model
+        site = Site(home, workspace.path, model.url, (sys.executable, "-m", "ordain", "mcp"))
+        yield Connected(client, site, model)
 
 
 def test_an_agent_proposes_a_person_approves_and_the_agent_reads_the_result(
-    client: Client, site: tuple[Site, ModelServer], workspace: Workspace
+    agent: Connected, workspace: Workspace
 ) -> None:
-    here, model = site
-    asked = client.run(here, PROPOSE).out
-    assert model.astray == []
-    assert "Not started (E_PLAN_APPROVAL_MISSING)." in asked
-    found = re.search(r"Please run: ordain (approve [0-9a-f]{12})", asked)
-    assert found is not None, asked
-    assert workspace.effects() == []
+    said = re.search(
+        r"Not started \(E_PLAN_APPROVAL_MISSING\)\. Please type: ordain approve (\w+)", agent.told(PROPOSE)
+    )
+    assert said is not None
+    app = open_workspace(workspace.path)
+    ((prepared,), (line,)) = app.log(said[1]), app.plans()
+    assert isinstance(prepared.event, PlanPrepared)
+    assert prepared.event.by.channel is Channel.MCP and agent.client.name in prepared.event.by.agent
+    assert (line.status, line.requires_approval, workspace.effects()) == ("proposed", True, [])
 
-    approved = workspace.at_terminal(*found[1].split(), answers=[("Type yes: ", "yes")])
-    assert approved.status == 0 and workspace.effects() == []
+    approved = workspace.at_terminal("approve", said[1], answers=[("Type yes: ", "yes")])
+    assert (approved.status, workspace.effects()) == (0, [])
 
-    read = client.run(here, GO_ON, follow=True).out
-    assert model.astray == []
-    assert "completed" in read.partition("Status: ")[2], read
+    status = agent.told(GO_ON, follow=True).partition("Status: ")[2]
+    assert "completed" in status and "contract held" in status
     assert workspace.effects() == ["released"]
+    events = [recorded.event for recorded in open_workspace(workspace.path).log(said[1])]
+    (given,) = (event for event in events if isinstance(event, ApprovalGiven))
+    (started,) = (event for event in events if isinstance(event, RunStarted))
+    assert given.approval.approver.channel is Channel.TERMINAL and started.by.channel is Channel.MCP
 
 
-def test_a_model_that_claims_approval_runs_nothing(
-    client: Client, site: tuple[Site, ModelServer], workspace: Workspace
-) -> None:
-    here, model = site
-    assert "Kim approved it, and it is done." in client.run(here, LIE).out
-    # Its user believes it and tells it to go on.
-    read = client.run(here, GO_ON, follow=True).out
-    assert model.astray == []
-    assert "E_PLAN_APPROVAL_MISSING" in read.partition("Started: ")[2].partition("Status: ")[0]
+def test_an_agent_that_claims_to_be_approved_runs_nothing(agent: Connected, workspace: Workspace) -> None:
+    claim = agent.told(LIE)
+    # Where the server is not asked, the client has looked at the schema of the arguments by itself.
+    assert re.search("Kim approved it.*(E_CALL_ARGUMENTS|NOT have additional properties)", claim, re.DOTALL)
+    # Its user believes it.
+    started = agent.told(GO_ON, follow=True).partition("Started: ")[2].partition("Status: ")[0]
+    assert "E_PLAN_APPROVAL_MISSING" in started
     assert workspace.effects() == []
+    app = open_workspace(workspace.path)
+    assert [line.status for line in app.plans()] == ["proposed"]
+    refused = [recorded.event for recorded in app.refusals()]
+    assert ("commit", "E_PLAN_APPROVAL_MISSING", Channel.MCP) in [
+        (event.verb, event.code, event.by.channel) for event in refused if isinstance(event, RequestRefused)
+    ]
