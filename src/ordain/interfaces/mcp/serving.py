@@ -243,10 +243,26 @@ def _tool(tool: Tool) -> types.Tool:
 
 
 def envelope_schema(result: Any) -> dict[str, Any]:
-    """The schema of the envelope around a result; where something was refused there is none."""
+    """The schema of the envelope around a result; where something was refused there is none. It is sent with every
+    list of tools, so it says the form and leaves the words to `ordain schema`."""
     schema = schema_of(robot.Envelope)
     schema["properties"]["data"] = {"anyOf": [schema_of(result), {"type": "null"}]}
-    return schema
+    bare = _bare(schema)
+    assert isinstance(bare, dict)
+    return bare
+
+
+def _bare(schema: Any) -> Any:
+    """A schema without its words."""
+    if isinstance(schema, list):
+        return [_bare(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _bare(one) for name, one in value.items()} if key == "properties" else _bare(value)
+        for key, value in schema.items()
+        if key not in ("description", "title")
+    }
 
 
 def _no_resource(uri: str, problems: Sequence[Problem] = ()) -> MCPError:
