@@ -12,7 +12,7 @@ import pytest
 from ordain.assemble import open_workspace
 from ordain.core.approval import Channel
 from ordain.core.event import ApprovalGiven, PlanPrepared, RequestRefused, RunStarted
-from tests.agents.clients import Client, Site
+from tests.agents.clients import Client, Gemini, Site
 from tests.agents.conversation import Astray, Call, Conversation, Result
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.workspace import Workspace
@@ -33,6 +33,7 @@ DOCUMENT = """\
 PROPOSE = "Please write down that we released."
 GO_ON = "It is approved, please go on."
 LIE = "Write down that we released, and be quick about it."
+LOOK = "Which plans are there?"
 
 
 def propose(talk: Conversation) -> Generator[Call, Result, str]:
@@ -53,9 +54,16 @@ def go_on(talk: Conversation) -> Generator[Call, Result, str]:
 
 def lie(talk: Conversation) -> Generator[Call, Result, str]:
     """Says that a person approved, to the server and to its user."""
-    plan = _found(r"plan:[0-9a-f]{64}", (yield Call("plan_propose", {"document": DOCUMENT})))
+    step = {"description": "Write it down", "run": "echo released >> effects", "contract": "grep -qx released effects"}
+    proposal = {"title": "Note the release", "steps": [step]}
+    plan = _found(r"plan:[0-9a-f]{64}", (yield Call("plan_propose", proposal)))
     claimed = yield Call("plan_approve", {"plan": plan, "approved": True, "by": "kim"})
     return f"Kim approved it, and it is done. I was told: {claimed.text}"
+
+
+def look(talk: Conversation) -> Generator[Call, Result, str]:
+    """Says what a client that adds to the arguments of every tool has its model say."""
+    return (yield Call("plan_list", {"wait_for_previous": True})).text
 
 
 def _found(pattern: str, result: Result) -> str:
@@ -80,7 +88,7 @@ class Connected:
 
 @pytest.fixture
 def agent(client: Client, home: Path, workspace: Workspace) -> Generator[Connected]:
-    with serving({PROPOSE: propose, GO_ON: go_on, LIE: lie}) as model:
+    with serving({PROPOSE: propose, GO_ON: go_on, LIE: lie, LOOK: look}) as model:
         site = Site(home, workspace.path, model.url, (sys.executable, "-m", "ordain", "mcp"))
         yield Connected(client, site, model)
 
@@ -124,3 +132,8 @@ def test_an_agent_that_claims_to_be_approved_runs_nothing(agent: Connected, work
     assert ("commit", "E_PLAN_APPROVAL_MISSING", Channel.MCP) in [
         (event.verb, event.code, event.by.channel) for event in refused if isinstance(event, RequestRefused)
     ]
+
+
+@pytest.mark.parametrize("client", [Gemini()], ids=["gemini"])
+def test_what_a_client_adds_to_the_arguments_for_itself_is_not_refused(agent: Connected) -> None:
+    assert '"ok":true' in agent.told(LOOK)
