@@ -1,6 +1,6 @@
 """Stands between a client and its MCP server on stdio and notes every message: `python tap.py NOTES COMMAND…`.
 
-Each line of the notes is `{"from": "client" | "server", "message": …}`. What passes is not changed.
+What passes is not changed, nor understood.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ import json
 import subprocess
 import sys
 import threading
-from typing import IO
+from pathlib import Path
+from typing import IO, Any
 
 
 def main(notes: str, command: list[str]) -> int:
@@ -20,7 +21,7 @@ def main(notes: str, command: list[str]) -> int:
     def pass_on(who: str, source: IO[bytes], sink: IO[bytes]) -> None:
         for line in iter(source.readline, b""):
             with writing, open(notes, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"from": who, "message": json.loads(line)}) + "\n")
+                file.write(json.dumps({"from": who, "line": line.decode()}) + "\n")
             sink.write(line)
             sink.flush()
         sink.close()
@@ -29,6 +30,11 @@ def main(notes: str, command: list[str]) -> int:
     threading.Thread(target=pass_on, args=("client", sys.stdin.buffer, server.stdin), daemon=True).start()
     pass_on("server", server.stdout, sys.stdout.buffer)
     return server.wait()
+
+
+def messages(notes: Path) -> list[dict[str, Any]]:
+    """Everything that passed, in either direction."""
+    return [json.loads(json.loads(line)["line"]) for line in notes.read_text().splitlines()]
 
 
 if __name__ == "__main__":

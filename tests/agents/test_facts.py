@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Generator
@@ -15,6 +14,7 @@ from tests.agents import probe
 from tests.agents.clients import Client, Site
 from tests.agents.conversation import Call, Conversation, Result
 from tests.agents.model_server import ModelServer, serving
+from tests.agents.tap import messages
 from tests.interfaces.workspace import Workspace
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(300)]
@@ -34,14 +34,14 @@ def test_the_table_in_the_docs_is_what_is_measured(client: Client, home: Path, w
         site = Site(home, workspace.path, model.url, (sys.executable, probe.__file__))
         ended = client.run(site, TASK)
         assert model.astray == [], f"{client.name} {client.version}: {ended}"
-        row = _row(client, model, [json.loads(line) for line in site.notes.read_text().splitlines()])
+        row = _row(client, model, messages(site.notes))
     assert row in PAGE.read_text().splitlines(), f"measured: {row}"
 
 
-def _row(client: Client, model: ModelServer, notes: list[Any]) -> str:
+def _row(client: Client, model: ModelServer, passed: list[dict[str, Any]]) -> str:
     succeeded, refused, asked = (entry.text for entry in model.heard[-1].entries if isinstance(entry, Result))
-    version, capabilities = _agreed(notes)
-    calls = [note["message"] for note in notes if note["message"].get("method") == "tools/call"]
+    version, capabilities = _agreed(passed)
+    calls = [message for message in passed if message.get("method") == "tools/call"]
     cells = (
         f"{client.name} {client.version}",
         version,
@@ -55,16 +55,15 @@ def _row(client: Client, model: ModelServer, notes: list[Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _agreed(notes: list[Any]) -> tuple[str, dict[str, Any]]:
+def _agreed(passed: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
     """The version of the protocol in which the tools were called, and what the client says it can do."""
-    for note in notes:
-        message = note["message"]
+    for message in passed:
         meta = message.get("params", {}).get("_meta", {})
         if message.get("method") == "tools/call" and "io.modelcontextprotocol/protocolVersion" in meta:
             return meta["io.modelcontextprotocol/protocolVersion"], meta["io.modelcontextprotocol/clientCapabilities"]
-    (begun,) = (note["message"] for note in notes if note["message"].get("method") == "initialize")
-    (agreed,) = (note["message"]["result"] for note in notes if "protocolVersion" in note["message"].get("result", {}))
-    return agreed["protocolVersion"], begun["params"]["capabilities"]
+    (begun,) = (message["params"] for message in passed if message.get("method") == "initialize")
+    (agreed,) = (message["result"] for message in passed if "protocolVersion" in message.get("result", {}))
+    return agreed["protocolVersion"], begun["capabilities"]
 
 
 def _declared(capabilities: dict[str, Any]) -> str:

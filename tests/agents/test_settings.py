@@ -1,4 +1,4 @@
-"""The settings in docs/clients.md are those that the tests use, but for the command."""
+"""docs/clients.md shows the settings and the versions that are tested, and what is installed for it is locked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from tests.agents.clients import Client, Site
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
+NPM = Path(__file__).with_name("npm")
 
 
 def test_the_settings_in_the_docs_are_those_that_are_tested(client: Client, tmp_path: Path) -> None:
@@ -21,6 +22,22 @@ def test_the_settings_in_the_docs_are_those_that_are_tested(client: Client, tmp_
     assert shown is not None
     assert f"`~/{client.settings}`" in section[: shown.start()]
     assert _server(f".{shown[1]}", shown[2]) == tested
+
+
+def test_the_lock_has_every_package_by_its_hash_and_names_no_registry() -> None:
+    wanted = json.loads((NPM / "package.json").read_text())
+    text = (NPM / "package-lock.json").read_text()
+    assert "://" not in text
+    packages = json.loads(text)["packages"]
+    assert all("integrity" in package for path, package in packages.items() if path)
+    for name, version in {**wanted["dependencies"], **wanted["optionalDependencies"]}.items():
+        assert packages[f"node_modules/{name}"]["version"] == version
+
+
+def test_the_versions_in_the_docs_are_those_that_are_installed(client: Client) -> None:
+    wanted = json.loads((NPM / "package.json").read_text())
+    version = {**wanted["dependencies"], **wanted["optionalDependencies"]}[client.package]
+    assert f"\n| {client.name} {version} |" in PAGE.read_text()
 
 
 def _server(notation: str, text: str) -> dict[str, Any]:
