@@ -41,6 +41,7 @@ from ordain.core.event import (
     PlanPrepared,
     PlanRejected,
     Recorded,
+    RequestRefused,
     RunStarted,
     SignatureRefused,
     WorkspaceOpened,
@@ -90,7 +91,7 @@ CONFIGURATIONS = (
     '[plans]\npropose_ttl = "1h"\n[approval]\nttl = "2h"\n',
 )
 STATUSES = {*Stage, "waiting", "stopped"}
-MAY_BE_RECORDED = (PlanExpired, ApprovalExpired, SignatureRefused, WorkspaceOpened)
+MAY_BE_RECORDED = (PlanExpired, ApprovalExpired, SignatureRefused, RequestRefused, WorkspaceOpened)
 """What a refusal may leave behind."""
 everybody = st.sampled_from([KIM, PAT, ROBOT, AGENT])
 approvers = st.sampled_from([KIM, PAT, KIM, PAT, ROBOT])

@@ -159,14 +159,14 @@ def test_status_words() -> None:
         None,
         "complete",
         "completed",
-        None,
+        "success",
         "done",
     ]
     assert [status_word("escalated", "step", dialect) for dialect in DIALECTS] == [
         None,
         "failed",
         "failed",
-        None,
+        "failed",
         "blocked",
     ]
     assert [status_word("verified", "plan", dialect) for dialect in DIALECTS] == [

@@ -1,4 +1,5 @@
-"""Texts that people read, compared with files under tests/golden/render. `ORDAIN_WRITE_GOLDEN=1` writes those anew."""
+"""Texts that people and programs read, compared with files under tests/golden. `ORDAIN_WRITE_GOLDEN=1` writes those
+anew."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ RENDER = Path(__file__).parent.parent / "golden" / "render"
 _WRITE = bool(os.environ.get("ORDAIN_WRITE_GOLDEN"))  # asked before the tests clean their environment
 
 
-def check_golden(name: str, lines: Iterable[str]) -> None:
+def check_golden(name: str, lines: Iterable[str], *, under: Path = RENDER) -> None:
     """Compare lines with the golden text of this name."""
-    file = RENDER / name
+    file = under / name
     # Escape bytes are kept readable in the golden files, for they are read by people too.
     text = "".join(f"{line}\n" for line in lines).replace("\x1b", "␛")
     if _WRITE:

@@ -779,6 +779,11 @@ PAGES: dict[str, Page] = {
         "No problem has this code.",
         "docs/problems.md lists all codes.",
     ),
+    "E_EXTRA_MISSING": Page(
+        "An optional part is not installed",
+        "What was asked for needs a library that is not installed with Ordain unless its extra is named. Nothing was done.",
+        "Install the extra with the command that is shown, into the environment that Ordain runs in.",
+    ),
     "E_OUTPUT": Page(
         "File cannot be written",
         "The file named with `-o` is in a directory that is not there or not yours, or is no regular file.",

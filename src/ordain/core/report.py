@@ -37,6 +37,7 @@ __all__ = [
     "StepOutput",
     "StepReport",
     "run_report",
+    "step_report",
 ]
 
 
@@ -351,10 +352,11 @@ def _step_reports(state: RunState, now: Instant) -> Iterator[StepReport]:
     number = 0
     for step_id in state.reading_order():
         number += step_id not in state.members
-        yield _step_report(state, step_id, number, now)
+        yield step_report(state, step_id, number, now)
 
 
-def _step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> StepReport:
+def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> StepReport:
+    """How one step of a run stands; `number` is that of the step of the plan that it is or belongs to."""
     step, record, member = state.step(step_id), state.steps[step_id], state.members.get(step_id)
     outcome = record.outcome
     shown = record.evidence or outcome

@@ -19,6 +19,7 @@ from ordain.interfaces import render, robot
 from ordain.interfaces.changes import change_of
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session
+from ordain.interfaces.cli.speaking import teller
 from ordain.interfaces.next_commands import after_run
 from ordain.interfaces.results.runs import failed_step, run_result
 from ordain.ports import Credential, Observer
@@ -97,7 +98,9 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
     with `events`, for robots, what is told itself to stdout."""
     stream, style = (sys.stdout, session.style) if as_result else (sys.stderr, session.error_style)
     if session.json:
-        return _print_wire if events else lambda told: None
+        if not events or session.toon:
+            return lambda told: None
+        return _print_wire if session.dialect is None else teller(session, session.dialect)
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         session.view = LiveView(stream, style, session.app.run_state, colour=style.colour)
         return session.view

@@ -106,9 +106,12 @@ def show(
         raise click.UsageError("--output is for a step of a run, and not for a picture.")
     if planned is not None and (graph or step is not None or not names_run(what)):
         raise click.UsageError("--brief is for a step of a run, and for nothing else.")
+    is_item = "/" in what and names_run(what.partition("/")[0])
+    if graph or step is not None or planned is not None or is_item:
+        session.refuse_forms("a part of a plan or run")
     if planned is not None:
         return _show_brief(session, what, planned)
-    if "/" in what and names_run(what.partition("/")[0]):
+    if is_item:
         return _show_question(session, what)
     if step is not None:
         return _show_output(session, what, step, target)

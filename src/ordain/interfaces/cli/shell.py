@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+import msgspec
 
 from ordain.app import App
 from ordain.assemble import open_workspace
@@ -32,11 +33,13 @@ from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.value import RunId
-from ordain.interfaces import render, robot
+from ordain.interfaces import render, robot, toon
+from ordain.interfaces.dialects.standing import OUTPUT_DIALECTS, OutputDialect
 from ordain.interfaces.visible import cells
 
 if TYPE_CHECKING:
     from ordain.interfaces.cli.live import LiveView
+    from ordain.interfaces.dialects.stream import DialectStream
 
 __all__ = [
     "FAILED",
@@ -62,14 +65,24 @@ _DOCUMENT_ENDINGS = (".md", ".markdown", ".yaml", ".yml", ".json")
 _STORED = re.compile(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+")
 """What names a stored plan, whatever files there are."""
 
+_SPEAKING = ("commit", "list", "prepare", "resume", "run", "show", "status", "watch")
+"""The commands whose result can be told in a dialect."""
+
 T = TypeVar("T")
 
 
 class Session:
     """One command: its workspace, who calls, and how it answers."""
 
-    def __init__(self, workspace: str | None, *, as_json: bool) -> None:
-        self.json = as_json
+    def __init__(
+        self, workspace: str | None, *, as_json: bool, as_toon: bool = False, dialect: OutputDialect | None = None
+    ) -> None:
+        self.json = as_json or as_toon
+        """Whether a robot asks: everything it is told stands in one document."""
+        self.toon, self.dialect = as_toon, dialect
+        """In which form it wants what went well: as a table, or as a seed has it."""
+        self.stream: DialectStream | None = None
+        """What tells a run in a dialect while it goes on."""
         self._workspace = workspace
         self.terminal = sys.stdin.isatty() and sys.stdout.isatty()
         self._started = time.monotonic()
@@ -277,6 +290,12 @@ class Session:
             for line in render.problem_lines(problems, self.error_style):
                 click.echo(self.clean(line), err=True)
 
+    def refuse_forms(self, what: str) -> None:
+        """Refuse the forms in which only plans and runs as a whole can be told."""
+        if self.toon or self.dialect is not None:
+            form = "--format toon has no table" if self.toon else f"--dialect {self.dialect} has no form"
+            raise click.UsageError(f"{form} for {what}; --json alone has all of it.")
+
     def needs_person(self, verb: str, command_line: str) -> None:
         """Refuse to ask where nobody can answer: no prompt without a terminal."""
         if not self.json and not self.terminal:
@@ -289,12 +308,26 @@ class Session:
             leave(WAITING)
 
     def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
+        if self.toon and error is None:
+            click.echo(toon.toon_text(self._table(data, problems, next_)))
+            return
+        if self.dialect is not None and data is not None:
+            from ordain.interfaces.cli.speaking import in_dialect, said_at_last
+
+            said_at_last(self)
+            data = in_dialect(self.app, self.dialect, data)
         elapsed = round((time.monotonic() - self._started) * 1000)
         document = robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed).decode()
         if self.clean(document) != document:
             # Text by text: something hidden across the borders of two could take what stands between along.
             document = robot.to_json(self._redactor.value(json.loads(document))).decode()
         click.echo(document)
+
+    def _table(self, data: Any, problems: Sequence[Problem], next_: Sequence[str]) -> Any:
+        """A result as a table, without secrets."""
+        table = toon.table_value(msgspec.to_builtins(data), problems, next_)
+        assert table is not None, "a command in TABLES without a table"
+        return self._redactor.value(json.loads(robot.to_json(table)))
 
     @property
     def error_style(self) -> render.Style:
@@ -329,22 +362,49 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
     """A click command whose body gets a Session and returns an exit status; refusals and bugs are handled here."""
 
     def wrap(body: Callable[..., int]) -> click.Command:
+        name: str = settings.get("name", body.__name__)
+
         @functools.wraps(body)
-        def whole(*args: Any, as_json: bool, output_format: str | None, **options: Any) -> None:
+        def whole(
+            *args: Any,
+            as_json: bool,
+            output_format: str | None,
+            output_dialect: OutputDialect | None = None,
+            **options: Any,
+        ) -> None:
             context = click.get_current_context()
-            as_json = as_json or output_format == "json"
+            as_json, as_toon = as_json or output_format == "json", output_format == "toon"
+            _refuse_form(name, as_json=as_json, as_toon=as_toon, dialect=output_dialect)
+            session = Session(context.find_root().obj, as_json=as_json, as_toon=as_toon, dialect=output_dialect)
             try:
-                leave(_guarded(Session(context.find_root().obj, as_json=as_json), body, *args, **options))
+                leave(_guarded(session, body, *args, **options))
             except BrokenPipeError:
                 sys.stderr.close()  # whoever read us has gone; there is nobody left to tell
                 leave(NOBODY_READS)
 
         whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
-        whole = click.option("--format", "output_format", type=click.Choice(["text", "json"]), hidden=True)(whole)
+        forms = click.Choice(["text", "json", "toon"])
+        form_help = "With `toon`, one table as TOON on stdout." if name in toon.TABLES else None
+        whole = click.option("--format", "output_format", type=forms, hidden=name not in toon.TABLES, help=form_help)(
+            whole
+        )
+        if name in _SPEAKING:
+            dialects = click.Choice(OUTPUT_DIALECTS)
+            dialect_help = "With --json: in the words and fields of this seed."
+            whole = click.option("--dialect", "output_dialect", type=dialects, help=dialect_help)(whole)
         made: click.Command = click.command(**settings)(whole)
         return made
 
     return wrap
+
+
+def _refuse_form(name: str, *, as_json: bool, as_toon: bool, dialect: OutputDialect | None) -> None:
+    if as_toon and as_json:
+        raise click.UsageError("A result is told in one form: --json or --format toon.")
+    if as_toon and name not in toon.TABLES:
+        raise click.UsageError(f"{name} has no table; --format toon is for {', '.join(toon.TABLES)}.")
+    if dialect is not None and not as_json:
+        raise click.UsageError("--dialect is a form of JSON; it goes with --json.")
 
 
 def is_document(what: str, params: Sequence[tuple[str, str]] = ()) -> bool:
@@ -381,6 +441,8 @@ def with_params(body: Callable[..., int]) -> Callable[..., int]:
 
 def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: Any) -> int:
     try:
+        if session.toon:
+            toon.toon_writer()  # before anything is done whose result could not be told
         return body(session, *args, **options)
     except Refused as refused:
         session.refused(refused.problems)
