@@ -16,11 +16,14 @@ __all__ = ["inlined", "read_arguments", "schema_of"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
+# gemini puts this into the schema of every tool for its own use, and hands on to the server what its model says there.
+_OF_THE_CLIENT = frozenset({"wait_for_previous"})
+
 
 def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
     """The arguments as a value; raises Refused with everything that is wrong with their names, or else the first thing
     that is wrong with their values."""
-    given = given or {}
+    given = {name: value for name, value in (given or {}).items() if name not in _OF_THE_CLIENT}
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     problems = [
         Problem(

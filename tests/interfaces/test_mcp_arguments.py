@@ -1,0 +1,26 @@
+"""The arguments that a client sends to a tool: what the tool does not know is refused."""
+
+import msgspec
+import pytest
+
+from ordain.core.problem import Refused
+from ordain.interfaces.mcp.arguments import read_arguments
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True):
+    plan: str
+    wait_s: float = 0
+
+
+def test_an_argument_that_nobody_knows_is_refused_and_not_ignored() -> None:
+    with pytest.raises(Refused) as refused:
+        read_arguments(Arguments, {"approved": True, "wait": 3})
+    assert [(problem.code, problem.detail) for problem in refused.value.problems] == [
+        ("E_CALL_ARGUMENTS", "There is no argument `approved`."),
+        ("E_CALL_ARGUMENTS", "There is no argument `wait`."),
+        ("E_CALL_ARGUMENTS", "The argument `plan` is missing."),
+    ]
+
+
+def test_what_gemini_adds_to_every_call_is_not_ours_to_refuse() -> None:
+    assert read_arguments(Arguments, {"plan": "4711", "wait_for_previous": True}) == Arguments(plan="4711")
