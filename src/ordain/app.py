@@ -103,6 +103,11 @@ class App:
         if self._here.opened is not None:
             await self._here.opened.close()
 
+    def let_go(self) -> None:
+        """The same where only looking was done, and nobody can wait."""
+        if self._here.opened is not None:
+            self._here.opened.let_go()
+
     # --- Looking ---------------------------------------------------------------------------------------------------
 
     def lint(self, data: bytes, file: str | None = None, params: Params = ()) -> LintReport:
@@ -221,9 +226,9 @@ class App:
         return found, parts if parts is not None else iter((kept or b"",))
 
     @asynccontextmanager
-    async def _asked(self, verb: str, ref: str | None, by: Principal) -> AsyncIterator[None]:
+    async def asked_for(self, verb: str, ref: str | None, by: Principal) -> AsyncIterator[None]:
         """Around what a caller asks about a plan or a run: refused where it is somebody else's; what is refused is
-        recorded."""
+        recorded. The verbs that decide something do this themselves."""
         async with self._refusals.recording(verb, ref or "", by):
             self.check_owned(ref, by)
             yield
@@ -363,31 +368,31 @@ class App:
         self, ref: str, by: Principal, data: bytes | None = None, file: str | None = None, params: Params = ()
     ) -> Prepared:
         """Replace a plan by another one of the same lineage: from a document, or from its own, edited since."""
-        async with self._asked("revise", ref, by):
+        async with self.asked_for("revise", ref, by):
             return await self._proposals.revise(ref, by, data, file, params)
 
     async def reject(
         self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str] | None = None
     ) -> PlanLine:
         """Say no to a plan, and what should change."""
-        async with self._asked("reject", ref, by):
+        async with self.asked_for("reject", ref, by):
             return self._line_of(await self._proposals.reject(ref, by, feedback, comments or {}))
 
     async def cancel(self, ref: str, by: Principal, reason: str = "") -> PlanLine:
         """Take a proposal back."""
-        async with self._asked("cancel", ref, by):
+        async with self.asked_for("cancel", ref, by):
             return self._line_of(await self._proposals.cancel(ref, by, reason))
 
     async def cancel_run(
         self, ref: str, by: Principal, reason: str = "", *, status: str = "cancelled", take_over: bool = False
     ) -> RunReport:
         """End a run as it stands. Its own caller may, and every person: it permits nothing."""
-        async with self._asked("cancel", ref, by):
+        async with self.asked_for("cancel", ref, by):
             return await self._running.cancel(ref, by, reason, status=status, take_over=take_over)
 
     async def archive(self, ref: str, by: Principal) -> PlanLine:
         """Put away a plan that has come to its end."""
-        async with self._asked("archive", ref, by):
+        async with self.asked_for("archive", ref, by):
             return self._line_of(await self._proposals.archive(ref, by))
 
     def has_overdue(self) -> bool:
@@ -495,7 +500,7 @@ class App:
 
     async def commit(self, ref: str, by: Principal, *observers: Observer, waiting: Waiting | None = None) -> RunReport:
         """Start the approved run and carry it out until it ends or waits for a person."""
-        async with self._asked("commit", ref, by):
+        async with self.asked_for("commit", ref, by):
             return await self._running.commit(ref, by, *observers, waiting=waiting)
 
     async def approve_and_commit(
@@ -519,7 +524,7 @@ class App:
         waiting: Waiting | None = None,
     ) -> RunReport:
         """Run a plan again on a new approval, keeping the steps that passed and whose contract holds now."""
-        async with self._asked("rerun", ref, by):
+        async with self.asked_for("rerun", ref, by):
             return await self._running.rerun(ref, by, *observers, again_from=again_from, waiting=waiting)
 
     async def resume(
@@ -530,7 +535,7 @@ class App:
 
     async def pause(self, ref: str | None, by: Principal, reason: str = "") -> RunReport:
         """Have a run stop when what is under way has ended."""
-        async with self._asked("pause", ref, by):
+        async with self.asked_for("pause", ref, by):
             return await self._running.pause(ref, by, reason)
 
     async def signal(self, key: str, by: Principal, value: Any = None) -> SignalReport:
@@ -601,6 +606,11 @@ class App:
         """The run of a plan that somebody carries out by now, if there is one."""
         run_id = self._records.current(ref)[1].open_run
         return run_id if run_id is not None and self._running.report(run_id).executors else None
+
+    async def check_startable(self, ref: str, by: Principal) -> None:
+        """Raise Refused where this caller could not start this plan as things stand. Nothing is spent."""
+        async with self.asked_for("commit", ref, by):
+            await self._running.check_startable(ref)
 
     def startable(self, ref: str) -> None:
         """Raise Refused where a run of this plan is open: nobody need be asked about what could not start."""

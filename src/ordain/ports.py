@@ -113,6 +113,10 @@ class Ledger(Protocol):
         """The events of a stream with a sequence number above `after`, in order. Unknown streams are empty."""
         ...
 
+    def let_go(self) -> None:
+        """Close it where it was only looked at, and nobody can wait."""
+        ...
+
     def size(self, stream: str) -> int:
         """How many events a stream has, without reading them. Nothing is verified."""
         ...

@@ -230,18 +230,15 @@ class Running:
         here = self._here
         state, workspace = self._records.lineage(stream), here.workspace_state()
         plan, now = self._records.plan(stream), here.now()
-        self.refuse_open(state)
         settings, _, _ = here.settings()
-        ruling = here.rule(plan, settings)
-        if ruling.denied:
-            raise Refused(ruling.denied)
+        requires_approval = self._asks_approval(state, plan, settings)
         events: tuple[ApprovalGiven | RunStarted, ...] = ()
         if shown is not None:
             permission = await self._gate.permit(stream, state, by, shown, credential)
             approval: Approval | None = permission.approval
             events = (given(permission),)
         else:
-            approval = await self._gate.usable(state, stream, plan, required=ruling.requires_approval)
+            approval = await self._gate.usable(state, stream, plan, required=requires_approval)
         await self._refuse_unprotectable(plan)
         self._refuse_broken(plan, approval)
         started = RunStarted(
@@ -267,6 +264,21 @@ class Running:
             Append(stream=stream, expected=state.size, events=(*events, started)),
             Append(stream=f"run/{run_id}", expected=0, events=(opened,)),
         )
+
+    async def check_startable(self, ref: str) -> None:
+        """Raise Refused where no run of this plan could start on the approvals there are."""
+        stream, state = self._records.current(ref)
+        plan = self._records.plan(stream)
+        required = self._asks_approval(state, plan, self._here.settings()[0])
+        self._refuse_broken(plan, await self._gate.usable(state, stream, plan, required=required))
+
+    def _asks_approval(self, state: PlanState, plan: Plan, settings: Settings) -> bool:
+        """Whether a run of a plan needs an approval; raises Refused where none may start whoever approved it."""
+        self.refuse_open(state)
+        ruling = self._here.rule(plan, settings)
+        if ruling.denied:
+            raise Refused(ruling.denied)
+        return ruling.requires_approval
 
     def _refuse_broken(self, plan: Plan, approval: Approval | None) -> None:
         """Raise Refused with every precondition of the plan that does not hold, before anything is spent on it."""

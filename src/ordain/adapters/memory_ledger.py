@@ -151,5 +151,8 @@ class MemoryLedger:
     def artifact(self, seal: str) -> Iterator[bytes] | None:
         return iter(self._artifacts[seal]) if seal in self._artifacts else None
 
+    def let_go(self) -> None:
+        """Nothing to let go of."""
+
     async def close(self) -> None:
         """Nothing to let go of."""

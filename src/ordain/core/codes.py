@@ -742,6 +742,11 @@ PAGES: dict[str, Page] = {
         "The directory is not there (any more), or is not a directory.",
         "Change to a directory that is there, or name one with `-C`.",
     ),
+    "E_BACKGROUND": Page(
+        "The process in the background ended before it began",
+        "A run was to be carried out by a process of its own, which ended without an answer that can be read.",
+        "Try it at a terminal with `ordain commit PLAN`; what it says there helps.",
+    ),
     "E_WORKSPACE_BUSY": Page(
         "Another process is at work",
         "As many runs are at work in this workspace as `run.writers` lets: one, unless you trusted another number.",

@@ -7,7 +7,9 @@ request is cancelled, changes nothing about the run: ending it has a tool of its
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections.abc import Sequence
 
 import msgspec
 
@@ -30,25 +32,28 @@ OPEN = ("executing", "pausing", "cancelling")
 _AT_WORK = (StepState.RUNNING, StepState.VERIFYING)
 TELLING_S = 0.2
 """How long it is waited at least until a client is told again."""
-_begun: list[Background] = []
-"""Processes that nobody has waited for yet: they are looked at when the next one is begun, so none is left over."""
+BEAT_S = 5.0
+"""How often a client is told at least: some give up on a call that says nothing for a minute."""
+_BEAT = 0.001
+"""How much further something has come that has not come further: the protocol wants it to grow each time."""
+_begun: dict[tuple[str, ...], Background] = {}
+"""The processes that were begun and may still be at work, by what they do. Those that have ended are let go of when the
+next one is begun."""
 
 
-async def begin(call: Call, app: App, ref: str) -> RunId:
+async def begin(call: Call, app: App, ref: str) -> RunId | None:
     """Have the approved run of a plan carried out in the background, or go on with one that was interrupted; which run
-    it is. Raises Refused as `commit` does."""
+    it is, or None where it waits for another one to end. Raises Refused as `commit` does."""
     open_run = app.plan_line(ref).run
     if open_run is not None and open_run.status not in ("stopped", "stalled"):
-        app.startable(ref)  # refused, with what helps
+        return open_run.run_id  # under way already, or a person's turn: nothing is begun twice
     if open_run is not None:
-        words = ["resume", open_run.run_id]
+        words, before = ["resume", open_run.run_id], open_run.executors
     else:
-        identity = app.stored(ref).plan_id
-        words = ["commit", identity, "--on-behalf", msgspec.json.encode(call.by).decode()]
-    before = open_run.executors if open_run is not None else 0
-    background = Background(app.workspace_path, words, as_json=True)
-    _begun[:] = [one for one in _begun if one.ended() is None]
-    _begun.append(background)
+        await app.check_startable(ref, call.by)
+        words = ["commit", app.stored(ref).plan_id, "--on-behalf", msgspec.json.encode(call.by).decode()]
+        before = 0
+    background = _in_background(app, words)
     loop = asyncio.get_running_loop()
     until = loop.time() + BEGINNING_S
     while loop.time() < until:
@@ -59,12 +64,19 @@ async def begin(call: Call, app: App, ref: str) -> RunId:
         if ended is not None:
             return _ended(*ended)
         await asyncio.sleep(LOOKING_S)
-    raise refuse(
-        "E_WORKSPACE_BUSY",
-        "Another run is at work here. This one begins by itself when there is a place for it.",
-        "Call plan_status later.",
-        command="ordain status",
-    )
+    return None
+
+
+def _in_background(app: App, words: Sequence[str]) -> Background:
+    """The process that does this; the one that was begun before, if it still waits for its place."""
+    for key, one in list(_begun.items()):
+        if one.ended() is not None:
+            one.close()
+            del _begun[key]
+    key = (app.workspace_path, *words)
+    if key not in _begun:
+        _begun[key] = Background(app.workspace_path, words, as_json=True)
+    return _begun[key]
 
 
 def _executing(app: App, run_id: RunId, before: int) -> RunId | None:
@@ -77,7 +89,7 @@ def _ended(status: int, output: bytes) -> RunId:
         document = json.loads(output)
         data, problems = document["data"], document["problems"]
     except (ValueError, KeyError, TypeError) as error:
-        raise refuse("E_EXECUTOR", f"The process that was to carry it out ended with status {status}.") from error
+        raise refuse("E_BACKGROUND", f"The process that was to carry it out ended with status {status}.") from error
     if data is not None and data.get("run_id"):
         return RunId(data["run_id"])
     raise Refused(
@@ -113,17 +125,17 @@ async def _watch(call: Call, app: App, run_id: RunId) -> None:
     changed = asyncio.Event()
     watching = asyncio.ensure_future(app.watch(run_id, lambda told: changed.set()))
     watching.add_done_callback(lambda ended: changed.set())
-    told = -1
+    told = -1.0
     try:
         while not watching.done():
             changed.clear()
             report = app.run(run_id)
             settled = _settled(report)
-            if settled > told:  # the protocol wants it to grow each time
-                told = settled
-                await call.progress(settled, len(report.steps), how_far(report))
-            await changed.wait()
-            await asyncio.sleep(TELLING_S)
+            told = settled if settled > told else told + _BEAT
+            await call.progress(told, len(report.steps), how_far(report))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), BEAT_S)
+                await asyncio.sleep(TELLING_S)
         watching.result()
     finally:
         watching.cancel()

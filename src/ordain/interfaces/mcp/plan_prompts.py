@@ -101,8 +101,7 @@ def _setting_lines(settings: Settings) -> list[str]:
 
 
 async def _revise_plan(call: Call, given: Mapping[str, str]) -> str:
-    async with call.app() as app:
-        app.check_owned(given["plan"], call.by)
+    async with call.app() as app, app.asked_for("prompt", given["plan"], call.by):
         review, redactor, most = app.review(given["plan"]), app.redactor(), app.settings()[0].max_rejections
     short, said = short_id(review.plan_id), len(review.rejections)
     parts = [
@@ -141,8 +140,7 @@ def _rejections(redactor: Redactor, review: Review) -> list[str]:
 
 
 async def _execute_plan(call: Call, given: Mapping[str, str]) -> str:
-    async with call.app() as app:
-        app.check_owned(given["plan"], call.by)
+    async with call.app() as app, app.asked_for("prompt", given["plan"], call.by):
         line = app.plan_line(given["plan"])
     short = short_id(line.plan_id)
     asked = "" if line.requires_approval else " It needs no approval."
@@ -168,8 +166,7 @@ async def _execute_plan(call: Call, given: Mapping[str, str]) -> str:
 
 
 async def _explain_failure(call: Call, given: Mapping[str, str]) -> str:
-    async with call.app() as app:
-        app.check_owned(given["run"], call.by)
+    async with call.app() as app, app.asked_for("prompt", given["run"], call.by):
         report, redactor = app.run(given["run"]), app.redactor()
         wrong = [step for step in report.steps if step.state in _DID_NOT_GET_THROUGH]
         told = [part for step in wrong[:STEPS_MAX] for part in _failed_step(app, redactor, report, step.id)]

@@ -52,40 +52,34 @@ def _json(value: Any) -> Content:
 
 
 async def _plan(call: Call, names: Mapping[str, str]) -> Content:
-    async with call.app() as app:
-        app.check_owned(names["id"], call.by)
+    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
         return _json(review_result(app.review(names["id"])))
 
 
 async def _preview(call: Call, names: Mapping[str, str]) -> Content:
-    async with call.app() as app:
-        app.check_owned(names["id"], call.by)
+    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
         lines = review_lines(app.review(names["id"]), Style(False), detail="verbose")
         return Content("\n".join(lines), "text/plain")
 
 
 async def _difference(call: Call, names: Mapping[str, str]) -> Content:
-    async with call.app() as app:
-        for one in (names["id"], names["from"]):
-            app.check_owned(one, call.by)
-        return _json(comparison_result(app.diff(app.stored(names["from"]), app.stored(names["id"]))))
+    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
+        async with app.asked_for("resource", names["from"], call.by):
+            return _json(comparison_result(app.diff(app.stored(names["from"]), app.stored(names["id"]))))
 
 
 async def _run(call: Call, names: Mapping[str, str]) -> Content:
-    async with call.app() as app:
-        app.check_owned(names["id"], call.by)
+    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
         return _json(app.run(names["id"]))
 
 
 async def _log(call: Call, names: Mapping[str, str]) -> Content:
-    async with call.app() as app:
-        app.check_owned(names["id"], call.by)
+    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
         return _json(log_result(app.log(names["id"])))
 
 
 async def _output(call: Call, names: Mapping[str, str]) -> Content:
-    async with call.app() as app:
-        app.check_owned(names["id"], call.by)
+    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
         found, parts = app.output(names["id"], names["step"])
         whole = found.kept_bytes == found.output_bytes
         data = b"".join(parts)

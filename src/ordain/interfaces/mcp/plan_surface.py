@@ -16,7 +16,8 @@ Ordain carries out plans that a person approved. For work that changes something
 steps with a command or a tool each, and a contract (a command that exits 0 only if the step has done its work). You \
 are told everything that is wrong with it at once. A person approves it at a terminal; you cannot, and no tool can: \
 call plan_approve for the command to pass on to them. Then plan_commit starts it and plan_status tells how it stands. \
-Only what the harness saw counts as done: never claim that a step is done which plan_status does not call passed."""
+Only what the harness saw counts as done: never claim that a step is done which plan_status does not call passed. \
+The resource ordain://skill says how to write good plans and contracts, and what refusals mean."""
 
 PLAN_SURFACE = Surface(
     name="ordain",

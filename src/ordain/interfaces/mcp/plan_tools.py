@@ -25,6 +25,7 @@ from ordain.interfaces.mcp.results import (
     PlanBrief,
     PlansAnswer,
     ProposedAnswer,
+    QueuedAnswer,
     RunAnswer,
     StatusAnswer,
     ToolsAnswer,
@@ -107,8 +108,7 @@ class _ThePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _prepare(call: Call, asked: _ThePlan) -> Answer:
-    async with call.app() as app:
-        app.check_owned(asked.plan, call.by)
+    async with call.app() as app, app.asked_for("plan_prepare", asked.plan, call.by):
         return _stored(await app.prepare_plan(app.stored(asked.plan).plan, call.by))
 
 
@@ -146,8 +146,7 @@ async def _list(call: Call, asked: _List) -> Answer:
 
 
 async def _get(call: Call, asked: _ThePlan) -> Answer:
-    async with call.app() as app:
-        app.check_owned(asked.plan, call.by)
+    async with call.app() as app, app.asked_for("plan_get", asked.plan, call.by):
         review = app.review(asked.plan)
     preview = "\n".join(review_lines(review, Style(False)))
     return Answer(data=plan_answer(review, preview), problems=tuple(review.notices))
@@ -175,12 +174,23 @@ class _Commit(_ThePlan, frozen=True, kw_only=True):
 
 
 async def _commit(call: Call, asked: _Commit) -> Answer | Task:
-    async with call.app() as app:
-        app.check_owned(asked.plan, call.by)
+    async with call.app() as app, app.asked_for("plan_commit", asked.plan, call.by):
         run_id = await begin(call, app, asked.plan)
+        if run_id is None:
+            return _queued(asked.plan)
         if call.takes_tasks and asked.wait_s == 0:
             return run_task(app.run(run_id))
-        return how_it_stands(await follow(call, app, run_id, asked.wait_s), full=asked.full)
+        report = await follow(call, app, run_id, asked.wait_s)
+    stands = how_it_stands(report, full=asked.full)
+    return msgspec.structs.replace(stands, failed=report.status == "failed")
+
+
+def _queued(plan: str) -> Answer:
+    following = (
+        "Another run is at work here. This one begins by itself when that has ended, whether or not you wait.",
+        f"Call plan_status with what={plan} later.",
+    )
+    return Answer(data=QueuedAnswer(plan=plan), next=following)
 
 
 class _Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,8 +202,7 @@ class _Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _status(call: Call, asked: _Status) -> Answer:
-    async with call.app() as app:
-        app.check_owned(asked.what, call.by)
+    async with call.app() as app, app.asked_for("plan_status", asked.what, call.by):
         run = await _run_of(call, app, asked)
         line = app.plan_line(run.plan_id if run is not None else asked.what)
     brief = plan_brief(line)
@@ -245,8 +254,7 @@ async def _cancel(call: Call, asked: _Cancel) -> Answer:
 
 
 async def _approve(call: Call, asked: _ThePlan) -> Answer:
-    async with call.app() as app:
-        app.check_owned(asked.plan, call.by)
+    async with call.app() as app, app.asked_for("plan_approve", asked.plan, call.by):
         line = app.plan_line(asked.plan)
     short = short_id(line.plan_id)
     asking = line.status == "proposed" and line.requires_approval
@@ -352,7 +360,7 @@ PLAN_TOOLS = (
         "step by step, in a process of its own that goes on when you disconnect. Refused where there is no approval. A "
         "run that was interrupted goes on.",
         arguments=_Commit,
-        result=RunAnswer,
+        result=RunAnswer | QueuedAnswer,
         call=_commit,
         destructive=True,
         open_world=True,

@@ -6,7 +6,7 @@ Everything is folded from the app's values; all there is to know is in the resou
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -26,6 +26,7 @@ __all__ = [
     "PlanAnswer",
     "PlansAnswer",
     "ProposedAnswer",
+    "QueuedAnswer",
     "RunAnswer",
     "StatusAnswer",
     "ToolsAnswer",
@@ -182,6 +183,13 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     error_code: str | None
     remediation: str | None
     took_ms: int
+
+
+class QueuedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that begins by itself when another one has ended."""
+
+    plan: str
+    status: Literal["waiting_for_place"] = "waiting_for_place"
 
 
 class StatusAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -172,7 +172,11 @@ class OrdainServer:
 
     def _redactor(self) -> Redactor:
         try:
-            return self._workspaces().redactor()
+            app = self._workspaces()
+            try:
+                return app.redactor()
+            finally:
+                app.let_go()
         except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is told
             return Redactor({})
 
