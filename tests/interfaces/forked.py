@@ -19,7 +19,10 @@ from typing import Any
 __all__ = ["run_forked"]
 
 _ROOT = Path(__file__).parent.parent.parent
-_COMMANDS = ("around", "carrying", "formatting", "looking", "planning", "running", "schemas", "simulating", "writing")
+_COMMANDS = (
+    *("around", "carrying", "formatting", "looking", "planning", "robots", "running", "schemas", "simulating"),
+    "writing",
+)
 _servers: dict[int, socket.socket] = {}
 
 

@@ -225,6 +225,25 @@ def test_what_a_step_writes_meanwhile_is_an_event_too(workspace: Workspace):
     assert json.loads(last)["data"]["status"] == "success"
 
 
+ASKS_FOR_WORDS = """\
+title: Ask
+steps:
+  - id: name
+    action: {type: ask, question: What is it called?}
+"""
+
+
+def test_what_comes_next_holds_nothing_to_be_filled_in(workspace: Workspace):
+    """Pasted as it is, `ordain answer RUN/STEP TEXT` would answer with the word TEXT."""
+    workspace.write("ask.plan.yaml", ASKS_FOR_WORDS)
+    run, _ = workspace.started("ask.plan.yaml")
+    for words in (["inbox"], ["status"], ["show", run], ["show", f"{run}/name"], ["resume", run]):
+        following = envelope(workspace.ordain("robot", *words).out)["next"]
+        assert (following[0], "TEXT" in " ".join(following)) == (f"ordain answer {run}/name", False), words
+    following = envelope(workspace.ordain("robot", "inbox", "--all").out)["next"]
+    assert following[0] == f"ordain -C {workspace.path} answer {run}/name"
+
+
 # --- One form, however it is asked for -------------------------------------------------------------------------------
 
 LOOKING = ["lint small.plan.md", "show small.plan.md --verbose", "list", "approver list", "explain E_PATH", "trust"]

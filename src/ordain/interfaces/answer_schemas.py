@@ -20,7 +20,7 @@ from ordain.interfaces.results.table import RESULTS
 from ordain.interfaces.robot import ENVELOPE_VERSION, Envelope
 from ordain.interfaces.schema_form import DRAFT, tidy
 
-__all__ = ["answer_schema", "data_schema", "envelope_schema", "event_schema"]
+__all__ = ["answer_schema", "envelope_schema", "event_schema"]
 
 _REFERENCE = "#/$defs/"
 _PLACE: dict[str, Any] = {
@@ -41,13 +41,6 @@ def answer_schema(verb: str) -> dict[str, Any]:
     forms, definitions = _made(RESULTS[verb])
     data = {"anyOf": [*forms, {"type": "null"}]} if forms else {"type": "null"}
     return _enveloped(f"What `ordain {verb} --json` answers", data, definitions)
-
-
-def data_schema(verb: str) -> dict[str, Any]:
-    """What a verb answers when it goes well, without the envelope around it."""
-    forms, definitions = _made(RESULTS[verb])
-    whole = forms[0] if len(forms) == 1 else {"anyOf": forms}
-    return _whole(f"What `ordain {verb}` answers", whole, definitions)
 
 
 def event_schema() -> dict[str, Any]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from ordain.core.canonical import short_id
 from ordain.core.event import StepState
-from ordain.core.report import PlanLine, Review, RunReport
+from ordain.core.report import InboxItem, PlanLine, Review, RunReport
 
-__all__ = ["after_document", "after_line", "after_review", "after_run", "of_failure"]
+__all__ = ["after_document", "after_item", "after_line", "after_review", "after_run", "of_failure"]
 
 _OPEN_VERBS = {
     "stopped": "resume",
@@ -37,6 +37,14 @@ def of_failure(report: RunReport) -> list[str]:
     first = next((step.id for step in wrong if step.output_tail), None)
     shown = [f"ordain show {report.run_id} --output {shlex.quote(first)}"] if first is not None else []
     return shown + [f"ordain explain {code}" for code in dict.fromkeys(step.error for step in wrong) if code][:1]
+
+
+def after_item(item: InboxItem) -> tuple[str, ...]:
+    """What decides something that waits for a person. Where an answer of their own is wanted, its command leaves that
+    open, so the one that asks stands in for it."""
+    if item.question is None or not item.question.takes:
+        return item.commands
+    return item.question.asking, *item.commands[1:]
 
 
 def after_line(line: PlanLine) -> str | None:

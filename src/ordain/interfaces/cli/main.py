@@ -48,11 +48,6 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "stats": ("measuring", "How plans and runs went: where time went, what failed and why."),
         "log": ("running", "The ledger's events about a plan, a run or the workspace."),
     },
-    "Machines": {
-        "robot": ("robots", "Any verb for programs: one JSON document. Alone it lists the verbs."),
-        "mcp": ("machines", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
-        "skill": ("machines", "What models that work with Ordain should know; written as a skill with -o."),
-    },
     "Around": {
         "init": ("around", "Make this directory a workspace with its own settings."),
         "config": ("around", "The settings in force, and where each value came from."),
@@ -61,6 +56,11 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "approver": ("approving", "Keys that can sign approvals: enroll, list, revoke. For people at a terminal."),
         "audit": ("auditing", "The ledger as a whole: verify, export, backup, restore, rebuild."),
         "explain": ("around", "The page about a problem's code."),
+    },
+    "Machines": {
+        "robot": ("robots", "Any verb for programs: one JSON document. Alone it lists the verbs."),
+        "mcp": ("machines", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
+        "skill": ("machines", "What models that work with Ordain should know; written as a skill with -o."),
     },
 }
 

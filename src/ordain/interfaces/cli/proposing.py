@@ -16,7 +16,7 @@ from ordain.core.value import StepId
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import say_prepared
 from ordain.interfaces.cli.shell import FINE, Session, command, read_to_store, with_params
-from ordain.interfaces.next_commands import after_line
+from ordain.interfaces.next_commands import after_item, after_line
 from ordain.interfaces.question import context_lines
 from ordain.interfaces.results.plans import ListResult
 from ordain.interfaces.results.runs import InboxResult
@@ -71,7 +71,7 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
     for app in session.every_app() if every else [session.app]:
         try:
             session.expire_overdue(app)
-            items += [_from_anywhere(item) if every else item for item in app.inbox()]
+            items += app.inbox()
             awaited += app.signals_awaited()
         except Refused as refused:
             if not every:
@@ -79,10 +79,11 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
             # One that cannot be read does not hide the others.
             problems += [_about(problem, app.workspace_path) for problem in refused.problems]
     items.sort(key=lambda item: (-item.destructive, item.since))
+    following = [_typed(command, item, every) for item in items for command in after_item(item)]
+    items = [_with_commands(item, every) for item in items]
     if session.json:
-        commands = [command for item in items for command in item.commands]
         found = InboxResult(items=tuple(items), signals=tuple(awaited))
-        session.answer(found, problems=problems, next_=commands)
+        session.answer(found, problems=problems, next_=following)
     else:
         session.notices(problems)
         if not items:
@@ -96,10 +97,14 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
     return FINE
 
 
-def _from_anywhere(item: InboxItem) -> InboxItem:
-    """The same with commands that work wherever they are typed."""
-    there = f"ordain -C {shlex.quote(item.workspace)} "
-    return msgspec.structs.replace(item, commands=tuple(one.replace("ordain ", there, 1) for one in item.commands))
+def _typed(command_line: str, item: InboxItem, everywhere: bool) -> str:
+    """A command about an item; `everywhere` so that it works wherever it is typed."""
+    there = f"ordain -C {shlex.quote(item.workspace)} " if everywhere else "ordain "
+    return command_line.replace("ordain ", there, 1)
+
+
+def _with_commands(item: InboxItem, everywhere: bool) -> InboxItem:
+    return msgspec.structs.replace(item, commands=tuple(_typed(one, item, everywhere) for one in item.commands))
 
 
 def _about(problem: Problem, workspace: str) -> Problem:

@@ -95,6 +95,8 @@ class Session:
         self.carries_out: RunId | None = None
         """The run that is, or was, under way when somebody interrupted it."""
         self.interrupted = False
+        self.answered = False
+        """Whether its one document is written."""
         self.view: LiveView | None = None
         """What shows the run that is under way, on a terminal."""
         colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
@@ -332,6 +334,7 @@ class Session:
             # Text by text: something hidden across the borders of two could take what stands between along.
             document = robot.to_json(self._redactor.value(json.loads(document))).decode()
         click.echo(document)
+        self.answered = True
 
     def _table(self, data: Any, problems: Sequence[Problem], next_: Sequence[str]) -> Any:
         """A result as a table, without secrets."""
@@ -497,7 +500,8 @@ def _tell_interrupted(session: Session) -> None:
     run_id = session.carries_out
     following = f"ordain resume {run_id}" if run_id is not None else None
     if session.json:
-        session.refused([interruption(following)])
+        if not session.answered:
+            session.refused([interruption(following)])
     else:
         under_way = f"; what was under way is looked at by: {following}" if following is not None else ""
         click.echo(f"interrupted{under_way}", err=True)

@@ -63,9 +63,12 @@ async def _preview(call: Call, names: Mapping[str, str]) -> Content:
 
 
 async def _difference(call: Call, names: Mapping[str, str]) -> Content:
-    async with call.app() as app, app.asked_for("resource", names["id"], call.by):
-        async with app.asked_for("resource", names["from"], call.by):
-            return _json(comparison_result(app.diff(app.stored(names["from"]), app.stored(names["id"]))))
+    async with (
+        call.app() as app,
+        app.asked_for("resource", names["id"], call.by),
+        app.asked_for("resource", names["from"], call.by),
+    ):
+        return _json(comparison_result(app.diff(app.stored(names["from"]), app.stored(names["id"]))))
 
 
 async def _run(call: Call, names: Mapping[str, str]) -> Content:

@@ -59,7 +59,7 @@ class RunTasks:
 
     async def get(self, call: Call, task_id: str) -> Task | None:
         async with call.app() as app:
-            report = _report(call, app, task_id)
+            report = await _report(call, app, task_id)
             return run_task(report) if report is not None else None
 
     async def update(self, call: Call, task_id: str, given: Mapping[str, Any]) -> None:
@@ -95,13 +95,13 @@ class RunTasks:
                 await asyncio.sleep(LOOKING_S)
 
 
-def _report(call: Call, app: App, task_id: str) -> RunReport | None:
+async def _report(call: Call, app: App, task_id: str) -> RunReport | None:
     """The caller's run of exactly this name. Whether somebody else has one is not told."""
     if not names_run(task_id):
         return None
     try:
-        app.check_owned(task_id, call.by)
-        return app.run(task_id) if app.find_run(task_id) == task_id else None
+        async with app.asked_for("tasks/get", task_id, call.by):
+            return app.run(task_id) if app.find_run(task_id) == task_id else None
     except Refused as refused:
         if refused.problems[0].code in _NONE_OF_YOURS:
             return None
