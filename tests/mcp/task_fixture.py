@@ -161,7 +161,7 @@ def with_task_tools(surface: Surface) -> Surface:
                 return await tasks.start(call, work(given))
             return await work(given)(_nobody_asks)
 
-        return Tool(name=name, title=name, description=name, arguments=arguments, result=str, call=call)
+        return Tool(name=name, title=name, description=name, arguments=arguments, results=(str,), call=call)
 
     added = (
         tool("greet", _Greet, _never),

@@ -280,7 +280,7 @@ def _tool(tool: Tool) -> types.Tool:
         title=tool.title,
         description=tool.description,
         input_schema=schema_of(tool.arguments) | {"additionalProperties": False},
-        output_schema=envelope_schema(tool.result),
+        output_schema=envelope_schema(tool.results),
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=tool.read_only,
@@ -291,11 +291,11 @@ def _tool(tool: Tool) -> types.Tool:
     )
 
 
-def envelope_schema(result: Any) -> dict[str, Any]:
+def envelope_schema(results: Sequence[Any]) -> dict[str, Any]:
     """The schema of the envelope around a result; where something was refused there is none. It is sent with every
     list of tools, so it says the form and leaves the words to `ordain schema`."""
     schema = schema_of(robot.Envelope)
-    schema["properties"]["data"] = {"anyOf": [schema_of(result), {"type": "null"}]}
+    schema["properties"]["data"] = {"anyOf": [*map(schema_of, results), {"type": "null"}]}
     bare = _bare(schema)
     assert isinstance(bare, dict)
     return bare

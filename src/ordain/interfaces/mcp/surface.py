@@ -133,7 +133,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     description: str
     arguments: type[msgspec.Struct]
-    result: Any
+    results: tuple[Any, ...]
+    """The forms that its data can have."""
     call: Callable[[Call, Any], Awaitable[Answer | Task]]
     """Answers with a task only where the call takes one, and only once that task can be asked about."""
     read_only: bool = False
