@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 LOCK := requirements.lock
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check sweep fuzz bench lock docs pictures clean help
+.PHONY: demo test check sweep test-mcp fuzz bench lock docs pictures clean help
 
 help:
 	@echo "make demo    install, then watch a plan being checked, approved, run, killed and resumed"
 	@echo "make test    install, then run every check and test"
 	@echo "make check   ruff, mypy --strict, the layer drawing against the real imports"
 	@echo "make sweep   the long crash sweeps: a run and the gate disturbed at every call, power lost, executors frozen, 100 at once"
+	@echo "make test-mcp  the MCP server against the protocol's own conformance suite and inspector (from npm)"
 	@echo "make fuzz    the property tests with ten times the examples"
 	@echo "make bench   speed beside peers and beside the physical floor"
 	@echo "make lock    renew the hashed lock after a change of dependencies"
@@ -37,6 +38,13 @@ test: check
 sweep: $(STAMP)
 	$(BIN)/pytest -m sweep -n 2 -rP
 
+.npm-mcp/.installed: $(STAMP) tests/mcp/npm/package-lock.json tools/make-node
+	@PYTHON=$(BIN)/python tools/make-node .npm-mcp tests/mcp/npm
+	@touch $@
+
+test-mcp: .npm-mcp/.installed
+	$(BIN)/pytest -m mcp -n 2 tests/mcp
+
 fuzz: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=thorough --timeout 1200 tests/core tests/documents
 
@@ -53,4 +61,4 @@ pictures: $(STAMP)
 	$(BIN)/python tools/make_pictures.py
 
 clean:
-	rm -rf $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .npm-* .mypy_cache .ruff_cache .pytest_cache .hypothesis
