@@ -1,9 +1,9 @@
 """Our server with what the conformance suite asks for besides: `python -m tests.mcp.fixture WORKSPACE PORT_FILE`.
 
 It is `OrdainServer` with the whole surface of `ordain mcp`, behind the same entrance, on a real socket. What the
-scenarios call is added in two ways: what our surface can say (texts, prompts, something to subscribe to) is said there,
-and what it has no use for (pictures, sampling, forms, logging, questions in the midst of a call) is put before our
-handlers with the SDK's own means. Nothing of that is in `src`.
+scenarios of the suite call is added in two ways: what our surface can say (texts, prompts, what to subscribe to) is
+said there, and what it has no use for (pictures, sampling, forms, logging, questions in the midst of a call) is put
+before our handlers with the SDK's own means. Nothing of that is in `src`.
 
 The suite cannot send a token. So, here and nowhere else, one is added to every request that has none.
 """
