@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 LOCK := requirements.lock
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check sweep test-agents fuzz bench lock docs pictures clean help
+.PHONY: demo test check sweep test-mcp test-agents fuzz bench lock docs pictures clean help
 
 help:
 	@echo "make demo    install, then watch a plan being checked, approved, run, killed and resumed"
@@ -13,6 +13,7 @@ help:
 	@echo "make check   ruff, mypy --strict, the layer drawing against the real imports"
 	@echo "make sweep   the long crash sweeps: a run and the gate disturbed at every call, power lost, executors frozen, 100 at once"
 	@echo "make test-agents  real command-line agents from npm against a scripted model: they propose, a person approves, they run it"
+	@echo "make test-mcp  the MCP server against the protocol's own conformance suite and inspector (from npm)"
 	@echo "make fuzz    the property tests with ten times the examples"
 	@echo "make bench   speed beside peers and beside the physical floor"
 	@echo "make lock    renew the hashed lock after a change of dependencies"
@@ -32,8 +33,9 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/pytest -p no:cacheprovider tests/test_layers.py
 
-test: check
+test: check .npm-mcp/.installed
 	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -m mcp -n 2 tests/mcp
 
 sweep: $(STAMP)
 	$(BIN)/pytest -m sweep -n 2 -rP
@@ -44,6 +46,13 @@ sweep: $(STAMP)
 
 test-agents: .npm-agents/.installed
 	$(BIN)/pytest -m agents tests/agents
+
+.npm-mcp/.installed: $(STAMP) tests/mcp/npm/package-lock.json tools/make-node
+	@PYTHON=$(BIN)/python tools/make-node .npm-mcp tests/mcp/npm
+	@touch $@
+
+test-mcp: .npm-mcp/.installed
+	$(BIN)/pytest -m mcp -n 2 tests/mcp
 
 fuzz: $(STAMP)
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=thorough --timeout 1200 tests/core tests/documents

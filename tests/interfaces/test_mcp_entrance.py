@@ -1,0 +1,95 @@
+"""The entrance and the watcher by themselves: what they do when nothing can be looked at, and when nobody listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from ordain.assemble import open_workspace
+from ordain.core.approval import Channel, Principal
+from ordain.core.problem import refuse
+from ordain.interfaces.mcp import watching
+from ordain.interfaces.mcp.entrance import Entrance, Message, Receive, Scope, Send
+from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
+from ordain.interfaces.mcp.surface import Call
+from ordain.interfaces.mcp.watching import Subscription, Watcher
+from tests.interfaces.workspace import SMALL, Workspace
+
+ANNA = Principal(name="mcp/anna", channel=Channel.MCP)
+
+
+def test_where_tokens_cannot_be_looked_at_nobody_enters():
+    def unreadable(token: str) -> str | None:
+        raise refuse("E_CLIENT", "It is damaged.")
+
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError("nobody may get here")
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("nothing is read")
+
+    headers = [(b"host", b"localhost:1"), (b"authorization", b"Bearer x"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
+    entrance = Entrance(inside, ["localhost:1"], unreadable, lambda *passed: None)
+    asyncio.run(entrance(scope, receive, send))
+    assert sent[0]["status"] == 503 and b"damaged" not in sent[1]["body"]
+
+
+def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(watching, "LOOKING_S", 0.01)
+    looked: list[str] = []
+
+    def size(app: object, names: Mapping[str, str]) -> int:
+        looked.append(names["id"])
+        return app.recorded(names["id"])  # type: ignore[attr-defined]
+
+    first = msgspec.structs.replace(PLAN_SURFACE.templates[0], size=size)
+    surface = msgspec.structs.replace(PLAN_SURFACE, templates=(first,))
+    told: list[str | None] = []
+
+    async def tell(uri: str | None) -> None:
+        told.append(uri)
+
+    async def gone(uri: str | None) -> None:
+        raise BrokenPipeError
+
+    async def whole() -> None:
+        app = open_workspace(workspace.path)
+        prepared = await app.prepare(SMALL.encode(), None, ANNA)
+        uri = f"ordain://plan/{prepared.review.plan_id}"
+
+        async def progress(*told: Any) -> None: ...
+
+        call = Call(ANNA, lambda: open_workspace(workspace.path), progress)
+        watcher = Watcher(surface, lambda: open_workspace(workspace.path))
+        assert await watcher.permitted(call, [uri, uri, "ordain://plan/none", "else://where"]) == [uri]
+        stranger = Call(
+            Principal(name="mcp/bert", channel=Channel.MCP), lambda: open_workspace(workspace.path), progress
+        )
+        assert await watcher.permitted(stranger, [uri]) == []
+        await asyncio.sleep(0.05)
+        assert looked == []
+        subscriptions = [Subscription(ANNA, tell), Subscription(ANNA, gone)]
+        for one in subscriptions:
+            await watcher.add(one, [uri])
+        await app.cancel(prepared.review.plan_id, ANNA)
+        async with asyncio.timeout(10):
+            while not told:
+                await asyncio.sleep(0.01)
+        watcher.end(subscriptions[0])  # the other one ended when it could not be told
+        await asyncio.sleep(0.05)
+        seen = len(looked)
+        await asyncio.sleep(0.05)
+        assert (told, len(looked)) == ([uri], seen)
+        await app.close()
+
+    asyncio.run(whole())

