@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ordain.answering import Answering, answer_commands
 from ordain.core.approval import Principal
 from ordain.core.ask import Given
+from ordain.core.bound import DAY_MS
 from ordain.core.canonical import plan_hash, plan_id, short_id
 from ordain.core.decision import Asked
 from ordain.core.event import Recorded, StepState
@@ -255,6 +256,11 @@ class App:
     def refusals(self) -> Sequence[Recorded]:
         """The newest refusals that were recorded."""
         return self._refusals.newest()
+
+    def refused_lately(self) -> int:
+        """How many of them are not older than a day."""
+        since = self._here.now() - DAY_MS
+        return sum(recorded.at >= since for recorded in self._refusals.newest())
 
     def _refuse_unknown_step(self, state: RunState, step: str) -> None:
         if step not in state.steps:

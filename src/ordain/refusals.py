@@ -33,7 +33,9 @@ class Refusals:
         try:
             yield
         except Refused as refused:
-            await self.record(verb, subject, by, refused.problems)
+            if not refused.recorded:  # what one verb refuses to another was asked once
+                refused.recorded = True
+                await self.record(verb, subject, by, refused.problems)
             raise
 
     async def record(self, verb: str, subject: str, by: Principal, problems: Sequence[Problem]) -> None:

@@ -38,11 +38,11 @@ class RpcClient:
             [*ORDAIN, "mcp"], cwd=path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         self._asked, self._read = 0, bytearray()
-        self._legacy = legacy
+        self._legacy, self.name = legacy, "test"
         self._capabilities: dict[str, Any] = {"extensions": {one: {} for one in extensions}}
         self.notifications: list[dict[str, Any]] = []
         if legacy:
-            info = {"name": "test", "version": "1"}
+            info = {"name": self.name, "version": "1"}
             self.initialized = self.request(
                 "initialize",
                 {"protocolVersion": "2025-11-25", "capabilities": self._capabilities, "clientInfo": info},
@@ -78,7 +78,7 @@ class RpcClient:
         meta = {
             f"{_META}protocolVersion": "2026-07-28",
             f"{_META}clientCapabilities": self._capabilities,
-            f"{_META}clientInfo": {"name": "test", "version": "1"},
+            f"{_META}clientInfo": {"name": self.name, "version": "1"},
         }
         given = dict(params or {}) if self._legacy else {**(params or {}), "_meta": meta}
         self._send({"jsonrpc": "2.0", "id": self._asked, "method": method, "params": given})

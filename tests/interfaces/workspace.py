@@ -144,10 +144,14 @@ class Workspace:
     def approved(self, name: str) -> str:
         """Prepare a document and approve it as a person would; the plan's short id."""
         short = self.prepared(name)
-        app = open_workspace(self.path)
-        asyncio.run(app.approve(short, KIM))
-        asyncio.run(app.close())
+        self.approve(short)
         return short
+
+    def approve(self, plan: str) -> None:
+        """Approve a stored plan as a person would."""
+        app = open_workspace(self.path)
+        asyncio.run(app.approve(plan, KIM))
+        asyncio.run(app.close())
 
     def started(self, name: str) -> tuple[str, Ended]:
         """Approve a document and carry it out as far as it goes; the run's id, and how the command ended."""

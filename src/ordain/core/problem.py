@@ -63,6 +63,8 @@ class Refused(Exception):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
+        self.recorded = False
+        """Whether the ledger tells that this was asked for and refused."""
         super().__init__("; ".join(f"{problem.code}: {problem.detail}" for problem in self.problems))
 
 

@@ -336,14 +336,16 @@ def list_lines(plans: Iterable[PlanLine], style: Style) -> Iterator[str]:
         revision = f", revision {line.revisions}" if line.revisions > 1 else ""
         origin = visible(line.document) if line.document is not None else "no file"
         yield f"{short_id(line.plan_id)}  {line.status:<12} {visible(line.title)}"
-        parts = (f"{line.lineage}{revision}", origin, f"by {_who(line.proposer)}", instant(line.changed_at))
+        parts = (f"{line.lineage}{revision}", origin, f"by {who(line.proposer)}", instant(line.changed_at))
         yield style.dim(f"              {'  '.join(parts)}")
         if line.feedback is not None and line.status in ("rejected", "needs_review"):
             yield f"              said: {visible(line.feedback)}"
 
 
-def _who(principal: Principal) -> str:
-    return f"{visible(principal.name)} ({principal.channel.value})"
+def who(principal: Principal) -> str:
+    """Who asked and through which channel; what a client calls itself is its own word."""
+    agent = f", calls itself {visible(principal.agent)}" if principal.agent else ""
+    return f"{visible(principal.name)} ({principal.channel.value}{agent})"
 
 
 def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[str]:

@@ -94,6 +94,12 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
                 lines = context_lines(item.question, session.app.now(), session.style)
                 session.say(f"    {line}" for line in lines)
         session.say(render.awaited_lines(awaited, session.style))
+        tried = 0 if every else session.app.refused_lately()
+        if tried:
+            requests = f"{tried} request{'s' * (tried != 1)}"
+            session.say(
+                [session.style.dim(f"{requests} of agents or scripts refused since yesterday: ordain log --refused")]
+            )
     return FINE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -37,6 +38,9 @@ _LOGGED = (
     "key",
     "feedback",
     "reason",
+    "verb",
+    "code",
+    "subject",
 )
 """The fields of an event that a line of the log shows."""
 _ENDED_SHOWN = 5
@@ -215,12 +219,18 @@ def answer(
 
 @command()
 @click.argument("what", metavar="[PLAN|RUN]", required=False)
-def log(session: Session, what: str | None) -> int:
+@click.option("--refused", is_flag=True, help="What agents and scripts asked for and may not have; the newest.")
+def log(session: Session, what: str | None, refused: bool) -> int:
     """Show the ledger's own events about a plan or a run; without one, about the workspace itself.
 
     Example: ordain log RUN-Q5ZK…
     """
-    events = session.app.log(session.plan_named(what) if what is not None else None)
+    if refused and what is not None:
+        raise click.UsageError("--refused is about the workspace, and not about a plan or a run.")
+    if refused:
+        events: Sequence[Recorded] = session.app.refusals()
+    else:
+        events = session.app.log(session.plan_named(what) if what is not None else None)
     if session.json:
         session.answer(log_result(events))
     else:
@@ -232,7 +242,7 @@ def _log_line(recorded: Recorded) -> str:
     wire = to_wire(recorded)
     approval = wire.get("approval", {})
     by = wire.get("by") or approval.get("approver")
-    shown = {"by": f"{by['name']} ({by['channel']})"} if by else {}
+    shown = {"by": render.who(msgspec.convert(by, Principal))} if by else {}
     facts = wire | approval
     shown |= {key: facts[key] for key in _LOGGED if isinstance(facts.get(key), str | int)}
     words = "  ".join(f"{key}={render.visible(str(value))}" for key, value in shown.items())

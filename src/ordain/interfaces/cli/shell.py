@@ -316,6 +316,8 @@ class Session:
                 detail=f"Only a person at a terminal can {verb}, and this is not one.",
                 command=command_line,
             )
+            with contextlib.suppress(Refused):  # whether it can be recorded or not, the answer is no
+                self.run(self.app.record_refusal(verb, command_line, self.by, [problem]))
             self.refused([problem])
             leave(WAITING)
 
