@@ -52,8 +52,8 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
         looked.append(names["id"])
         return app.recorded(names["id"])  # type: ignore[attr-defined]
 
-    first = msgspec.structs.replace(PLAN_SURFACE.templates[0], size=size)
-    surface = msgspec.structs.replace(PLAN_SURFACE, templates=(first,))
+    (plans,) = (one for one in PLAN_SURFACE.templates if one.uri == "ordain://plan/{id}")
+    surface = msgspec.structs.replace(PLAN_SURFACE, templates=(msgspec.structs.replace(plans, size=size),))
     told: list[str | None] = []
 
     async def tell(uri: str | None) -> None:
