@@ -20,10 +20,20 @@ def required(version: str) -> list[str]:
     return re.findall(r"^  - (\S+)$", part.group(1), re.MULTILINE)
 
 
+def of_tasks() -> list[str]:
+    """The scenarios of the Tasks extension. They are required of nobody; a run of ours is a task all the same."""
+    listed = node(CONFORMANCE, "list", "--server")
+    assert listed.returncode == 0, listed
+    return re.findall(r"^  - (tasks-\S+) \[extension\]$", listed.stdout, re.MULTILINE)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "scenario" not in metafunc.fixturenames:
         return
     # Whoever runs the other tests need not have Node, nor wait for it.
     wanted = metafunc.config.option.markexpr == "mcp"
-    cases = [(version, name) for version in VERSIONS for name in required(version)] if wanted else [("", "")]
+    cases = [("", "")]
+    if wanted:
+        cases = [(version, name) for version in VERSIONS for name in required(version)]
+        cases += [("extension", name) for name in of_tasks()]
     metafunc.parametrize(("version", "scenario"), cases)

@@ -37,6 +37,7 @@ from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from ordain.interfaces.mcp.serving import OrdainServer
 from ordain.interfaces.mcp.subscribing import Context
 from ordain.interfaces.mcp.surface import Argument, Call, Content, Listed, Prompt, ResourceTemplate
+from tests.mcp.task_fixture import add_raw_task_tools, with_task_tools
 
 CallParams = types.CallToolRequestParams
 Result = types.CallToolResult | types.InputRequiredResult
@@ -463,7 +464,8 @@ def with_token(inside: Application, token: str) -> Application:
 
 def main() -> None:
     workspace, port_file = sys.argv[1:]
-    server = OrdainServer(SURFACE, lambda: open_workspace(workspace, exact=True), http_caller)
+    server = OrdainServer(with_task_tools(SURFACE), lambda: open_workspace(workspace, exact=True), http_caller)
+    add_raw_task_tools(server)
     add_suite(server)
     clients = open_clients(workspace)
     with listen("127.0.0.1", 0, ()) as listening:
