@@ -20,6 +20,8 @@ from ordain.interfaces.mcp.watching import Subscription, Watcher
 __all__ = ["Subscribing"]
 
 Context = ServerRequestContext[Any, Any]
+STREAMS_MAX = 100
+"""How many streams can be open at a time, of all clients together."""
 
 
 class Subscribing:
@@ -35,6 +37,8 @@ class Subscribing:
     ) -> types.SubscriptionsListenResult:
         """A stream of what was asked for, as far as it can change and is the caller's to see. What is acknowledged is
         what will be told."""
+        if len(self._streams) >= STREAMS_MAX:
+            raise MCPError(types.INTERNAL_ERROR, "There are as many streams as this server keeps open.")
         call, wanted = self._call(context), params.notifications
         uris = await self._watcher.permitted(call, wanted.resource_subscriptions or ())
         lists = bool(wanted.resources_list_changed)
