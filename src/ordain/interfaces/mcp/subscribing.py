@@ -15,13 +15,11 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from mcp.shared.exceptions import MCPError
 
 from ordain.interfaces.mcp.surface import Call
-from ordain.interfaces.mcp.watching import Subscription, Watcher
+from ordain.interfaces.mcp.watching import STREAMS_MAX, Subscription, Watcher
 
 __all__ = ["Subscribing"]
 
 Context = ServerRequestContext[Any, Any]
-STREAMS_MAX = 100
-"""How many streams can be open at a time, of all clients together."""
 
 
 class Subscribing:
