@@ -176,6 +176,11 @@ def test_what_is_no_json_is_not_read(server: HttpServer, token: str):
 
 def test_a_body_that_is_too_large_is_not_read(server: HttpServer, token: str):
     assert server.request(body=b" " * ((4 << 20) + 1), headers=listing(token)).status == 413
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    parts = (b" " * (1 << 20) for _ in range(5))  # nobody says beforehand how much it will be
+    connection.request("POST", "/mcp", body=parts, headers=listing(token), encode_chunked=True)
+    assert connection.getresponse().status == 413
+    connection.close()
 
 
 def test_there_is_nothing_else(server: HttpServer, token: str):

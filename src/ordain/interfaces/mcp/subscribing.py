@@ -15,7 +15,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 from mcp.shared.exceptions import MCPError
 
 from ordain.interfaces.mcp.surface import Call
-from ordain.interfaces.mcp.watching import Subscription, Watcher
+from ordain.interfaces.mcp.watching import STREAMS_MAX, Subscription, Watcher
 
 __all__ = ["Context", "Subscribing"]
 
@@ -36,6 +36,8 @@ class Subscribing:
     ) -> types.SubscriptionsListenResult:
         """A stream of what was asked for, as far as it can change and is the caller's to see. What is acknowledged is
         what will be told."""
+        if len(self._streams) >= STREAMS_MAX:
+            raise MCPError(types.INTERNAL_ERROR, "There are as many streams as this server keeps open.")
         call, wanted = self._call(context), params.notifications
         uris = await self._watcher.permitted(call, wanted.resource_subscriptions or ())
         lists = bool(wanted.resources_list_changed)

@@ -16,12 +16,14 @@ from ordain.core.problem import Refused
 from ordain.interfaces.mcp.surface import Call, ResourceTemplate, Surface, Workspaces
 from ordain.interfaces.mcp.templates import match
 
-__all__ = ["SUBSCRIBED_MAX", "Subscription", "Watcher"]
+__all__ = ["STREAMS_MAX", "SUBSCRIBED_MAX", "Subscription", "Watcher"]
 
 LOOKING_S = 0.5
 """How often it is looked."""
 SUBSCRIBED_MAX = 1000
 """How many resources can be subscribed to at a time, by all clients together."""
+STREAMS_MAX = 100
+"""How many streams can be open at a time, of all clients together."""
 
 Tell = Callable[[str | None], Awaitable[None]]
 """Told the address of what has changed; None for the list."""
