@@ -7,6 +7,7 @@ uses, on the same disk.
 from __future__ import annotations
 
 import gc
+import os
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -86,6 +87,12 @@ async def race(
         gc.collect()
         pairs.append((mine, await other()))
     return pairs
+
+
+def installed(directory: Path) -> dict[str, str]:
+    """The environment of a program in a directory of its own, with byte-code caches as an installed one has them."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**env, "ORDAIN_HOME": str(directory / "home")}
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-from bench.measure import Line, Size, compare, timed
+from bench.measure import Line, Size, compare, installed, timed
 from bench.plans import FIVE_STEPS
 
 __all__ = ["measure"]
@@ -42,7 +41,6 @@ async def measure(size: Size) -> list[Line]:
 
 
 def _start(command: list[str], directory: Path) -> float:
-    """Seconds of one process, with byte-code caches as an installed program has them."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    env["ORDAIN_HOME"] = str(directory / "home")
+    """Seconds of one process."""
+    env = installed(directory)
     return timed(lambda: subprocess.run(command, check=True, capture_output=True, cwd=directory, env=env))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
-import getpass
 import json
 import os
+import pwd
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -81,7 +81,7 @@ class _Plain:
             value = {**value}
             if str(value.get("what", "")).endswith("_ms"):
                 value["spent"] = "MS"
-            if value.get("name") == getpass.getuser() and "channel" in value:
+            if value.get("name") == pwd.getpwuid(os.getuid()).pw_name and "channel" in value:
                 value["name"] = "USER"
             return {self._text(name): self.value(inner, name) for name, inner in value.items()}
         if isinstance(value, list):

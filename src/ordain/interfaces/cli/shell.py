@@ -10,9 +10,9 @@ import codecs
 import contextlib
 import errno
 import functools
-import getpass
 import json
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -110,9 +110,10 @@ class Session:
     @property
     def by(self) -> Principal:
         """Who calls, and how. JSON is the robots' channel, whoever typed it; without a terminal it is a script's."""
+        # By the system's word, not by a variable's: names decide who may approve.
         try:
-            name = getpass.getuser()
-        except (OSError, KeyError):
+            name = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
             name = f"uid {os.getuid()}"
         channel = Channel.ROBOT if self.json else Channel.TERMINAL if self.terminal else Channel.SCRIPT
         return Principal(name=name, channel=channel)
