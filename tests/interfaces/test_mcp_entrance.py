@@ -46,6 +46,28 @@ def test_where_tokens_cannot_be_looked_at_nobody_enters():
     assert sent[0]["status"] == 503 and b"damaged" not in sent[1]["body"]
 
 
+def test_an_answer_that_took_its_time_is_not_sent_to_whom_was_revoked_meanwhile():
+    holders = ["anna", None]
+    sent: list[Message] = []
+
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"what the run did"})
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("nothing is read")
+
+    headers = [(b"host", b"localhost:1"), (b"authorization", b"Bearer x"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
+    entrance = Entrance(inside, ["localhost:1"], lambda token: holders.pop(0), lambda *passed: None)
+    asyncio.run(entrance(scope, receive, send))
+    start, body = sent
+    assert start["status"] == 401 and b"revoked" in body["body"]
+
+
 def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(watching, "LOOKING_S", 0.01)
     looked: list[str] = []
