@@ -93,9 +93,12 @@ class App:
 
         return Auditing(self._here, self.write_copies)
 
-    def redactor(self) -> Redactor:
-        """What keeps secrets out of everything shown; by the defaults where the record cannot be believed."""
+    def redactor(self, *, trusted: bool = False) -> Redactor:
+        """What keeps secrets out of everything shown; by the defaults where the record cannot be believed, or was not
+        opened by what was asked. With `trusted` it is opened: what another one looked up is to be shown."""
         try:
+            if trusted:
+                self._here.settings()
             return self._here.redactor()
         except Refused:
             return self._here.redactor(defaults=True)

@@ -369,8 +369,9 @@ def refuse_superseded(identity: PlanId, state: PlanState) -> None:
 def refuse_foreign(state: PlanState, by: Principal) -> None:
     """Raise Refused where a plan is not this caller's to see or handle."""
     if state.plan_id and not state.owned_by(by):
-        detail = f"{short_id(state.plan_id)} was prepared by somebody else, so it is not for {by.name} to handle."
-        raise refuse("E_PLAN_NOT_YOURS", detail)
+        # It is not told which plan it is: the beginning of a name must not lead to the rest of it.
+        detail = f"This plan was prepared by somebody else, so it is not for {by.name} to handle."
+        raise refuse("E_PLAN_NOT_YOURS", detail, "Propose a plan of your own, or ask a person.")
 
 
 def first_lineage(identity: PlanId) -> str:

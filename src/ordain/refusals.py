@@ -11,13 +11,16 @@ from contextlib import asynccontextmanager, suppress
 from ordain.core.approval import Principal
 from ordain.core.event import Recorded, RequestRefused
 from ordain.core.problem import Problem, Refused
-from ordain.core.refusal import LOOKED_BACK, REFUSALS_STREAM, telling
+from ordain.core.refusal import COUNTED_MS, REFUSALS_STREAM, telling
+from ordain.core.value import Instant
 from ordain.ports import Append
 from ordain.surroundings import Surroundings
 
 __all__ = ["Refusals"]
 
 SUBJECT_MAX = 200
+NEWEST = 1_000
+"""How many of the newest ones are looked at, at first."""
 _TRIES = 3
 
 
@@ -45,8 +48,8 @@ class Refusals:
         with suppress(Refused):
             for _ in range(_TRIES):
                 size = self._here.ledger.size(REFUSALS_STREAM)
-                newest = self.newest(size)
-                problem = telling(by, problems, newest, self._here.now())
+                now = self._here.now()
+                problem = telling(by, problems, self._since(Instant(now - COUNTED_MS), size), now)
                 if problem is None:
                     return
                 event = RequestRefused(
@@ -60,10 +63,19 @@ class Refusals:
                     if refused.problems[0].code != "E_LEDGER_CONFLICT":  # another one was recorded just now
                         raise
 
-    def newest(self, size: int | None = None) -> Sequence[Recorded]:
+    def newest(self) -> Sequence[Recorded]:
         """The last ones that were recorded."""
         if not self._here.has_ledger():
             return ()
         ledger = self._here.ledger
-        size = size if size is not None else ledger.size(REFUSALS_STREAM)
-        return ledger.read(REFUSALS_STREAM, max(size - LOOKED_BACK, 0))
+        return ledger.read(REFUSALS_STREAM, max(ledger.size(REFUSALS_STREAM) - NEWEST, 0))
+
+    def _since(self, since: Instant, size: int) -> Sequence[Recorded]:
+        """All that were recorded since then, and perhaps older ones. However many callers there are, each is counted:
+        else those of one could push another's out of sight, and both go on for ever."""
+        looked_back = NEWEST
+        while True:
+            found = self._here.ledger.read(REFUSALS_STREAM, max(size - looked_back, 0))
+            if looked_back >= size or found[0].at <= since:
+                return found
+            looked_back *= 4

@@ -191,6 +191,14 @@ def test_another_clients_plan_is_out_of_reach_by_every_tool_resource_and_prompt(
     assert len(found) == len(asked) and {code for _, _, code in found} == {"E_PLAN_NOT_YOURS"}
 
 
+def test_the_beginning_of_a_name_does_not_lead_to_the_rest_of_it(workspace: Workspace) -> None:
+    with HttpServer(workspace.path) as server:
+        mine, yours = server.token("mine"), server.token("yours")
+        plan = server.call(mine, "plan_propose", title="Write", steps=ONE)["data"]["plan"]
+        error = server.call(yours, "plan_status", what="PLAN-")["error"]
+        assert error["code"] == "E_PLAN_NOT_YOURS" and plan not in json.dumps(error)
+
+
 # --- Floods --------------------------------------------------------------------------------------------------------
 
 

@@ -24,3 +24,11 @@ def test_an_argument_that_nobody_knows_is_refused_and_not_ignored() -> None:
 
 def test_what_gemini_adds_to_every_call_is_not_ours_to_refuse() -> None:
     assert read_arguments(Arguments, {"plan": "4711", "wait_for_previous": True}) == Arguments(plan="4711")
+
+
+def test_of_very_many_arguments_that_nobody_knows_only_some_are_told_and_none_at_length() -> None:
+    with pytest.raises(Refused) as refused:
+        read_arguments(Arguments, {"plan": "4711"} | {f"{number}{'x' * 10_000}": 1 for number in range(5_000)})
+    *some, others = [problem.detail for problem in refused.value.problems]
+    assert len(some) == 20 and max(map(len, some)) < 100
+    assert others == "4980 more arguments are unknown too."

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ordain.app import App
 from ordain.assemble import open_workspace
 from ordain.core.approval import Channel, Principal
 from ordain.core.problem import refuse
@@ -17,9 +18,10 @@ from ordain.interfaces.mcp.entrance import Entrance, Message, Receive, Scope, Se
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from ordain.interfaces.mcp.surface import Call
 from ordain.interfaces.mcp.watching import Subscription, Watcher
-from tests.interfaces.workspace import SMALL, Workspace
+from tests.interfaces.workspace import LARGE, SMALL, Workspace
 
 ANNA = Principal(name="mcp/anna", channel=Channel.MCP)
+BERT = Principal(name="mcp/bert", channel=Channel.MCP)
 
 
 def test_where_tokens_cannot_be_looked_at_nobody_enters():
@@ -42,6 +44,28 @@ def test_where_tokens_cannot_be_looked_at_nobody_enters():
     entrance = Entrance(inside, ["localhost:1"], unreadable, lambda *passed: None)
     asyncio.run(entrance(scope, receive, send))
     assert sent[0]["status"] == 503 and b"damaged" not in sent[1]["body"]
+
+
+def test_an_answer_that_took_its_time_is_not_sent_to_whom_was_revoked_meanwhile():
+    holders = ["anna", None]
+    sent: list[Message] = []
+
+    async def inside(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"what the run did"})
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("nothing is read")
+
+    headers = [(b"host", b"localhost:1"), (b"authorization", b"Bearer x"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": headers}
+    entrance = Entrance(inside, ["localhost:1"], lambda token: holders.pop(0), lambda *passed: None)
+    asyncio.run(entrance(scope, receive, send))
+    start, body = sent
+    assert start["status"] == 401 and b"revoked" in body["body"]
 
 
 def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
@@ -72,9 +96,7 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
         call = Call(ANNA, lambda: open_workspace(workspace.path), progress)
         watcher = Watcher(surface, lambda: open_workspace(workspace.path))
         assert await watcher.permitted(call, [uri, uri, "ordain://plan/none", "else://where"]) == [uri]
-        stranger = Call(
-            Principal(name="mcp/bert", channel=Channel.MCP), lambda: open_workspace(workspace.path), progress
-        )
+        stranger = Call(BERT, lambda: open_workspace(workspace.path), progress)
         assert await watcher.permitted(stranger, [uri]) == []
         await asyncio.sleep(0.05)
         assert looked == []
@@ -90,6 +112,69 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
         seen = len(looked)
         await asyncio.sleep(0.05)
         assert (told, len(looked)) == ([uri], seen)
+        await app.close()
+
+    asyncio.run(whole())
+
+
+async def _nobody(*told: Any) -> None: ...
+
+
+def test_a_client_that_subscribes_to_all_it_can_leaves_room_for_others(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(watching, "SUBSCRIBED_MAX", 3)
+
+    def workspaces() -> App:
+        return open_workspace(workspace.path)
+
+    async def whole() -> None:
+        app = workspaces()
+        annas = (await app.prepare(SMALL.encode(), None, ANNA)).review.plan_id
+        berts = (await app.prepare(LARGE.encode(), None, BERT)).review.plan_id
+        await app.close()
+        anna, bert = Call(ANNA, workspaces, _nobody), Call(BERT, workspaces, _nobody)
+        watcher = Watcher(PLAN_SURFACE, workspaces)
+        subscription = Subscription(ANNA, _nobody)
+        by_many_names = [f"ordain://plan/{annas[: 13 + more]}" for more in range(20)]
+        granted = await watcher.permitted(anna, by_many_names)
+        await watcher.add(subscription, granted)
+        assert granted == by_many_names[:3]
+        assert await watcher.permitted(anna, by_many_names[3:4]) == []
+        assert await watcher.permitted(bert, [f"ordain://plan/{berts}"]) == [f"ordain://plan/{berts}"]
+        watcher.end(subscription)
+
+    asyncio.run(whole())
+
+
+def test_a_name_that_has_come_to_fit_several_plans_keeps_nobody_else_from_being_told(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(watching, "LOOKING_S", 0.01)
+
+    def workspaces() -> App:
+        return open_workspace(workspace.path)
+
+    told: list[str | None] = []
+
+    async def tell(uri: str | None) -> None:
+        told.append(uri)
+
+    async def whole() -> None:
+        app = workspaces()
+        await app.prepare(SMALL.encode(), None, ANNA)
+        watcher = Watcher(PLAN_SURFACE, workspaces)
+        subscriptions = [Subscription(ANNA, _nobody), Subscription(BERT, tell)]
+        (vague,) = await watcher.permitted(Call(ANNA, workspaces, _nobody), ["ordain://plan/PLAN-"])
+        await watcher.add(subscriptions[0], [vague])
+        berts = (await app.prepare(LARGE.encode(), None, BERT)).review.plan_id
+        await watcher.add(subscriptions[1], [f"ordain://plan/{berts}"])
+        await app.cancel(berts, BERT)
+        async with asyncio.timeout(10):
+            while not told:
+                await asyncio.sleep(0.01)
+        for one in subscriptions:
+            watcher.end(one)
         await app.close()
 
     asyncio.run(whole())

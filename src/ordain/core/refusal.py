@@ -13,15 +13,14 @@ from ordain.core.event import Recorded, RequestRefused
 from ordain.core.problem import Problem
 from ordain.core.value import Instant
 
-__all__ = ["LOOKED_BACK", "PER_HOUR", "REFUSALS_STREAM", "telling"]
+__all__ = ["COUNTED_MS", "PER_HOUR", "REFUSALS_STREAM", "telling"]
 
 REFUSALS_STREAM = "refusals"
 PER_HOUR = 60
 """How many of one code are recorded of one caller within an hour, so that one kind cannot hide another, nor one caller
 another; what is refused beyond that is only told."""
-LOOKED_BACK = 1_000
-"""How many of the newest ones are looked at to tell."""
-_HOUR_MS = 3_600_000
+COUNTED_MS = 3_600_000
+"""How far back they are counted."""
 
 _TOLD = frozenset(
     (
@@ -44,12 +43,12 @@ _TOLD = frozenset(
 
 
 def telling(by: Principal, problems: Sequence[Problem], newest: Sequence[Recorded], now: Instant) -> Problem | None:
-    """The problem that a refusal is recorded with, if it is; `newest` are the last ones that were recorded."""
+    """The problem that a refusal is recorded with, if it is; among `newest` are all that still count."""
     problem = next((problem for problem in problems if problem.code in _TOLD), None)
     if by.person or problem is None:
         return None
     alike = sum(
-        recorded.at > now - _HOUR_MS and (recorded.event.by.name, recorded.event.code) == (by.name, problem.code)
+        recorded.at > now - COUNTED_MS and (recorded.event.by.name, recorded.event.code) == (by.name, problem.code)
         for recorded in newest
         if isinstance(recorded.event, RequestRefused)
     )

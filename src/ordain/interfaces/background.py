@@ -33,6 +33,7 @@ class Background:
             stderr=subprocess.DEVNULL if as_json else subprocess.STDOUT,
             start_new_session=True,
         )
+        self._said: bytes | None = None
 
     @property
     def pid(self) -> int:
@@ -43,8 +44,10 @@ class Background:
         status = self._child.poll()
         if status is None:
             return None
-        self._output.seek(0)
-        return status, self._output.read()
+        if self._said is None:  # kept: of several who look, one lets go of it first
+            self._output.seek(0)
+            self._said = self._output.read()
+        return status, self._said
 
     def close(self) -> None:
         """Look at it no more; it goes on."""

@@ -18,6 +18,10 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 # gemini puts this into the schema of every tool for its own use, and hands on to the server what its model says there.
 _OF_THE_CLIENT = frozenset({"wait_for_previous"})
+UNKNOWN_MAX = 20
+"""How many arguments that a tool does not know are told of, one by one: there may be as many as fit into a request."""
+NAME_MAX = 64
+"""How much of the name of such a one is told."""
 
 
 def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
@@ -25,15 +29,18 @@ def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
     that is wrong with their values."""
     given = {name: value for name, value in (given or {}).items() if name not in _OF_THE_CLIENT}
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    unknown = [name[:NAME_MAX] for name in given if name not in fields]
     problems = [
         Problem(
             code="E_CALL_ARGUMENTS",
             detail=f"There is no argument `{name}`.",
             hints=(*closest(name, fields), f"It takes: {', '.join(fields) or 'nothing'}."),
         )
-        for name in given
-        if name not in fields
+        for name in unknown[:UNKNOWN_MAX]
     ]
+    if len(unknown) > UNKNOWN_MAX:
+        detail = f"{len(unknown) - UNKNOWN_MAX} more arguments are unknown too."
+        problems.append(Problem(code="E_CALL_ARGUMENTS", detail=detail))
     problems += [
         Problem(code="E_CALL_ARGUMENTS", detail=f"The argument `{name}` is missing.")
         for name, field in fields.items()

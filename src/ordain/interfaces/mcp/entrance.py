@@ -1,8 +1,8 @@
 """What every HTTP request passes before anything of the protocol is looked at: whom it is addressed to, whose page sent
 it, and whose token it bears. ASGI, and nothing of MCP.
 
-The invariant: without a token that counts at this moment nothing is reached, and nothing more is sent on a stream whose
-token was revoked.
+The invariant: without a token that counts at this moment nothing is reached, and nothing more is sent to one whose
+token was revoked, neither on a stream nor as an answer that took its time.
 """
 
 from __future__ import annotations
@@ -69,37 +69,43 @@ class Entrance:
         kind, _, token = (_header(scope, b"authorization") or "").partition(" ")
         if kind.lower() != "bearer" or not token:
             raise _TurnedAway(401, "A token is needed: Authorization: Bearer TOKEN.", b'Bearer realm="ordain"')
-        client = self._known(token)
-        if client is None:
-            challenge = b'Bearer realm="ordain", error="invalid_token"'
-            raise _TurnedAway(401, "The token is not one that counts here, or was revoked.", challenge)
+        client = self._client(token)
         media_type = (_header(scope, b"content-type") or "").partition(";")[0].strip().lower()
         if scope["method"] == "POST" and media_type != "application/json":
             raise _TurnedAway(415, "Only application/json is read.")
         self._passed(scope, client, token)
         return token
 
-    def _known(self, token: str) -> str | None:
+    def _client(self, token: str) -> str:
+        """Whose token it is; raises where it counts for nobody."""
         try:
-            return self._holder(token)
+            client = self._holder(token)
         except (Refused, OSError) as error:
             _log.error("no token can be looked at: %s", error)
             raise _TurnedAway(503, "Tokens cannot be looked at; whoever started the server was told why.") from error
+        if client is None:
+            challenge = b'Bearer realm="ordain", error="invalid_token"'
+            raise _TurnedAway(401, "The token is not one that counts here, or was revoked.", challenge)
+        return client
 
     def _while_good(self, token: str, send: Send) -> Send:
-        """Sending that ends the answer instead where the token counts no longer: a stream can last for hours."""
+        """Sending that ends the answer instead where the token counts no longer: a call can wait for minutes, and a
+        stream last for hours."""
         ended = False
 
         async def sending(message: Message) -> None:
             nonlocal ended
             if ended:
                 return
-            if message["type"] == "http.response.body" and message.get("more_body"):
+            begins = message["type"] == "http.response.start"
+            if begins or (message["type"] == "http.response.body" and message.get("more_body")):
                 try:
-                    ended = self._known(token) is None
-                except _TurnedAway:
+                    self._client(token)
+                except _TurnedAway as turned_away:
                     ended = True
-                if ended:
+                    if begins:
+                        await turned_away.answer(send)
+                        return
                     message = {"type": "http.response.body", "body": b"", "more_body": False}
             await send(message)
 

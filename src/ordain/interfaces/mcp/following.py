@@ -37,8 +37,8 @@ BEAT_S = 5.0
 _BEAT = 0.001
 """How much further something has come that has not come further: the protocol wants it to grow each time."""
 _begun: dict[tuple[str, ...], Background] = {}
-"""The processes that were begun and may still be at work, by what they do. Those that have ended are let go of when the
-next one is begun."""
+"""The processes that were begun and may still be at work, by what they do with which plan or run. Those that have ended
+are let go of when the next one is begun."""
 
 
 async def begin(call: Call, app: App, ref: str) -> RunId | None:
@@ -68,12 +68,13 @@ async def begin(call: Call, app: App, ref: str) -> RunId | None:
 
 
 def _in_background(app: App, words: Sequence[str]) -> Background:
-    """The process that does this; the one that was begun before, if it still waits for its place."""
+    """The process that does this; the one that was begun before, if it still waits for its place, whatever the client
+    that asks again calls itself now."""
     for key, one in list(_begun.items()):
         if one.ended() is not None:
             one.close()
             del _begun[key]
-    key = (app.workspace_path, *words)
+    key = (app.workspace_path, *words[:2])
     if key not in _begun:
         _begun[key] = Background(app.workspace_path, words, as_json=True)
     return _begun[key]

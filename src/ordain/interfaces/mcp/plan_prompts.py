@@ -61,7 +61,7 @@ async def _skill(call: Call, given: Mapping[str, str]) -> str:
 
 async def _write_plan(call: Call, given: Mapping[str, str]) -> str:
     async with call.app() as app:
-        redactor, tools, settings = app.redactor(), app.tools(), app.settings()[0]
+        redactor, tools, settings = app.redactor(trusted=True), app.tools(), app.settings()[0]
     return _whole(
         [
             "Write a plan for Ordain that does the task below. If the rules say that it needs no plan, say so instead. "

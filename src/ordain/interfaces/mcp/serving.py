@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
@@ -34,7 +34,7 @@ from ordain.interfaces.mcp.surface import (
     Tool,
     Workspaces,
 )
-from ordain.interfaces.mcp.tasks import TaskMethods, created, declared
+from ordain.interfaces.mcp.tasks import TaskMethods, created, declared, refusal_words
 from ordain.interfaces.mcp.templates import match
 from ordain.interfaces.mcp.watching import Watcher
 
@@ -45,6 +45,8 @@ AGENT_MAX = 80
 _CACHED = CacheHint(ttl_ms=3_600_000, scope="public")
 """What does not change while the server runs: tools, prompts, kinds of resources."""
 
+P = TypeVar("P")
+R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 
@@ -82,15 +84,15 @@ class OrdainServer:
             get_tool_input_schema=lambda name: schema_of(self._tools[name].arguments) if name in self._tools else None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
-            on_list_resources=self._list_resources,
+            on_list_resources=self._telling(self._list_resources),
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
-            on_subscribe_resource=self.subscribing.subscribe,
+            on_subscribe_resource=self._telling(self.subscribing.subscribe),
             on_unsubscribe_resource=self.subscribing.unsubscribe,
-            on_subscriptions_listen=self.subscribing.listen,
+            on_subscriptions_listen=self._telling(self.subscribing.listen),
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
-            on_completion=self._complete,
+            on_completion=self._telling(self._complete),
         )
         self.tasks: TaskMethods | None = None
         if surface.tasks is not None:
@@ -174,11 +176,27 @@ class OrdainServer:
         try:
             app = self._workspaces()
             try:
-                return app.redactor()
+                return app.redactor(trusted=True)
             finally:
                 app.let_go()
         except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is told
             return Redactor({})
+
+    # --- Refusals where there is no answer to hold them --------------------------------------------------------------
+
+    def _telling(self, handler: Callable[[Context, P], Awaitable[R]]) -> Callable[[Context, P], Awaitable[R]]:
+        """A handler whose refusals are told in words, and not as an error of ours."""
+
+        async def told(context: Context, params: P) -> R:
+            try:
+                return await handler(context, params)
+            except Refused as refused:
+                raise MCPError(types.INTERNAL_ERROR, self._words(refused)) from refused
+
+        return told
+
+    def _words(self, refused: Refused) -> str:
+        return self._redactor().text(refusal_words(refused.problems))
 
     # --- Resources and prompts -------------------------------------------------------------------------------------
 
@@ -224,7 +242,7 @@ class OrdainServer:
         try:
             return await template.read(self.call(context), names)
         except Refused as refused:
-            raise _no_resource(uri, refused.problems) from refused
+            raise _no_resource(uri, self._words(refused)) from refused
 
     async def _list_prompts(self, context: Context, params: object) -> types.ListPromptsResult:
         return types.ListPromptsResult(
@@ -256,7 +274,7 @@ class OrdainServer:
         try:
             text = await prompt.write(self.call(context), given)
         except Refused as refused:
-            raise MCPError(types.INVALID_PARAMS, _words(refused.problems)) from refused
+            raise MCPError(types.INVALID_PARAMS, self._words(refused)) from refused
         content = types.TextContent(type="text", text=self._redactor().text(text))
         return types.GetPromptResult(
             description=prompt.description, messages=[types.PromptMessage(role="user", content=content)]
@@ -314,10 +332,6 @@ def _bare(schema: Any) -> Any:
     }
 
 
-def _no_resource(uri: str, problems: Sequence[Problem] = ()) -> MCPError:
-    message = f"Resource not found: {uri}" + (f" ({_words(problems)})" if problems else "")
+def _no_resource(uri: str, why: str = "") -> MCPError:
+    message = f"Resource not found: {uri}" + (f" ({why})" if why else "")
     return MCPError(types.INVALID_PARAMS, message, {"uri": uri})
-
-
-def _words(problems: Sequence[Problem]) -> str:
-    return " ".join(f"{problem.code}: {problem.detail}" for problem in problems)

@@ -7,7 +7,7 @@ that is not the caller's is as unknown as one that never was.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ from ordain.core.value import Instant
 from ordain.interfaces.mcp.subscribing import Context
 from ordain.interfaces.mcp.surface import Answer, Call, Task, Tasks, TaskStatus
 
-__all__ = ["EXTENSION", "TaskMethods", "created", "declared", "missing_extension"]
+__all__ = ["EXTENSION", "TaskMethods", "created", "declared", "missing_extension", "refusal_words"]
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 TOLD_MAX = 32
@@ -145,7 +145,7 @@ class TaskMethods:
         try:
             await self._tasks.update(call, params.task_id, params.input_responses)
         except Refused as refused:
-            raise _error(types.INVALID_PARAMS, refused) from refused
+            raise self._error(types.INVALID_PARAMS, refused) from refused
         return {}
 
     async def _cancel(self, context: Context, params: TaskParams) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class TaskMethods:
         try:
             await self._tasks.cancel(call, params.task_id)
         except Refused as refused:
-            raise _error(types.INTERNAL_ERROR, refused) from refused
+            raise self._error(types.INTERNAL_ERROR, refused) from refused
         return {}
 
     async def _found(self, context: Context, call: Call, task_id: str) -> Task:
@@ -167,10 +167,14 @@ class TaskMethods:
         try:
             task = await self._tasks.get(call, task_id)
         except Refused as refused:
-            raise _error(types.INTERNAL_ERROR, refused) from refused
+            raise self._error(types.INTERNAL_ERROR, refused) from refused
         if task is None:
             raise MCPError(types.INVALID_PARAMS, f"Task not found: {task_id}")
         return task
+
+    def _error(self, code: int, refused: Refused) -> MCPError:
+        words = self._shown(refusal_words(refused.problems))
+        return MCPError(code, words, {"code": refused.problems[0].code})
 
     def _told(self, task: Task) -> dict[str, Any]:
         told = self._shown(detailed(task, self._result))
@@ -211,7 +215,7 @@ class TaskMethods:
         try:
             return await self._tasks.get(call, task_id) is not None
         except Refused as refused:
-            raise _error(types.INTERNAL_ERROR, refused) from refused
+            raise self._error(types.INTERNAL_ERROR, refused) from refused
 
     async def _tell(self, context: Context, stream: _Stream, call: Call, task_id: str) -> None:
         await stream.acknowledged.wait()
@@ -264,7 +268,9 @@ def _refuse_misrouted(context: Context, task_id: str) -> None:
         raise MCPError(types.HEADER_MISMATCH, message)
 
 
-def _error(code: int, refused: Refused) -> MCPError:
-    problem: Problem = refused.problems[0]
-    helping = f" {problem.command}" if problem.command is not None else ""
-    return MCPError(code, f"{problem.code}: {problem.detail}{helping}", {"code": problem.code})
+def refusal_words(problems: Sequence[Problem]) -> str:
+    """What is wrong and the command that helps, where the protocol has room for a sentence only."""
+    return " ".join(
+        f"{problem.code}: {problem.detail}" + (f" {problem.command}" if problem.command is not None else "")
+        for problem in problems
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from itertools import islice
 
 from ordain.app import App
 from ordain.core.approval import Principal
@@ -20,8 +21,8 @@ __all__ = ["STREAMS_MAX", "SUBSCRIBED_MAX", "Subscription", "Watcher"]
 
 LOOKING_S = 0.5
 """How often it is looked."""
-SUBSCRIBED_MAX = 1000
-"""How many resources can be subscribed to at a time, by all clients together."""
+SUBSCRIBED_MAX = 200
+"""How many resources one client can be subscribed to at a time, and ask for at once: no client takes another's room."""
 STREAMS_MAX = 100
 """How many streams can be open at a time, of all clients together."""
 
@@ -49,9 +50,9 @@ class Watcher:
 
     async def permitted(self, call: Call, uris: Collection[str]) -> list[str]:
         """Those of these addresses that the caller may read and that can be subscribed to, as far as there is room."""
-        room = SUBSCRIBED_MAX - sum(len(one.sizes) for one in self._subscriptions)
+        room = SUBSCRIBED_MAX - sum(len(one.sizes) for one in self._subscriptions if one.by.name == call.by.name)
         found: list[str] = []
-        for uri in dict.fromkeys(uris):
+        for uri in islice(dict.fromkeys(uris), SUBSCRIBED_MAX):
             known = self._find(uri)
             if known is None or len(found) >= room:
                 continue
@@ -125,7 +126,10 @@ class Watcher:
             return None
         template, names = known
         assert template.size is not None
-        return template.size(app, names)
+        try:
+            return template.size(app, names)
+        except Refused:  # the beginning of an id can come to fit several
+            return None
 
     def _find(self, uri: str) -> tuple[ResourceTemplate, Mapping[str, str]] | None:
         for template in self._surface.templates:

@@ -1,0 +1,28 @@
+"""What is recorded of refusals: enough of each caller to be seen, and never more than that, however many there are."""
+
+import asyncio
+
+import pytest
+
+from ordain import refusals
+from ordain.adapters.memory_ledger import MemoryLedger
+from ordain.core.approval import Channel, Principal
+from ordain.core.problem import Problem
+from ordain.core.refusal import PER_HOUR, REFUSALS_STREAM
+from tests.scenario import surroundings
+
+PROBLEMS = [Problem(code="E_CALL_ARGUMENTS", detail="There is no argument `approved`.")]
+
+
+def test_however_many_clients_flood_no_more_is_recorded_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "NEWEST", 100)
+    ledger = MemoryLedger()
+    recording = refusals.Refusals(surroundings(ledger))
+    callers = [Principal(name=f"mcp/{number}", channel=Channel.MCP) for number in range(4)]
+
+    async def flood() -> None:
+        for by in callers * (PER_HOUR + 2):
+            await recording.record("plan_commit", "approved", by, PROBLEMS)
+
+    asyncio.run(flood())
+    assert ledger.size(REFUSALS_STREAM) == len(callers) * PER_HOUR
