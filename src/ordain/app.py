@@ -689,7 +689,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
             plan_id=line.plan_id,
             commands=(command,),
             since=line.prepared_at,
-            detail=f"proposed by {line.proposer.name} ({line.proposer.channel.value})",
+            detail=f"proposed by {line.proposer.words}",
             expires_at=line.expires_at if kind == "approval" else None,
             destructive=line.destructive,
             workspace=workspace,
