@@ -5,6 +5,8 @@ import functools
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 
@@ -127,3 +129,26 @@ def test_importing_ordain_is_cheap():
     code = "import sys, ordain; print([m for m in ('msgspec', 'apsw', 'asyncio', 'click', 'yaml') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("words", [["--version"], ["robot", "--help"], ["lint", "-"], ["mcp", "--help"]])
+def test_a_command_loads_no_library_of_an_extra_that_it_does_not_use(tmp_path: Path, words: list[str]):
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "import atexit, sys; from ordain.interfaces.cli.main import main\n"
+        "extras = ('anyio', 'mcp', 'mcp_types', 'pydantic', 'starlette', 'toons', 'uvicorn')\n"
+        "atexit.register(lambda: print([one for one in extras if one in sys.modules], file=sys.stderr))\n"
+        f"main({words!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input="# Look\n\n1. `true`\n",
+        cwd=tmp_path,
+        env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "[]")

@@ -7,7 +7,7 @@ always passed in: only a person's channel can approve, answer or trust.
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -270,16 +270,21 @@ class App:
             named = ", ".join(state.steps)
             raise refuse("E_STEP_UNKNOWN", f"{state.run_id} has no step `{step}`.", f"Its steps are: {named}.")
 
-    def plans(
-        self, *, open_only: bool = False, newest: int | None = None, by: Principal | None = None
-    ) -> tuple[PlanLine, ...]:
-        """The plans of the workspace, oldest first, each with its newest run while that is not finished; with `by`,
-        those that are this caller's to see."""
+    def plans(self, *, open_only: bool = False, newest: int | None = None) -> tuple[PlanLine, ...]:
+        """The plans of the workspace, oldest first, each with its newest run while that is not finished."""
         if not self._here.has_ledger():
             return ()
+        return tuple(self.lines(self._here.ledger.plans(open_only=open_only, newest=newest)))
+
+    def owned(self, by: Principal, newest: int | None = None) -> tuple[PlanSummary, ...]:
+        """The plans that are this caller's to see, oldest first, among so many of the newest; none is looked at."""
+        found = self._here.ledger.plans(newest=newest) if self._here.has_ledger() else ()
+        return tuple(one for one in found if one.state.owned_by(by))
+
+    def lines(self, found: Iterable[PlanSummary]) -> Iterator[PlanLine]:
+        """How such plans stand. Each is looked at when it is asked for, so that a few of many cost little."""
         settings = self._here.settings()[0]
-        found = self._here.ledger.plans(open_only=open_only, newest=newest)
-        return tuple(self._line(one, settings) for one in found if by is None or one.state.owned_by(by))
+        return (self._line(one, settings) for one in found)
 
     def plan_count(self) -> int:
         """How many plans the workspace has had."""
@@ -687,7 +692,7 @@ def _waiting(line: PlanLine, workspace: str) -> list[InboxItem]:
             plan_id=line.plan_id,
             commands=(command,),
             since=line.prepared_at,
-            detail=f"proposed by {line.proposer.name} ({line.proposer.channel.value})",
+            detail=f"proposed by {line.proposer.words}",
             expires_at=line.expires_at if kind == "approval" else None,
             destructive=line.destructive,
             workspace=workspace,

@@ -6,6 +6,7 @@ brings back what was recorded and permits nothing: what it lacks may be that an 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ class Auditing:
         hold, so only a person may.
         """
         here = self._here
-        persons_only("restore a ledger", by, f"ordain audit restore {source}")
+        persons_only("restore a ledger", by, f"ordain audit restore {shlex.quote(str(source))}")
         self.refuse_restoring()
         with here.lock.place("a restore of the ledger", 1):  # two at once must not place each other's drafts
             tip, draft = here.archive.draft(source)

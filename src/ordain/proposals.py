@@ -227,7 +227,9 @@ class Proposals:
         if len(feedback) + sum(map(len, comments.values())) > FEEDBACK_MAX:
             raise refuse("E_FEEDBACK", f"That is more than {FEEDBACK_MAX:,} characters.", "Say it shorter.")
         if not feedback.strip() and not comments:
-            raise refuse("E_FEEDBACK", "A rejection says what should change.", command=f'ordain reject {ref} -m "…"')
+            raise refuse(
+                "E_FEEDBACK", "A rejection says what should change.", "Say it with -m, or --comment of a step."
+            )
 
         def rejected(state: PlanState) -> PlanRejected:
             refuse_superseded(seen.plan_id, state)  # a no is for what was looked at, as a yes is

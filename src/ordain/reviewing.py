@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from ordain.core.action import CallTool, Custom, Task
+from ordain.core.approval import Principal
 from ordain.core.canonical import plan_hash, plan_id
 from ordain.core.lineage import PlanState, Rejection
 from ordain.core.lint.rules import lint
@@ -122,6 +123,7 @@ class Reviewing:
             lineage=stream,
             status=status,
             document=state.document,
+            proposer=state.proposer if identity == state.plan_id else None,
             notices=(*notices, *self._here.drift(state), *self._here.settings()[2]),
             run=run,
             rejections=state.rejections or ((state.last_rejection,) if state.last_rejection is not None else ()),
@@ -136,6 +138,7 @@ class Reviewing:
         document: str | None,
         notices: tuple[Problem, ...],
         lineage: str | None = None,
+        proposer: Principal | None = None,
         run: RunReport | None = None,
         rejections: tuple[Rejection, ...] = (),
         unused: int = 0,
@@ -159,6 +162,7 @@ class Reviewing:
             base=here.base(plan),
             limits=limits(settings),
             document=document,
+            proposer=proposer,
             notices=(*notices, *ruling.denied),
             run=run,
             rejections=rejections,

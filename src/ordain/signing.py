@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from ordain.core.approval import Principal
 from ordain.core.decision import persons_only
 from ordain.core.event import ApproverEnrolled, ApproverRevoked, SignatureRefused, WorkspaceEvent
@@ -46,14 +48,14 @@ async def revoke_approver(
     here: Surroundings, name: str, by: Principal, reason: str, credential: Credential | None
 ) -> Approver:
     """Let a key count no longer; an enrolled approver, who may be its owner, signs that."""
-    persons_only("revoke an approver", by, f"ordain approver revoke {name}")
+    persons_only("revoke an approver", by, f"ordain approver revoke {shlex.quote(name)}")
     identity, state = await here.identity(), here.workspace_state()
     found = next((approver for approver in state.active if approver.name == name), None)
     if found is None:
         raise refuse("E_APPROVER", f"{name} is not enrolled here.", command="ordain approver list")
     if credential is None:
         detail = "Only an enrolled approver can revoke a key."
-        raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"ordain approver revoke {name}")
+        raise refuse("E_APPROVAL_SIGNATURE", detail, command=f"ordain approver revoke {shlex.quote(name)}")
     enrolled_approver(state, here, credential.name)
     if len(state.active) == 1:
         detail = f"{name} is the last approver: without one nothing could be trusted, enrolled or signed here again."

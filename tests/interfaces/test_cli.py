@@ -266,7 +266,8 @@ def test_show_knows_a_plan_by_all_its_names(workspace: Workspace):
     lineage = re.findall(r"PLAN-[A-Z2-7]+", stored)[0]
     names = (identity[:12].upper(), f"plan:{identity}", f"sha256:{identity}", lineage, lineage.lower())
     assert {workspace.ordain("show", name).out for name in names} == {stored}
-    assert document in stored.replace(f"  Lineage: {lineage} (proposed)\n", "")
+    added = re.compile(rf"  Lineage: {lineage} \(proposed\)\n  By:      \S+ \(terminal\)\n")
+    assert document in added.sub("", stored)
 
 
 def test_show_has_three_degrees_of_detail(workspace: Workspace):

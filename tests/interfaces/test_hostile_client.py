@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 import subprocess
 from pathlib import Path
@@ -222,9 +223,20 @@ def test_a_person_sees_what_was_tried(workspace: Workspace) -> None:
         client.call("plan_commit", plan=plan)
     assert "1 request of agents or scripts refused since yesterday" in workspace.ordain("inbox").out
     (line,) = workspace.ordain("log", "--refused").out.splitlines()
-    assert "request_refused" in line and "(mcp, calls itself test 1)" in line and "code=E_PLAN_APPROVAL_MISSING" in line
+    assert "request_refused" in line and '(mcp, calls itself "test 1")' in line
+    assert "code=E_PLAN_APPROVAL_MISSING" in line
     assert f"subject={plan}" in line
     assert workspace.ordain("audit", "verify").status == FINE
+
+
+def test_a_person_sees_who_proposed_a_plan_before_they_say_yes(workspace: Workspace) -> None:
+    with RpcClient(workspace.path, extensions=()) as client:
+        plan = proposed(client)
+    words = f'{getpass.getuser()} (mcp, calls itself "test 1")'
+    assert f"  By:      {words}\n" in workspace.ordain("show", plan).out
+    assert f"proposed by {words}" in workspace.ordain("inbox").out
+    assert f"  By:      {words}" in workspace.at_terminal("approve", plan, answers=[("Type yes", "no")]).out
+    assert json.loads(workspace.ordain("robot", "show", plan).out)["data"]["proposer"]["agent"] == "test 1"
 
 
 def test_what_runs_goes_on_when_its_client_is_killed(workspace: Workspace) -> None:

@@ -116,9 +116,17 @@ def review(one: Plan = PLAN, **fields: object) -> Review:
         "base": Base(tools="sha256:tools", config="defaults"),
         "limits": limits(Settings()),
         "document": "fix.plan.md",
+        "proposer": Principal(name="kim", channel=Channel.MCP, agent="claude-code 2.1"),
         "notices": (DRIFT,),
     }
     return Review(**(values | fields))  # type: ignore[arg-type]
+
+
+def test_what_an_agent_calls_itself_stands_in_quotes_and_says_nothing_else() -> None:
+    agent = 'claude")\n  Approved by kim (terminal\u202e'
+    proposer = Principal(name="kim", channel=Channel.MCP, agent=agent)
+    (line,) = (line for line in review_lines(review(proposer=proposer), Style(False)) if "calls itself" in line)
+    assert line == r"""  By:      kim (mcp, calls itself "claude\")\n  Approved by kim (terminal‹U+202E›")"""
 
 
 def reported(number: int, state: StepState, evidence: str = "", **fields: object) -> StepReport:
@@ -326,7 +334,7 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
     "preview-quiet": lambda: review_lines(review(), PLAIN, detail="quiet"),
     "preview-normal": lambda: review_lines(review(), PLAIN),
     "preview-verbose": lambda: review_lines(review(), PLAIN, detail="verbose"),
-    "preview-draft": lambda: review_lines(review(lineage=None, status="draft", notices=()), PLAIN),
+    "preview-draft": lambda: review_lines(review(lineage=None, proposer=None, status="draft", notices=()), PLAIN),
     "preview-reads-only": lambda: review_lines(review(READS_ONLY, document=None, notices=()), PLAIN),
     "preview-with-run": lambda: review_lines(review(run=WAITS, status="executing", notices=()), PLAIN),
     "preview-everything": lambda: review_lines(review(EVERYTHING, notices=()), PLAIN),

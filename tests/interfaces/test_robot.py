@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,27 @@ def test_every_command_has_a_test_of_its_json():
     texts = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
     tested = {name for text in texts for name in re.findall(r"^def test_json_(\w+)\(", text, re.MULTILINE)}
     assert commands == tested
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("approver", "revoke", "kim; touch pasted"),
+        ("audit", "restore", "my ledger.jsonl"),
+        ("mcp", "token", "add", "$(touch pasted)"),
+    ],
+)
+def test_a_command_for_a_person_is_pasted_as_the_words_that_were_given(workspace: Workspace, words: tuple[str, ...]):
+    workspace.write("my ledger.jsonl", "")
+    command = json.loads(workspace.ordain("robot", *words).out)["error"]["command"]
+    assert shlex.split(command) == ["ordain", *words]
+
+
+def test_a_script_is_told_the_command_as_it_would_be_pasted(workspace: Workspace):
+    workspace.write("my fix.plan.md", SMALL)
+    workspace.prepared("my fix.plan.md")
+    for words in (("approve", "my fix.plan.md"), ("approver", "revoke", "kim; touch pasted")):
+        assert f"ordain {shlex.join(words)}\n" in workspace.ordain(*words).err
 
 
 # --- One test a command, by its name -------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
@@ -64,6 +65,13 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def person(self) -> bool:
         """Whether this came through a channel that is a person's."""
         return self.channel is Channel.TERMINAL
+
+    @property
+    def words(self) -> str:
+        """Who asked and through which channel. What a client calls itself is its own word, and quoted so that it cannot
+        say more than that."""
+        agent = f", calls itself {json.dumps(self.agent, ensure_ascii=False)}" if self.agent else ""
+        return f"{self.name} ({self.channel.value}{agent})"
 
 
 class WorkspaceIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 
 __all__ = [
+    "WIRE_NAMES",
     "AnswerSent",
     "ApprovalExpired",
     "ApprovalGiven",
@@ -786,7 +787,12 @@ def ids_named(event: Event) -> tuple[str, ...]:
     return (event.run_id,) if type(event) is RunOpened else ()
 
 
+WIRE_NAMES = {"head": "run_head"}
+"""Where a fact has another name on the wire: an event that names the head of a run's chain has one of its own too."""
+
+
 def to_wire(recorded: Recorded) -> dict[str, Any]:
     """One flat JSON object per event, as `log --json` and robots see it."""
     body = msgspec.json.decode(msgspec.json.encode(recorded.event))  # by way of JSON, for a plan's bytes are raw
-    return {"seq": recorded.seq, "at": recorded.at, "stream": recorded.stream, **body, "head": recorded.head}
+    facts = {WIRE_NAMES.get(name, name): value for name, value in body.items()}
+    return {"seq": recorded.seq, "at": recorded.at, "stream": recorded.stream, **facts, "head": recorded.head}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ordain.core.event import Recorded
+from ordain.core.event import WIRE_NAMES, Recorded, to_wire
 from ordain.core.value import Instant, StepId
 
 __all__ = ["AttemptOutput", "Told", "read_output", "wire_line"]
@@ -29,6 +29,8 @@ def wire_line(told: Told) -> bytes:
     body = msgspec.json.encode(told.event if isinstance(told, Recorded) else told)
     if isinstance(told, AttemptOutput):
         return body + b"\n"
+    if not WIRE_NAMES.keys().isdisjoint(told.event.__struct_fields__):
+        return msgspec.json.encode(to_wire(told)) + b"\n"
     place = msgspec.json.encode({"seq": told.seq, "at": told.at, "stream": told.stream})
     return b"".join((place[:-1], b",", body[1:-1], b',"head":', msgspec.json.encode(told.head), b"}\n"))
 

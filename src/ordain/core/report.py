@@ -89,6 +89,8 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits
     """The settings a run would have now; where the plan is silent they decide."""
     document: str | None = None
+    proposer: Principal | None = None
+    """Who proposed it last, and through which channel; absent where it is not, or no longer, proposed."""
     run: RunReport | None = None
     since: Since | None = None
     rejections: tuple[Rejection, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import msgspec
 import msgspec.inspect
 
-from ordain.core.event import Event
+from ordain.core.event import WIRE_NAMES, Event
 from ordain.core.model import Plan
 from ordain.core.progress import AttemptOutput
 from ordain.interfaces.results.runs import EVENT
@@ -121,10 +121,12 @@ def _events() -> dict[str, Any]:
     recorded = {}
     for kind in kinds:
         body = definitions[kind.__name__]
+        facts = {WIRE_NAMES.get(name, name): schema for name, schema in body["properties"].items()}
+        always = [WIRE_NAMES.get(name, name) for name in body["required"]]
         recorded[kind.__struct_config__.tag] = body | {
             "title": kind.__struct_config__.tag,
-            "properties": _PLACE | body["properties"] | _HEAD,
-            "required": list(dict.fromkeys([*_PLACE, *body["required"], *_HEAD])),
+            "properties": _PLACE | facts | _HEAD,
+            "required": [*_PLACE, *always, *_HEAD],
         }
     told = definitions["AttemptOutput"]
     recorded[AttemptOutput.__struct_config__.tag] = told

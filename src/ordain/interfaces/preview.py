@@ -31,7 +31,7 @@ from ordain.documents.budget import write_budget
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import read_failure, write_failure
 from ordain.documents.yaml_text import yaml_text
-from ordain.interfaces.render import Style, instant, problem_lines
+from ordain.interfaces.render import Style, instant, problem_lines, who
 from ordain.interfaces.visible import visible
 from ordain.interfaces.words import condition_words, repeat_words
 
@@ -77,6 +77,8 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     yield f"  In:      {visible(review.workspace)}"
     if review.lineage is not None:
         yield f"  Lineage: {review.lineage} ({review.status})"
+    if review.proposer is not None:
+        yield f"  By:      {who(review.proposer)}"
     if review.document is not None:
         yield f"  From:    {visible(review.document)}"
     if review.unused:

@@ -343,9 +343,8 @@ def list_lines(plans: Iterable[PlanLine], style: Style) -> Iterator[str]:
 
 
 def who(principal: Principal) -> str:
-    """Who asked and through which channel; what a client calls itself is its own word."""
-    agent = f", calls itself {visible(principal.agent)}" if principal.agent else ""
-    return f"{visible(principal.name)} ({principal.channel.value}{agent})"
+    """Who asked and through which channel."""
+    return visible(principal.words)
 
 
 def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import shlex
 
 import click
 import msgspec
@@ -33,7 +34,7 @@ def approve(session: Session, plan: str, start: bool, sign: bool, name: str | No
 
     Example: ordain approve 4f2a9c01b7de --start
     """
-    session.needs_person("approve a plan", f"ordain approve {plan}")
+    session.needs_person("approve a plan", f"ordain approve {shlex.quote(plan)}")
     plan = session.plan_named(plan)
     review = session.app.review(plan)
     if session.json:
@@ -229,7 +230,7 @@ def revoke_approver(session: Session, name: str, reason: str, signer: str | None
 
     Example: ordain approver revoke kim -m "The laptop was lost."
     """
-    session.needs_person("revoke an approver", f"ordain approver revoke {name}")
+    session.needs_person("revoke an approver", f"ordain approver revoke {shlex.quote(name)}")
     signing = None if session.json else credential(session, signer_named(session, signer))
     session.run(session.app.revoke_approver(name, session.by, reason, signing))
     session.say([f"Revoked the key of {name}."])

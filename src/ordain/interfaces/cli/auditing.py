@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import click
@@ -161,7 +162,7 @@ def restore(session: Session, file: str) -> int:
     Approvals in it that were not used end: the copy cannot know what they were used for since.
     Example: ordain audit restore ledger-2026-11-15.db
     """
-    session.needs_person("restore a ledger", f"ordain audit restore {file}")
+    session.needs_person("restore a ledger", f"ordain audit restore {shlex.quote(file)}")
     session.app.auditing.refuse_restoring()
     if not is_there(file) or not Path(file).is_file():
         raise refuse("E_DOC_NOT_FOUND", f"There is no file {file}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
 
 import click
 
@@ -119,9 +120,8 @@ def token(session: Session, what: str, name: str | None) -> int:
     if name is not None and what == "add":
         if session.json:
             detail = "A token is a secret, and no document of ours holds one."
-            raise refuse(
-                "E_CLIENT", detail, "Without --json the token is printed.", command=f"ordain mcp token add {name}"
-            )
+            command_line = f"ordain mcp token add {shlex.quote(name)}"
+            raise refuse("E_CLIENT", detail, "Without --json the token is printed.", command=command_line)
         click.echo(clients.add(name, session.app.now()))
         click.echo(f"This is the token of {name}. It is not shown again, and only its digest is kept.", err=True)
         return FINE

@@ -29,6 +29,7 @@ from ordain.interfaces.question import brief_lines
 from ordain.interfaces.render import Style
 from ordain.interfaces.skill import skill_body, skill_sections
 from ordain.interfaces.visible import visible
+from ordain.records import lineage_id
 
 __all__ = ["PLAN_PROMPTS", "quoted"]
 
@@ -220,16 +221,16 @@ def _next(report: RunReport) -> list[str]:
 async def _plans(call: Call, begun: str) -> Sequence[str]:
     """The caller's plans that begin so, by lineage or short id, the newest first."""
     async with call.app() as app:
-        lines = app.plans(by=call.by)
-    names = [name for line in reversed(lines) for name in (line.lineage, short_id(line.plan_id))]
+        owned = app.owned(call.by)
+    names = [name for one in reversed(owned) for name in (lineage_id(one.stream), short_id(one.state.plan_id))]
     return [name for name in names if name.startswith(begun)]
 
 
 async def _runs(call: Call, begun: str) -> Sequence[str]:
     """The newest run of each of the caller's plans, where it begins so; those of the newest plans first."""
     async with call.app() as app:
-        lines = app.plans(by=call.by)
-    return [line.last_run for line in reversed(lines) if line.last_run is not None and line.last_run.startswith(begun)]
+        newest = [next(reversed(one.state.runs), None) for one in reversed(app.owned(call.by))]
+    return [run_id for run_id in newest if run_id is not None and run_id.startswith(begun)]
 
 
 _PLAN = Argument("plan", "The plan: its lineage PLAN-… or its short id.", complete=_plans)

@@ -25,7 +25,7 @@ LISTED = 30
 async def listed_plans(call: Call) -> Sequence[Listed]:
     """The skill, and the newest plans of the caller with their newest runs."""
     async with call.app() as app:
-        lines = app.plans(by=call.by)[-LISTED:]
+        lines = tuple(app.lines(app.owned(call.by)[-LISTED:]))
     skill = Listed(_SKILL.uri, _SKILL.name, _SKILL.title, _SKILL.media_type)
     return [skill, *(one for line in reversed(lines) for one in _listed(line))]
 
@@ -33,7 +33,7 @@ async def listed_plans(call: Call) -> Sequence[Listed]:
 def new_plans(app: App, by: Principal, seen: int | None) -> tuple[int, bool]:
     """How many plans there are, and whether one of those after the first `seen` is the caller's."""
     count = app.plan_count()
-    return count, seen is not None and count > seen and bool(app.plans(newest=count - seen, by=by))
+    return count, seen is not None and count > seen and bool(app.owned(by, newest=count - seen))
 
 
 def _recorded(app: App, names: Mapping[str, str]) -> int:

@@ -6,6 +6,7 @@ argument of theirs could: only a person's own channel can.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -140,9 +141,10 @@ class _List(msgspec.Struct, frozen=True, kw_only=True):
 async def _list(call: Call, asked: _List) -> Answer:
     async with call.app() as app:
         await app.expire_overdue()
-        lines = app.plans(by=call.by)
-        shown = [line for line in lines if asked.status in (None, line.status)][-asked.limit :]
-        return Answer(data=PlansAnswer(plans=tuple(map(plan_brief, shown)), count=len(lines)))
+        owned = app.owned(call.by)
+        wanted = (line for line in app.lines(reversed(owned)) if asked.status in (None, line.status))
+        shown = [plan_brief(line) for line in islice(wanted, asked.limit)]
+        return Answer(data=PlansAnswer(plans=tuple(reversed(shown)), count=len(owned)))
 
 
 async def _get(call: Call, asked: _ThePlan) -> Answer:

@@ -245,7 +245,7 @@ def plan_brief(line: PlanLine) -> PlanBrief:
         lineage=line.lineage,
         title=line.title,
         status=line.status,
-        proposer=f"{line.proposer.name} ({line.proposer.channel.value})",
+        proposer=line.proposer.words,
         revisions=line.revisions,
         requires_approval=line.requires_approval,
         expires_at=line.expires_at,

@@ -1,0 +1,60 @@
+"""Lists of plans for clients: the newest of those that are theirs, and no other is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ordain.assemble import open_workspace
+from ordain.core.approval import Channel, Principal
+from ordain.interfaces.mcp.plan_prompts import PLAN_PROMPTS
+from ordain.interfaces.mcp.plan_resources import listed_plans
+from ordain.interfaces.mcp.plan_tools import PLAN_TOOLS
+from ordain.interfaces.mcp.surface import Answer, Call
+from ordain.records import Records
+from tests.interfaces.workspace import Workspace
+
+AGENT = Principal(name="kim", channel=Channel.MCP)
+OTHER = Principal(name="lee", channel=Channel.MCP)
+LIST = next(tool for tool in PLAN_TOOLS if tool.name == "plan_list")
+
+
+def test_a_list_looks_at_no_plan_that_it_does_not_show(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    plan = Records.plan
+
+    def counted(self: Records, stream: str, *rest: Any) -> Any:
+        looked.append(stream)
+        return plan(self, stream, *rest)
+
+    async def told() -> None:
+        app = open_workspace(workspace.path, exact=True)
+        for number in range(6):
+            by = OTHER if number == 4 else AGENT
+            await app.prepare(f"# Plan {number}\n\n1. `echo {number}`\n".encode(), None, by)
+        await app.cancel(app.owned(AGENT)[3].state.plan_id, AGENT)
+        await app.close()
+        monkeypatch.setattr(Records, "plan", counted)
+        call = Call(AGENT, lambda: open_workspace(workspace.path, exact=True), _nobody)
+        assert await _listed(call, limit=2) == (["Plan 3", "Plan 5"], 5)
+        assert len(looked) == 1  # of the one that is proposed
+        assert await _listed(call, limit=2, status="proposed") == (["Plan 2", "Plan 5"], 5)
+        assert len(looked) == 3
+        complete = next(prompt for prompt in PLAN_PROMPTS if prompt.name == "execute-plan").arguments[0].complete
+        assert complete is not None and len(await complete(call, "PLAN-")) == 5
+        assert len(looked) == 3
+        assert len(await listed_plans(call)) == 6  # and the skill
+
+    asyncio.run(told())
+
+
+async def _listed(call: Call, **arguments: Any) -> tuple[list[str], int]:
+    answer = await LIST.call(call, LIST.arguments(**arguments))
+    assert isinstance(answer, Answer)
+    return [one.title for one in answer.data.plans], answer.data.count
+
+
+async def _nobody(done: float, total: float | None, words: str) -> None:
+    """Told how far it is."""
