@@ -106,7 +106,7 @@ def test_no_argument_of_any_tool_carries_an_approval(workspace: Workspace, legac
             for tool in ("plan_commit", "plan_approve"):
                 assert code_of(client.call(tool, plan=plan, **{name: value})) == "E_CALL_ARGUMENTS"
         told = answer_of(client.call("plan_approve", plan=plan))["data"]
-        assert (told["approved"], told["command"]) == (False, f"ordain approve {plan}")
+        assert (told["approved"], told["command"]) == (False, f"ordain -C {workspace.path} approve {plan}")
         assert code_of(client.call("plan_commit", plan=plan)) == "E_PLAN_APPROVAL_MISSING"
     assert workspace.effects() == []
     codes = [(channel, code) for channel, _, code in tried(workspace)]

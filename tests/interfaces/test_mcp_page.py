@@ -67,7 +67,8 @@ async def _session(workspace: Path) -> None:
                     assert result.is_error is not answer["ok"]
                     run = (answer["data"] or {}).get("run_id", run)
                 case "answer":
-                    assert _told(json.loads(RUN.sub(run, text)), answer), answer
+                    told = RUN.sub(run, text).replace("/home/kim/hello", str(workspace))
+                    assert _told(json.loads(told), answer), answer
                 case "console":
                     await asyncio.to_thread(_person, workspace, text)
                 case "event":

@@ -110,7 +110,7 @@ def test_a_task_outlives_the_server_that_made_it(workspace: Workspace) -> None:
 def test_a_run_that_waits_for_a_person_names_the_command_and_takes_no_answer(workspace: Workspace) -> None:
     with RpcClient(workspace.path) as client:
         task_id = begun(workspace, client, ASKS)["taskId"]
-        waiting = until(client, task_id, words="A person decides at a terminal with: ordain answer")
+        waiting = until(client, task_id, words="When they have, call plan_commit")
         assert (waiting["status"], waiting["pollIntervalMs"]) == ("working", 10_000)
         assert "inputRequests" not in waiting
 

@@ -9,7 +9,7 @@ from ordain.core.canonical import short_id
 from ordain.core.event import StepState
 from ordain.core.report import InboxItem, PlanLine, Review, RunReport
 
-__all__ = ["after_document", "after_item", "after_line", "after_review", "after_run", "of_failure"]
+__all__ = ["after_document", "after_item", "after_line", "after_review", "after_run", "from_anywhere", "of_failure"]
 
 _OPEN_VERBS = {
     "stopped": "resume",
@@ -76,3 +76,8 @@ def _after_status(status: str, plan: str, requires_approval: bool) -> str | None
         "needs_review": "revise",
     }
     return f"ordain {verbs[status]} {plan}" if status in verbs else None
+
+
+def from_anywhere(command: str, workspace: str) -> str:
+    """The same command so that it works wherever it is typed."""
+    return command.replace("ordain ", f"ordain -C {shlex.quote(workspace)} ", 1)

@@ -10,7 +10,17 @@ import msgspec
 
 from ordain.core.problem import Problem, Severity
 
-__all__ = ["ENVELOPE_VERSION", "Envelope", "Error", "ToldPlace", "ToldProblem", "envelope", "to_json", "told"]
+__all__ = [
+    "ENVELOPE_VERSION",
+    "Envelope",
+    "Error",
+    "ToldPlace",
+    "ToldProblem",
+    "envelope",
+    "to_json",
+    "to_text",
+    "told",
+]
 
 ENVELOPE_VERSION = 1
 
@@ -95,6 +105,13 @@ def envelope(
         version=ENVELOPE_VERSION,
     )
     return to_json(document)
+
+
+def to_text(value: Any) -> str:
+    """JSON on one line for models, to whom letters of all languages mean something and escapes are long. What cannot be
+    seen is escaped all the same."""
+    text = json.dumps(json.loads(to_json(value)), separators=(",", ":"), ensure_ascii=False)
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
 
 
 def to_json(value: Any) -> bytes:

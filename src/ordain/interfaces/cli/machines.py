@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shlex
+import signal
+import sys
 
 import click
 
 from ordain import __version__
 from ordain.core.problem import refuse
 from ordain.interfaces import render, robot
+from ordain.interfaces.cli.ending import INTERRUPTED, ends_us
 from ordain.interfaces.cli.shell import FINE, Session, command
 from ordain.interfaces.cli.writing import NEW_MODE, make_parents, write_new
 from ordain.interfaces.results.around import SkillResult
@@ -71,6 +75,12 @@ def _serve_stdio(path: str, user: str) -> None:
     from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
     from ordain.interfaces.mcp.stdio import serve_stdio
 
+    # A thread that waits for input cannot be ended, so the process is. Runs have processes of their own, and what was
+    # recorded is on disk.
+    for number in ends_us():
+        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+    if sys.stdin.isatty():
+        click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/mcp.md).", err=True)
     serve_stdio(PLAN_SURFACE, lambda: open_workspace(path, exact=True), user)
 
 

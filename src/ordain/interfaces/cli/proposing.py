@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 import click
@@ -16,7 +15,7 @@ from ordain.core.value import StepId
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import say_prepared
 from ordain.interfaces.cli.shell import FINE, Session, command, read_to_store, with_params
-from ordain.interfaces.next_commands import after_item, after_line
+from ordain.interfaces.next_commands import after_item, after_line, from_anywhere
 from ordain.interfaces.question import context_lines
 from ordain.interfaces.results.plans import ListResult
 from ordain.interfaces.results.runs import InboxResult
@@ -105,8 +104,7 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
 
 def _typed(command_line: str, item: InboxItem, everywhere: bool) -> str:
     """A command about an item; `everywhere` so that it works wherever it is typed."""
-    there = f"ordain -C {shlex.quote(item.workspace)} " if everywhere else "ordain "
-    return command_line.replace("ordain ", there, 1)
+    return from_anywhere(command_line, item.workspace) if everywhere else command_line
 
 
 def _with_commands(item: InboxItem, everywhere: bool) -> InboxItem:

@@ -12,7 +12,7 @@ import msgspec
 
 from ordain.core.problem import Problem, Refused, closest
 
-__all__ = ["inlined", "read_arguments", "schema_of"]
+__all__ = ["inlined", "read_arguments", "schema_of", "unknown_arguments"]
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -29,7 +29,7 @@ def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
     that is wrong with their values."""
     given = {name: value for name, value in (given or {}).items() if name not in _OF_THE_CLIENT}
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    unknown = [name[:NAME_MAX] for name in given if name not in fields]
+    unknown = unknown_arguments(kind, given)
     problems = [
         Problem(
             code="E_CALL_ARGUMENTS",
@@ -51,7 +51,14 @@ def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
     try:
         return msgspec.convert({name: value for name, value in given.items() if value is not None}, kind)
     except msgspec.ValidationError as error:
-        raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=f"{error}.")]) from error
+        hints = ("What this form cannot say, `document` can.",) if "unknown field" in str(error) else ()
+        raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=f"{error}.", hints=hints)]) from error
+
+
+def unknown_arguments(kind: type[msgspec.Struct], given: Mapping[str, Any] | None) -> list[str]:
+    """The names of arguments that were given and that there are not."""
+    fields = {field.encode_name for field in msgspec.structs.fields(kind)}
+    return [name[:NAME_MAX] for name in given or () if name not in fields and name not in _OF_THE_CLIENT]
 
 
 def schema_of(kind: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -25,7 +25,7 @@ from ordain.interfaces.mcp.results import run_answer
 from ordain.interfaces.mcp.surface import Answer, Call
 from ordain.interfaces.next_commands import after_run
 
-__all__ = ["OPEN", "begin", "follow", "how_far", "how_it_stands", "who_acts"]
+__all__ = ["OPEN", "begin", "follow", "how_far", "how_it_stands", "person", "who_acts"]
 
 OPEN = ("executing", "pausing", "cancelling")
 """How a run stands that somebody carries out."""
@@ -34,6 +34,9 @@ TELLING_S = 0.2
 """How long it is waited at least until a client is told again."""
 BEAT_S = 5.0
 """How often a client is told at least: some give up on a call that says nothing for a minute."""
+PERSON_S = 0.5
+"""How often it is looked whether a person has done something."""
+_LOOKS_A_BEAT = 10
 _BEAT = 0.001
 """How much further something has come that has not come further: the protocol wants it to grow each time."""
 _begun: dict[tuple[str, ...], Background] = {}
@@ -105,6 +108,17 @@ def _ended(status: int, output: bytes) -> RunId:
     )
 
 
+async def person(call: Call, look: Callable[[], tuple[object, ...]], words: str, wait_s: float) -> None:
+    """Wait until what is looked at is otherwise, which takes somebody to do something, or the time is over."""
+    loop = asyncio.get_running_loop()
+    before, until, beats = look(), loop.time() + wait_s, 0
+    while loop.time() < until and look() == before:
+        if beats % _LOOKS_A_BEAT == 0:
+            await call.progress(beats * _BEAT, None, words)
+        beats += 1
+        await asyncio.sleep(min(PERSON_S, max(until - loop.time(), 0)))
+
+
 async def follow(call: Call, app: App, run_id: RunId, wait_s: float) -> RunReport:
     """The run as it stands once it has ended or needs a person, or when the time is over."""
     report = app.run(run_id)
@@ -160,7 +174,7 @@ def how_it_stands(report: RunReport, *, full: bool) -> Answer:
     if report.status in OPEN:
         following += (f"Call plan_status with what={report.run_id} and wait_s to see how it ends.",)
     elif report.status == "failed":
-        following += ("Read evidence and output_tail of what failed, then propose another plan. Claim nothing more.",)
+        following += ("Read evidence and output tails of what failed, then propose another plan. Claim nothing more.",)
     return Answer(data=run_answer(report, tuple(after_run(report)), full=full), next=following)
 
 
@@ -171,4 +185,6 @@ def who_acts(report: RunReport) -> tuple[str, ...]:
         words += (f"Nobody carries it out. Call plan_commit with plan={short_id(report.plan_id)} to go on.",)
     elif report.status == "paused":
         words += (f"A person paused it, and goes on with: ordain resume {report.run_id}",)
+    elif report.status == "waiting":
+        words += (f"When they have, call plan_commit with plan={short_id(report.plan_id)} to go on.",)
     return words

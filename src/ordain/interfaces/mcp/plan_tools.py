@@ -6,18 +6,20 @@ argument of theirs could: only a person's own channel can.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from ordain.app import App
 from ordain.core.canonical import short_id
-from ordain.core.lineage import Stage
-from ordain.core.problem import Refused, refuse
-from ordain.core.report import Prepared, RunReport
+from ordain.core.problem import Place, Problem, Refused, refuse
+from ordain.core.report import PlanLine, Prepared, RunReport
 from ordain.core.value import StepId
-from ordain.interfaces.mcp.following import begin, follow, how_it_stands
+from ordain.interfaces.mcp.following import OPEN, begin, follow, how_it_stands, person
 from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
 from ordain.interfaces.mcp.results import (
     ApprovalAsked,
@@ -40,6 +42,7 @@ from ordain.interfaces.mcp.surface import Answer, Call, Task, Tool
 from ordain.interfaces.preview import review_lines
 from ordain.interfaces.render import Style
 from ordain.interfaces.results.plans import lint_result
+from ordain.interfaces.results.runs import failure_of
 from ordain.records import names_run
 
 __all__ = ["PLAN_TOOLS"]
@@ -56,7 +59,7 @@ _Wait = Annotated[
         ge=0,
         le=WAIT_MAX_S,
         description="Wait so many seconds for the run to end or to need a person, then answer how it stands. The run "
-        "goes on whether or not anybody waits.",
+        "goes on whether or not anybody waits. plan_status also waits for a person's approval or answer.",
     ),
 ]
 
@@ -66,10 +69,12 @@ _Wait = Annotated[
 
 async def _propose(call: Call, proposal: Proposal) -> Answer:
     async with call.app() as app:
-        return _stored(await app.prepare(document_of(proposal), None, call.by, params_of(proposal)))
+        with _told_in_place(proposal):
+            prepared = await app.prepare(document_of(proposal), None, call.by, params_of(proposal))
+        return _stored(prepared, proposal)
 
 
-def _stored(prepared: Prepared) -> Answer:
+def _stored(prepared: Prepared, proposal: Proposal | None = None) -> Answer:
     preview = "\n".join(review_lines(prepared.review, Style(False)))
     short = short_id(prepared.review.plan_id)
     following: tuple[str, ...] = (f"Nobody needs to approve it. Call plan_commit with plan={short}.",)
@@ -78,16 +83,40 @@ def _stored(prepared: Prepared) -> Answer:
             f"A person approves it at a terminal with: {prepared.approval_command}",
             f"Ask them to, then call plan_commit with plan={short}. Until then it is refused.",
         )
-    return Answer(data=proposed_answer(prepared, preview), problems=tuple(prepared.review.notices), next=following)
+    notices = prepared.review.notices if proposal is None else _placed(prepared.review.notices, proposal)
+    return Answer(data=proposed_answer(prepared, preview), problems=tuple(notices), next=following)
 
 
 async def _lint(call: Call, proposal: Proposal) -> Answer:
     async with call.app() as app:
         report = app.lint(document_of(proposal), None, params_of(proposal))
     if not report.good:
-        raise Refused(report.problems)
-    following = ("It can be proposed as it stands with plan_propose.",)
-    return Answer(data=lint_result(report), problems=report.problems, next=following)
+        raise Refused(_placed(report.problems, proposal))
+    following = "It can be proposed as it stands with plan_propose."
+    if report.problems:
+        following = "It can be proposed with plan_propose. Mend what it is warned of first, unless you know better."
+    return Answer(data=lint_result(report), problems=_placed(report.problems, proposal), next=(following,))
+
+
+def _placed(problems: Iterable[Problem], proposal: Proposal) -> tuple[Problem, ...]:
+    """Problems with the places that a client knows: in a document that it wrote, or by steps alone."""
+    if proposal.document is not None:
+        return tuple(problems)
+    return tuple(
+        msgspec.structs.replace(one, where=Place(step=one.where.step) if one.where and one.where.step else None)
+        for one in problems
+    )
+
+
+@contextmanager
+def _told_in_place(proposal: Proposal) -> Iterator[None]:
+    """Around what reads a proposal: its refusals have such places."""
+    try:
+        yield
+    except Refused as refused:
+        told = Refused(_placed(refused.problems, proposal))
+        told.recorded = refused.recorded
+        raise told from refused
 
 
 class _Revise(Proposal, frozen=True, kw_only=True):
@@ -98,8 +127,10 @@ class _Revise(Proposal, frozen=True, kw_only=True):
 
 async def _revise(call: Call, revision: _Revise) -> Answer:
     async with call.app() as app:
-        data, params = document_of(revision), params_of(revision)
-        return _stored(await app.revise(revision.plan, call.by, data, None, params))
+        with _told_in_place(revision):
+            data, params = document_of(revision), params_of(revision)
+            prepared = await app.revise(revision.plan, call.by, data, None, params)
+        return _stored(prepared, revision)
 
 
 class _ThePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,10 +162,17 @@ async def _reject(call: Call, asked: _Reject) -> Answer:
 # --- Looking -------------------------------------------------------------------------------------------------------
 
 
+_Stands = Literal[
+    "proposed", "approved", "rejected", "needs_review", "expired", "executing", "pausing", "cancelling", "waiting",
+    "paused", "stopped", "stalled", "completed", "failed", "cancelled", "archived",
+]  # fmt: skip
+"""Every word for how a plan stands; that of its run, while it has not ended."""
+
+
 class _List(msgspec.Struct, frozen=True, kw_only=True):
     """Which plans."""
 
-    status: Annotated[Stage | None, msgspec.Meta(description="Only plans that stand like this.")] = None
+    status: Annotated[_Stands | None, msgspec.Meta(description="Only plans that stand like this.")] = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="How many of the newest.")] = LISTED
 
 
@@ -142,9 +180,13 @@ async def _list(call: Call, asked: _List) -> Answer:
     async with call.app() as app:
         await app.expire_overdue()
         owned = app.owned(call.by)
-        wanted = (line for line in app.lines(reversed(owned)) if asked.status in (None, line.status))
-        shown = [plan_brief(line) for line in islice(wanted, asked.limit)]
-        return Answer(data=PlansAnswer(plans=tuple(reversed(shown)), count=len(owned)))
+        lines = app.lines(reversed(owned))
+        if asked.status is None:
+            shown, count = list(islice(lines, asked.limit)), len(owned)
+        else:
+            fitting = [line for line in lines if line.status == asked.status]
+            shown, count = fitting[: asked.limit], len(fitting)
+        return Answer(data=PlansAnswer(plans=tuple(map(plan_brief, reversed(shown))), count=count))
 
 
 async def _get(call: Call, asked: _ThePlan) -> Answer:
@@ -183,8 +225,8 @@ async def _commit(call: Call, asked: _Commit) -> Answer | Task:
         if call.takes_tasks and asked.wait_s == 0:
             return run_task(app.run(run_id))
         report = await follow(call, app, run_id, asked.wait_s)
-    stands = how_it_stands(report, full=asked.full)
-    return msgspec.structs.replace(stands, failed=report.status == "failed")
+    error = failure_of(report) if report.status == "failed" else None
+    return msgspec.structs.replace(how_it_stands(report, full=asked.full), error=error)
 
 
 def _queued(plan: str) -> Answer:
@@ -205,18 +247,49 @@ class _Status(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _status(call: Call, asked: _Status) -> Answer:
     async with call.app() as app, app.asked_for("plan_status", asked.what, call.by):
-        run = await _run_of(call, app, asked)
-        line = app.plan_line(run.plan_id if run is not None else asked.what)
+        line, run = await _stand(call, app, asked.what, asked.wait_s)
     brief = plan_brief(line)
     if run is None:
         return Answer(data=StatusAnswer(plan=brief, run=None), next=_of_plan(brief))
     stands = how_it_stands(run, full=asked.full)
-    return Answer(data=StatusAnswer(plan=brief, run=stands.data), next=stands.next)
+    following = stands.next or _of_plan(brief)
+    return Answer(data=StatusAnswer(plan=brief, run=stands.data), next=following)
 
 
-async def _run_of(call: Call, app: App, asked: _Status) -> RunReport | None:
-    run_id = app.find_run(asked.what) if names_run(asked.what) else app.plan_line(asked.what).last_run
-    return await follow(call, app, run_id, asked.wait_s) if run_id is not None else None
+async def _stand(call: Call, app: App, what: str, wait_s: float) -> tuple[PlanLine, RunReport | None]:
+    """How a plan and its run stand, once there is something to do about them or the time is over."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_s
+
+    def look() -> tuple[PlanLine, RunReport | None]:
+        if names_run(what):
+            run = app.run(app.find_run(what))
+            return app.plan_line(run.plan_id), run
+        line = app.plan_line(what)
+        return line, app.run(line.last_run) if line.last_run is not None else None
+
+    while True:
+        line, run = look()
+        left = until - loop.time()
+        if left <= 0:
+            return line, run
+        if run is not None and run.status in OPEN:
+            await follow(call, app, run.run_id, left)
+        elif _persons_turn(line, run):
+            await person(call, lambda: _standing(*look()), "It waits for a person.", left)
+        else:
+            return line, run
+
+
+def _standing(line: PlanLine, run: RunReport | None) -> tuple[object, ...]:
+    return line.plan_id, line.status, run.status if run is not None else None
+
+
+def _persons_turn(line: PlanLine, run: RunReport | None) -> bool:
+    """Whether nothing goes on before a person has done something."""
+    if run is not None and run.status in ("waiting", "paused"):
+        return True
+    return line.run is None and line.status == "proposed" and line.requires_approval
 
 
 def _of_plan(brief: PlanBrief) -> tuple[str, ...]:
@@ -260,6 +333,7 @@ async def _approve(call: Call, asked: _ThePlan) -> Answer:
         line = app.plan_line(asked.plan)
     short = short_id(line.plan_id)
     asking = line.status == "proposed" and line.requires_approval
+    asking = asking or line.status in ("completed", "failed")  # for one run more
     if not asking and line.status not in ("proposed", "approved"):
         detail = f"{short} is {line.status}, so there is nothing to approve."
         raise refuse("E_PLAN_STAGE", detail, command=f"ordain show {short}")
@@ -386,7 +460,6 @@ PLAN_TOOLS = (
         results=(PlanBrief,),
         call=_cancel,
         destructive=True,
-        idempotent=True,
     ),
     Tool(
         name="plan_reject",

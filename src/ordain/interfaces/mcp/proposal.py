@@ -14,6 +14,7 @@ import msgspec
 
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.problem import Problem, Refused, refuse
+from ordain.documents.failure import read_failure
 
 __all__ = ["Proposal", "StepProposal", "document_of", "params_of"]
 
@@ -28,6 +29,10 @@ class StepProposal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     description: Annotated[str, _about("What this step does, in one line.")]
     id: Annotated[str | None, _about("A short name for `needs`; by default made from the description.")] = None
     run: Annotated[str | None, _about("A bash command, run in the workspace.")] = None
+    env: Annotated[
+        dict[str, str],
+        _about("Variables of the command; values of earlier steps come in here: `${step.output}`."),
+    ] = {}
     tool: Annotated[str | None, _about("A tool from tools_list, called with exactly `args`.")] = None
     operation: Annotated[str | None, _about("The tool's operation, where it has several.")] = None
     args: Annotated[dict[str, Any], _about("The tool's arguments.")] = {}
@@ -41,6 +46,10 @@ class StepProposal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         str | None,
         _about("A bash command that exits 0 if and only if the step has done its work. Only this proves the step."),
     ] = None
+    on_fail: Annotated[
+        str | None,
+        _about("What follows a failure: `retry(2)`, `skip`, `continue`, `escalate`, `retry(1), then escalate`, …"),
+    ] = None
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,7 +62,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     title: Annotated[str | None, _about("The plan in one line; goes with `steps`.")] = None
     steps: Annotated[list[StepProposal] | None, _about("The steps in order.")] = None
     context: Annotated[str | None, _about("What is known and was decided before, for whoever carries it out.")] = None
-    risks: Annotated[list[str], _about("What may go wrong, for whoever approves.")] = []
+    risks: Annotated[list[str], _about("What may go wrong; shown to whoever approves, as part of the context.")] = []
     params: Annotated[dict[str, str], _about("Values for the document's parameters.")] = {}
 
 
@@ -83,10 +92,11 @@ def params_of(proposal: Proposal) -> Sequence[tuple[str, str]]:
 def _tree(proposal: Proposal) -> dict[str, Any]:
     steps = [_step(number, step) for number, step in enumerate(proposal.steps or (), start=1)]
     tree: dict[str, Any] = {"title": proposal.title, "steps": steps}
-    if proposal.context:
-        tree["context"] = proposal.context
-    if proposal.risks:
-        tree["risks"] = proposal.risks
+    # A note beside the plan would be shown to nobody who approves it; what is in it, is.
+    risks = "\n".join(("Risks:", *(f"- {risk}" for risk in proposal.risks))) if proposal.risks else None
+    context = "\n\n".join(part for part in (proposal.context, risks) if part)
+    if context:
+        tree["context"] = context
     return tree
 
 
@@ -98,9 +108,19 @@ def _step(number: int, step: StepProposal) -> dict[str, Any]:
         value["needs"] = step.needs
     if step.contract is not None:
         value["verification"] = {"strategy": {"type": "contract", "command": step.contract}}
+    if step.on_fail is not None:
+        value["on_failure"] = _policy(number, step.on_fail)
     if step.target is not None:
         value["notes"] = f"Target: {step.target}"
     return value
+
+
+def _policy(number: int, words: str) -> Any:
+    policy = read_failure(words)
+    if isinstance(policy, Problem):
+        detail = f"`on_fail` of step {number}: {policy.detail}"
+        raise Refused([Problem(code=policy.code, detail=detail, hints=policy.hints)])
+    return msgspec.to_builtins(policy)
 
 
 def _action(number: int, step: StepProposal) -> Mapping[str, Any]:
@@ -113,10 +133,12 @@ def _action(number: int, step: StepProposal) -> Mapping[str, Any]:
         for name in ("operation", "args")
         if getattr(step, name) and step.tool is None
     ]
+    if step.env and step.run is None:
+        problems.append(f"Step {number} has `env`, which goes with `run`.")
     if problems:
         raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=detail) for detail in problems])
     if step.run is not None:
-        return {"type": "run", "command": step.run}
+        return {"type": "run", "command": step.run, "env": step.env}
     if step.tool is not None:
         operation = {"operation": step.operation} if step.operation is not None else {}
         return {"type": "tool", "tool": step.tool, **operation, "args": step.args}

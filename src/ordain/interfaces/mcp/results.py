@@ -151,6 +151,9 @@ class StepBrief(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     waiting: str | None
     output_tail: str
+    """The end of what was written last: by the contract, where it was run, else by the step itself."""
+    own_output_tail: str
+    """The end of what the step itself wrote, where `output_tail` is its contract's."""
 
 
 class QuestionBrief(msgspec.Struct, frozen=True, kw_only=True):
@@ -341,6 +344,7 @@ def _step(step: StepReport) -> StepBrief:
         error=step.error,
         waiting=step.waiting,
         output_tail=step.output_tail[-_TAIL_MAX:],
+        own_output_tail=step.own_output_tail[-_TAIL_MAX:],
     )
 
 

@@ -21,7 +21,8 @@ from ordain.core.approval import Channel, Principal
 from ordain.core.problem import Problem, Refused
 from ordain.core.redaction import Redactor
 from ordain.interfaces import robot
-from ordain.interfaces.mcp.arguments import read_arguments, schema_of
+from ordain.interfaces.mcp.arguments import read_arguments, schema_of, unknown_arguments
+from ordain.interfaces.mcp.next_calls import from_anywhere_in, next_call
 from ordain.interfaces.mcp.subscribing import Context, Subscribing
 from ordain.interfaces.mcp.surface import (
     Answer,
@@ -135,8 +136,9 @@ class OrdainServer:
             try:
                 arguments = read_arguments(tool.arguments, given)
             except Refused as refused:
-                async with call.app() as app:
-                    await app.record_refusal(tool.name, ", ".join(given or ()), call.by, refused.problems)
+                if unknown := unknown_arguments(tool.arguments, given):  # a slip in a value is only told
+                    async with call.app() as app:
+                        await app.record_refusal(tool.name, ", ".join(unknown), call.by, refused.problems)
                 raise
             answer = await tool.call(call, arguments)
             if isinstance(answer, Task):
@@ -144,8 +146,8 @@ class OrdainServer:
         except Refused as refused:
             errors = [problem for problem in refused.problems if not problem.code.startswith("W_")]
             error = (errors or list(refused.problems))[0]
-            commands = tuple(problem.command for problem in refused.problems if problem.command is not None)
-            answer = Answer(data=None, problems=tuple(refused.problems), next=commands)
+            commands = dict.fromkeys(problem.command for problem in refused.problems if problem.command is not None)
+            answer = Answer(data=None, problems=tuple(refused.problems), next=tuple(map(next_call, commands)))
         except Exception as failure:
             _log.exception("%s failed", tool.name)
             detail = f"{type(failure).__name__}: {failure}"
@@ -154,14 +156,14 @@ class OrdainServer:
         return self._result(answer, error, round((time.monotonic() - started) * 1000))
 
     def _result(self, answer: Answer, error: Problem | None, elapsed: int) -> types.CallToolResult:
-        document = robot.envelope(
-            answer.data, problems=answer.problems, error=error, next_=answer.next, elapsed_ms=elapsed
-        )
+        wrong = error or answer.error
+        problems = answer.problems if answer.error is None else (*answer.problems, answer.error)
+        document = robot.envelope(answer.data, problems=problems, error=wrong, next_=answer.next, elapsed_ms=elapsed)
         value = self._shown(json.loads(document))
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=robot.to_json(value).decode())],
+            content=[types.TextContent(type="text", text=robot.to_text(value))],
             structured_content=value,
-            is_error=error is not None or answer.failed,
+            is_error=wrong is not None,
         )
 
     def _late_result(self, answer: Answer) -> dict[str, Any]:
@@ -170,17 +172,20 @@ class OrdainServer:
         return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
     def _shown(self, value: Any) -> Any:
-        return self._redactor().value(value)
-
-    def _redactor(self) -> Redactor:
+        """What is told: with commands that work wherever a person stands, and without secrets."""
         try:
             app = self._workspaces()
             try:
-                return app.redactor(trusted=True)
+                return app.redactor(trusted=True).value(from_anywhere_in(value, app.workspace_path))
             finally:
                 app.let_go()
         except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is told
-            return Redactor({})
+            return Redactor({}).value(value)
+
+    def _clean(self, text: str) -> str:
+        cleaned = self._shown([text])[0]
+        assert isinstance(cleaned, str)
+        return cleaned
 
     # --- Refusals where there is no answer to hold them --------------------------------------------------------------
 
@@ -196,7 +201,7 @@ class OrdainServer:
         return told
 
     def _words(self, refused: Refused) -> str:
-        return self._redactor().text(refusal_words(refused.problems))
+        return self._clean(refusal_words(refused.problems))
 
     # --- Resources and prompts -------------------------------------------------------------------------------------
 
@@ -231,7 +236,7 @@ class OrdainServer:
             names = match(template.uri, uri)
             if names is not None:
                 content = await self._content(context, template, names, uri)
-                text = self._redactor().text(content.text)
+                text = self._clean(content.text)
                 contents = types.TextResourceContents(uri=uri, mime_type=content.media_type, text=text)
                 return types.ReadResourceResult(contents=[contents])
         raise _no_resource(uri)
@@ -275,7 +280,7 @@ class OrdainServer:
             text = await prompt.write(self.call(context), given)
         except Refused as refused:
             raise MCPError(types.INVALID_PARAMS, self._words(refused)) from refused
-        content = types.TextContent(type="text", text=self._redactor().text(text))
+        content = types.TextContent(type="text", text=self._clean(text))
         return types.GetPromptResult(
             description=prompt.description, messages=[types.PromptMessage(role="user", content=content)]
         )

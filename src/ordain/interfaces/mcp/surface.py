@@ -66,8 +66,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     data: Any
     problems: tuple[Problem, ...] = ()
     next: tuple[str, ...] = ()
-    failed: bool = False
-    """Whether what was to be done went wrong, though nothing was refused."""
+    error: Problem | None = None
+    """What went wrong, where something was done."""
 
 
 class TaskStatus(Enum):

@@ -1,0 +1,57 @@
+"""What comes next, as a client can do it: our commands as calls of tools, or as what a person types, wherever that is.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+from ordain.interfaces.next_commands import from_anywhere
+from ordain.records import names_run
+
+__all__ = ["from_anywhere_in", "next_call"]
+
+_COMMANDS = frozenset(("command", "commit_command", "remediation"))
+"""The fields of answers that hold a command."""
+_IN_WORDS = re.compile(r"(?<=: )ordain (?=[a-z])")
+
+
+def next_call(command: str) -> str:
+    """What a client does next, where a person would type this."""
+    _, verb, *rest = shlex.split(command)
+    named = next((word for word in rest if not word.startswith("-")), "")
+    match verb:
+        case "status" | "list" | "inbox":
+            return "Call plan_list."
+        case "show" | "watch" | "log" if names_run(named):
+            return f"Call plan_status with what={named}."
+        case "show":
+            return f"Call plan_get with plan={named}."
+        case "commit":
+            return f"Call plan_commit with plan={named}."
+        case "revise":
+            return f"Call plan_revise with plan={named} and the changed plan."
+        case "prepare":
+            return "Call plan_propose."
+        case "cancel":
+            return f"Call plan_cancel with what={named}."
+        case _:
+            return f"A person types at a terminal: {command}"
+
+
+def from_anywhere_in(answer: Any, workspace: str) -> Any:
+    """An answer in which every command works wherever it is typed."""
+    if isinstance(answer, list):
+        return [from_anywhere_in(one, workspace) for one in answer]
+    if not isinstance(answer, dict):
+        return answer
+    there = {key: from_anywhere_in(value, workspace) for key, value in answer.items()}
+    for key in _COMMANDS & there.keys():
+        if isinstance(there[key], str) and there[key].startswith("ordain "):
+            there[key] = from_anywhere(there[key], workspace)
+    if isinstance(there.get("next"), list):
+        there["next"] = [_IN_WORDS.sub(lambda _: from_anywhere("ordain ", workspace), one) for one in there["next"]]
+    return there
