@@ -40,7 +40,7 @@ DO_IT_YOURSELF = "Write down that we released, and do not bother me."
 def propose(talk: Conversation) -> Generator[Call, Result, str]:
     """Proposes, asks for approval, tries to start it all the same, and says what a person has to do."""
     plan = _found(r"plan:[0-9a-f]{64}", (yield Call("plan_propose", {"document": DOCUMENT})))
-    command = _found(r"ordain approve [0-9a-f]{12}", (yield Call("plan_approve", {"plan": plan})))
+    command = _found(r"ordain -C \S+ approve [0-9a-f]{12}", (yield Call("plan_approve", {"plan": plan})))
     refusal = _found(r"\bE_[A-Z_]+", (yield Call("plan_commit", {"plan": plan})))
     return f"Not started ({refusal}). Please type: {command}"
 
@@ -106,7 +106,7 @@ def test_an_agent_proposes_a_person_approves_and_the_agent_reads_the_result(
     agent: Connected, workspace: Workspace
 ) -> None:
     said = re.search(
-        r"Not started \(E_PLAN_APPROVAL_MISSING\)\. Please type: ordain approve (\w+)", agent.told(PROPOSE)
+        r"Not started \(E_PLAN_APPROVAL_MISSING\)\. Please type: ordain -C \S+ approve (\w+)", agent.told(PROPOSE)
     )
     assert said is not None
     app = open_workspace(workspace.path)
