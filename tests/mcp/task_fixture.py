@@ -17,7 +17,7 @@ import mcp_types as types
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.problem import refuse
+from ordain.core.problem import Problem, refuse
 from ordain.core.value import Instant
 from ordain.interfaces.mcp.serving import Context, OrdainServer
 from ordain.interfaces.mcp.surface import Answer, Call, Surface, Task, TaskStatus, Tool
@@ -186,7 +186,7 @@ def _slow(given: _Slow) -> Work:
 def _failing(given: _Nothing) -> Work:
     async def work(asking: Asking) -> Answer:
         await asyncio.sleep(1)
-        return Answer(data="It went wrong", failed=True)
+        return Answer(data="It went wrong", failure=Problem(code="F_STEP_FAILED", detail="It went wrong"))
 
     return work
 

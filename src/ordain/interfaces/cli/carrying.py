@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from ordain.core.event import Recorded, to_wire
-from ordain.core.problem import Place, Problem
+from ordain.core.problem import Problem
 from ordain.core.progress import Told
-from ordain.core.report import Review, RunReport, StepReport
+from ordain.core.report import Review, RunReport
 from ordain.interfaces import render, robot
 from ordain.interfaces.changes import change_of
 from ordain.interfaces.cli.ending import INTERRUPTED
@@ -22,7 +22,7 @@ from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session, interruption
 from ordain.interfaces.cli.speaking import teller
 from ordain.interfaces.next_commands import after_run
-from ordain.interfaces.results.runs import failed_step, run_result
+from ordain.interfaces.results.runs import failure, run_result
 from ordain.ports import Credential, Observer
 
 __all__ = ["approve_and_start", "carry_out", "look_on", "no_wait", "reported", "waiting", "watcher"]
@@ -73,8 +73,8 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
     if session.json:
         commands = after_run(report)
         result = run_result(report, commands)
-        if report.status == "failed":
-            session.refused([*notices, _failure(failed_step(report))], result, next_=commands)
+        if (failed := failure(report)) is not None:
+            session.refused([*notices, failed], result, next_=commands)
         elif session.interrupted and report.status == "stopped":
             session.refused([*notices, interruption(commands[-1])], result, next_=commands)
         else:
@@ -93,13 +93,6 @@ _STATUS = {
     "stalled": INTERRUPTED,
     "paused": INTERRUPTED,
 }
-
-
-def _failure(step: StepReport | None) -> Problem:
-    """What a failed run is refused with: the first step that did not get through."""
-    if step is None or step.error is None:
-        return Problem(code="F_STEP_FAILED", detail="The run ended with steps that did not pass.")
-    return Problem(code=step.error, detail=f"`{step.id}`: {step.evidence}", where=Place(step=step.id))
 
 
 def watcher(session: Session, *, events: bool = False, as_result: bool = False) -> Observer:

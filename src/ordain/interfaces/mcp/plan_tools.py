@@ -39,6 +39,7 @@ from ordain.interfaces.mcp.surface import Answer, Call, Task, Tool
 from ordain.interfaces.preview import review_lines
 from ordain.interfaces.render import Style
 from ordain.interfaces.results.plans import lint_result
+from ordain.interfaces.results.runs import failure
 from ordain.records import names_run
 
 __all__ = ["PLAN_TOOLS"]
@@ -182,7 +183,7 @@ async def _commit(call: Call, asked: _Commit) -> Answer | Task:
             return run_task(app.run(run_id))
         report = await follow(call, app, run_id, asked.wait_s)
     stands = how_it_stands(report, full=asked.full)
-    return msgspec.structs.replace(stands, failed=report.status == "failed")
+    return msgspec.structs.replace(stands, failure=failure(report))
 
 
 def _queued(plan: str) -> Answer:

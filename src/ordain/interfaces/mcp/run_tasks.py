@@ -20,6 +20,7 @@ from ordain.core.report import RunReport
 from ordain.core.value import Instant
 from ordain.interfaces.mcp.following import OPEN, how_far, how_it_stands, who_acts
 from ordain.interfaces.mcp.surface import Call, Task, TaskStatus
+from ordain.interfaces.results.runs import failure
 from ordain.records import names_run
 
 __all__ = ["RunTasks", "run_task"]
@@ -41,7 +42,7 @@ def run_task(report: RunReport) -> Task:
     status = _ENDS.get(report.status, TaskStatus.WORKING)
     answer = None
     if status is TaskStatus.COMPLETED:
-        answer = replace(how_it_stands(report, full=False), failed=report.status == "failed")
+        answer = replace(how_it_stands(report, full=False), failure=failure(report))
     by_itself = report.status in OPEN and not report.questions
     return Task(
         task_id=report.run_id,

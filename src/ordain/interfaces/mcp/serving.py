@@ -154,14 +154,15 @@ class OrdainServer:
         return self._result(answer, error, round((time.monotonic() - started) * 1000))
 
     def _result(self, answer: Answer, error: Problem | None, elapsed: int) -> types.CallToolResult:
-        document = robot.envelope(
-            answer.data, problems=answer.problems, error=error, next_=answer.next, elapsed_ms=elapsed
-        )
+        problems = answer.problems
+        if answer.failure is not None:
+            error, problems = answer.failure, (*problems, answer.failure)
+        document = robot.envelope(answer.data, problems=problems, error=error, next_=answer.next, elapsed_ms=elapsed)
         value = self._shown(json.loads(document))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=robot.to_json(value).decode())],
             structured_content=value,
-            is_error=error is not None or answer.failed,
+            is_error=error is not None,
         )
 
     def _late_result(self, answer: Answer) -> dict[str, Any]:

@@ -66,8 +66,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     data: Any
     problems: tuple[Problem, ...] = ()
     next: tuple[str, ...] = ()
-    failed: bool = False
-    """Whether what was to be done went wrong, though nothing was refused."""
+    failure: Problem | None = None
+    """What went wrong with what was to be done, where nothing was refused and there is data all the same."""
 
 
 class TaskStatus(Enum):

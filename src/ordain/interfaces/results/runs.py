@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from ordain.core.event import Recorded, to_wire
+from ordain.core.problem import Place, Problem
 from ordain.core.report import InboxItem, PlanLine, RunReport, SignalAwaited, StepReport
 from ordain.core.value import RunId
 
@@ -20,6 +21,7 @@ __all__ = [
     "RunResult",
     "StatusResult",
     "failed_step",
+    "failure",
     "log_result",
     "run_result",
 ]
@@ -56,6 +58,17 @@ def run_result(report: RunReport, commands: Sequence[str]) -> RunResult:
 def failed_step(report: RunReport) -> StepReport | None:
     """The first step that did not get through."""
     return next((step for step in report.steps if step.error is not None), None)
+
+
+def failure(report: RunReport) -> Problem | None:
+    """What whoever wanted a run carried out is told to have gone wrong, where it failed: the first step that did not
+    get through."""
+    if report.status != "failed":
+        return None
+    step = failed_step(report)
+    if step is None or step.error is None:
+        return Problem(code="F_STEP_FAILED", detail="The run ended with steps that did not pass.")
+    return Problem(code=step.error, detail=f"`{step.id}`: {step.evidence}", where=Place(step=step.id))
 
 
 class BegunResult(msgspec.Struct, frozen=True, kw_only=True):
