@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -34,11 +35,16 @@ TELLING_S = 0.2
 """How long it is waited at least until a client is told again."""
 BEAT_S = 5.0
 """How often a client is told at least: some give up on a call that says nothing for a minute."""
+WAITING_MAX = 32
+"""How many calls of one client wait at a time: each holds the ledger open, and no client may use up what all need."""
 _BEAT = 0.001
 """How much further something has come that has not come further: the protocol wants it to grow each time."""
 _begun: dict[tuple[str, ...], Background] = {}
 """The processes that were begun and may still be at work, by what they do with which plan or run. Those that have ended
 are let go of when the next one is begun."""
+
+_waiting: Counter[str] = Counter()
+"""How many calls of each client wait now."""
 
 
 async def begin(call: Call, app: App, ref: str) -> RunId | None:
@@ -106,16 +112,19 @@ def _ended(status: int, output: bytes) -> RunId:
 
 
 async def follow(call: Call, app: App, run_id: RunId, wait_s: float) -> RunReport:
-    """The run as it stands once it has ended or needs a person, or when the time is over."""
+    """The run as it stands once it has ended or needs a person, or when the time is over; at once where too many calls
+    of this client wait already."""
     report = app.run(run_id)
-    if wait_s <= 0 or report.status not in OPEN:
+    if wait_s <= 0 or report.status not in OPEN or _waiting[call.by.name] >= WAITING_MAX:
         return report
+    _waiting[call.by.name] += 1
     watching = asyncio.ensure_future(_watch(call, app, run_id))
     try:
         await asyncio.wait([watching], timeout=wait_s)
         if watching.done():
             watching.result()
     finally:
+        _waiting[call.by.name] -= 1
         watching.cancel()
         await asyncio.wait([watching])
     return app.run(run_id)

@@ -84,16 +84,16 @@ class RunTasks:
                     raise
 
     async def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
-        async with call.app() as app:
-            told: tuple[TaskStatus, str] | None = None
-            while True:
+        told: tuple[TaskStatus, str] | None = None
+        while True:
+            async with call.app() as app:  # each time anew: somebody may want to be told for hours
                 task = run_task(app.run(task_id))
-                if (task.status, task.message) != told:
-                    told = (task.status, task.message)
-                    yield task
-                if task.status.ended:
-                    return
-                await asyncio.sleep(LOOKING_S)
+            if (task.status, task.message) != told:
+                told = (task.status, task.message)
+                yield task
+            if task.status.ended:
+                return
+            await asyncio.sleep(LOOKING_S)
 
 
 async def _report(call: Call, app: App, task_id: str) -> RunReport | None:
