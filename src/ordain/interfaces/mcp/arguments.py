@@ -5,6 +5,7 @@ An argument that a tool does not know is refused, never ignored: nobody can beli
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -46,12 +47,24 @@ def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
         for name, field in fields.items()
         if field.required and name not in given
     ]
+    if not _writable(given):
+        detail = "The arguments hold half of a surrogate pair, which is no character."
+        problems.append(Problem(code="E_CALL_ARGUMENTS", detail=detail))
     if problems:
         raise Refused(problems)
     try:
         return msgspec.convert({name: value for name, value in given.items() if value is not None}, kind)
     except msgspec.ValidationError as error:
         raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=f"{error}.")]) from error
+
+
+def _writable(given: Mapping[str, Any]) -> bool:
+    """Whether all of it can be recorded. JSON can name halves of characters, and some readers let them through."""
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def schema_of(kind: Any) -> dict[str, Any]:

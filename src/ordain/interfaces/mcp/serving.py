@@ -114,7 +114,8 @@ class OrdainServer:
         """Whose request this is."""
         client = context.session.client_params.client_info if context.session.client_params is not None else None
         agent = f"{client.name} {client.version}".strip()[:AGENT_MAX] if client is not None else ""
-        return Principal(name=self._caller(context), channel=Channel.MCP, agent=agent)
+        writable = agent.encode("utf-8", "replace").decode()  # else nothing that it asks for could be recorded
+        return Principal(name=self._caller(context), channel=Channel.MCP, agent=writable)
 
     # --- Tools -----------------------------------------------------------------------------------------------------
 
