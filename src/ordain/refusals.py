@@ -52,9 +52,9 @@ class Refusals:
                 problem = telling(by, problems, self._since(Instant(now - COUNTED_MS), size), now)
                 if problem is None:
                     return
-                event = RequestRefused(
-                    by=by, verb=verb, code=problem.code, subject=self._here.redactor().text(subject)[:SUBJECT_MAX]
-                )
+                writable = subject.encode("utf-8", "replace").decode()  # whatever it was called, it is recorded
+                named = self._here.redactor().text(writable)[:SUBJECT_MAX]
+                event = RequestRefused(by=by, verb=verb, code=problem.code, subject=named)
                 try:
                     append = Append(stream=REFUSALS_STREAM, expected=size, events=(event,))
                     await self._here.ledger.append(self._here.now(), append)

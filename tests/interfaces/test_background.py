@@ -12,6 +12,7 @@ import pytest
 from ordain.app import App
 from ordain.assemble import open_workspace
 from ordain.core.approval import Channel, Principal
+from ordain.core.report import RunReport
 from ordain.interfaces.background import Background
 from ordain.interfaces.mcp import following
 from ordain.interfaces.mcp.surface import Call
@@ -52,6 +53,38 @@ def test_a_client_that_calls_itself_something_else_each_time_begins_no_second_pr
         async with asyncio.timeout(PATIENCE_S):
             while workspace.effects() != ["slow", "after", "one", "two"]:
                 await asyncio.sleep(0.02)
+        await app.close()
+
+    asyncio.run(whole())
+
+
+def test_calls_that_wait_beyond_what_one_client_may_are_answered_at_once(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "WAITING_MAX", 2)
+
+    def workspaces() -> App:
+        return open_workspace(workspace.path, exact=True)
+
+    async def progress(*told: Any) -> None: ...
+
+    async def whole() -> None:
+        app = workspaces()
+        greedy, other = (Principal(name=name, channel=Channel.MCP) for name in ("mcp/greedy", "mcp/other"))
+        plan = (await app.prepare(WAITS.encode(), None, greedy)).review.plan_id
+        await app.approve(plan, KIM)
+        run_id = await following.begin(Call(greedy, workspaces, progress), app, plan)
+        assert run_id is not None
+
+        def waits(by: Principal) -> asyncio.Task[RunReport]:
+            return asyncio.create_task(following.follow(Call(by, workspaces, progress), app, run_id, PATIENCE_S))
+
+        calls = [waits(by) for by in (greedy, greedy, greedy, other)]
+        done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        assert done == {calls[2]} and calls[2].result().status == "executing"
+        (workspace.path / "go").touch()
+        assert {(await one).status for one in waiting} == {"completed"}
+        assert (await waits(greedy)).status == "completed"
         await app.close()
 
     asyncio.run(whole())

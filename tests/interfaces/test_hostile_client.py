@@ -16,7 +16,7 @@ from ordain.core.approval import Channel, Principal
 from ordain.core.event import RequestRefused
 from ordain.core.problem import Refused
 from ordain.core.refusal import PER_HOUR
-from tests.interfaces.http_server import HttpServer
+from tests.interfaces.http_server import HttpServer, modern_body, modern_headers
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.workspace import Workspace
@@ -198,6 +198,30 @@ def test_the_beginning_of_a_name_does_not_lead_to_the_rest_of_it(workspace: Work
         plan = server.call(mine, "plan_propose", title="Write", steps=ONE)["data"]["plan"]
         error = server.call(yours, "plan_status", what="PLAN-")["error"]
         assert error["code"] == "E_PLAN_NOT_YOURS" and plan not in json.dumps(error)
+
+
+def test_halves_of_characters_hide_nothing_that_was_tried(workspace: Workspace) -> None:
+    half = "\ud800"
+    with HttpServer(workspace.path) as server:
+        token = server.token("mine")
+        plan = server.call(token, "plan_propose", title="Write", steps=ONE)["data"]["plan"]
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("plan_commit", {"plan": plan, half: True}),
+            ("plan_commit", {"plan": half}),
+            ("plan_reject", {"plan": plan, "feedback": half}),
+            ("plan_cancel", {"what": plan, "reason": half}),
+            ("plan_propose", {"title": half, "steps": ONE}),
+        ]
+        for tool, arguments in asked:
+            assert server.call(token, tool, **arguments)["error"]["code"] == "E_CALL_ARGUMENTS", tool
+        named = {"name": half, "version": half}
+        body = modern_body("tools/call", {"name": "plan_commit", "arguments": {"plan": plan}})
+        disguised = body.replace(b'{"name": "tests", "version": "1"}', json.dumps(named).encode())
+        assert disguised != body
+        reply = server.request(body=disguised, headers=modern_headers(token, "tools/call", "plan_commit"))
+        assert reply.result["structuredContent"]["error"]["code"] == "E_PLAN_APPROVAL_MISSING"
+    codes = [code for _, _, code in tried(workspace)]
+    assert codes == ["E_CALL_ARGUMENTS"] * len(asked) + ["E_PLAN_APPROVAL_MISSING"]
 
 
 # --- Floods --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.interfaces.json_rpc import RpcClient, RpcError
-from tests.interfaces.workspace import Workspace
+from tests.interfaces.workspace import FAILS, Workspace
 
 COMPLETE = {"ref": {"type": "ref/prompt", "name": "revise-plan"}, "argument": {"name": "plan", "value": ""}}
 
@@ -38,3 +38,15 @@ def test_a_record_that_cannot_be_opened_is_told_with_the_command_that_helps(
         assert "E_STATE_DIR" in caught.value.message and f"chmod 700 {state}" in caught.value.message
         state.chmod(0o700)
         assert client.call("plan_list")["structuredContent"]["ok"]
+
+
+def test_a_run_that_failed_is_not_called_fine_in_the_answer_to_whoever_started_it(workspace: Workspace) -> None:
+    with RpcClient(workspace.path, extensions=()) as client:
+        plan = client.call("plan_propose", document=FAILS)["structuredContent"]["data"]["plan"]
+        workspace.approve(plan)
+        result = client.call("plan_commit", plan=plan, wait_s=30)
+        looked = client.call("plan_status", what=plan)
+    told = result["structuredContent"]
+    assert (result["isError"], told["ok"], told["error"]["code"]) == (True, False, "F_STEP_FAILED")
+    assert told["data"]["status"] == "failed" and told["problems"][0]["code"] == "F_STEP_FAILED"
+    assert looked["structuredContent"]["ok"]  # looking at it went well

@@ -64,9 +64,9 @@ def test_the_ends_of_a_run() -> None:
     completed, failed, cancelled = (run_task(report(one)) for one in ("completed", "failed", "cancelled"))
     assert [one.status for one in (completed, failed)] == [TaskStatus.COMPLETED] * 2
     assert completed.answer is not None
-    assert completed.answer.error is None
+    assert completed.answer.failure is None
     assert failed.answer is not None
-    assert failed.answer.error is not None
+    assert failed.answer.failure is not None
     assert (cancelled.status, cancelled.answer) == (TaskStatus.CANCELLED, None)
 
 

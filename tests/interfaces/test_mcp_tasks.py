@@ -76,7 +76,9 @@ def test_a_run_that_failed_is_a_completed_task_with_an_error_in_it(workspace: Wo
     with RpcClient(workspace.path) as client:
         ended = until(client, begun(workspace, client, FAILS)["taskId"])
     assert (ended["status"], ended["result"]["isError"]) == ("completed", True)
-    data = ended["result"]["structuredContent"]["data"]
+    told = ended["result"]["structuredContent"]
+    assert (told["ok"], told["error"]["code"]) == (False, "F_STEP_FAILED")
+    data = told["data"]
     assert (data["status"], data["counts"]) == ("failed", {"passed": 1, "failed": 1, "cancelled": 1})
     assert "broken pipe in the cellar" in ended["result"]["content"][0]["text"]
 

@@ -186,7 +186,7 @@ def _slow(given: _Slow) -> Work:
 def _failing(given: _Nothing) -> Work:
     async def work(asking: Asking) -> Answer:
         await asyncio.sleep(1)
-        return Answer(data=None, error=Problem(code="F_STEP_FAILED", detail="It went wrong."))
+        return Answer(data="It went wrong", failure=Problem(code="F_STEP_FAILED", detail="It went wrong"))
 
     return work
 

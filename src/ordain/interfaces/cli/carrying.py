@@ -22,7 +22,7 @@ from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.shell import FAILED, FINE, WAITING, Session, interruption
 from ordain.interfaces.cli.speaking import teller
 from ordain.interfaces.next_commands import after_run
-from ordain.interfaces.results.runs import failure_of, run_result
+from ordain.interfaces.results.runs import failure, run_result
 from ordain.ports import Credential, Observer
 
 __all__ = ["approve_and_start", "carry_out", "look_on", "no_wait", "reported", "waiting", "watcher"]
@@ -73,8 +73,8 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
     if session.json:
         commands = after_run(report)
         result = run_result(report, commands)
-        if report.status == "failed":
-            session.refused([*notices, failure_of(report)], result, next_=commands)
+        if (failed := failure(report)) is not None:
+            session.refused([*notices, failed], result, next_=commands)
         elif session.interrupted and report.status == "stopped":
             session.refused([*notices, interruption(commands[-1])], result, next_=commands)
         else:

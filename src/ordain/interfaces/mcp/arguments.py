@@ -5,6 +5,7 @@ An argument that a tool does not know is refused, never ignored: nobody can beli
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -46,6 +47,9 @@ def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
         for name, field in fields.items()
         if field.required and name not in given
     ]
+    if not _writable(given):
+        detail = "The arguments hold half of a surrogate pair, which is no character."
+        problems.append(Problem(code="E_CALL_ARGUMENTS", detail=detail))
     if problems:
         raise Refused(problems)
     try:
@@ -59,6 +63,15 @@ def unknown_arguments(kind: type[msgspec.Struct], given: Mapping[str, Any] | Non
     """The names of arguments that were given and that there are not."""
     fields = {field.encode_name for field in msgspec.structs.fields(kind)}
     return [name[:NAME_MAX] for name in given or () if name not in fields and name not in _OF_THE_CLIENT]
+
+
+def _writable(given: Mapping[str, Any]) -> bool:
+    """Whether all of it can be recorded. JSON can name halves of characters, and some readers let them through."""
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def schema_of(kind: Any) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -25,7 +26,7 @@ from ordain.interfaces.mcp.results import run_answer
 from ordain.interfaces.mcp.surface import Answer, Call
 from ordain.interfaces.next_commands import after_run
 
-__all__ = ["OPEN", "begin", "follow", "how_far", "how_it_stands", "person", "who_acts"]
+__all__ = ["OPEN", "begin", "follow", "how_far", "how_it_stands", "person", "time_to_wait", "who_acts"]
 
 OPEN = ("executing", "pausing", "cancelling")
 """How a run stands that somebody carries out."""
@@ -37,11 +38,16 @@ BEAT_S = 5.0
 PERSON_S = 0.5
 """How often it is looked whether a person has done something."""
 _LOOKS_A_BEAT = 10
+WAITING_MAX = 32
+"""How many calls of one client wait at a time: each holds the ledger open, and no client may use up what all need."""
 _BEAT = 0.001
 """How much further something has come that has not come further: the protocol wants it to grow each time."""
 _begun: dict[tuple[str, ...], Background] = {}
 """The processes that were begun and may still be at work, by what they do with which plan or run. Those that have ended
 are let go of when the next one is begun."""
+
+_waiting: Counter[str] = Counter()
+"""How many calls of each client wait now."""
 
 
 async def begin(call: Call, app: App, ref: str) -> RunId | None:
@@ -106,6 +112,19 @@ def _ended(status: int, output: bytes) -> RunId:
         )
         for one in problems
     )
+
+
+@contextlib.contextmanager
+def time_to_wait(call: Call, wait_s: float) -> Iterator[float]:
+    """How long a call may wait: not at all where too many of this client wait already."""
+    if wait_s <= 0 or _waiting[call.by.name] >= WAITING_MAX:
+        yield 0.0
+        return
+    _waiting[call.by.name] += 1
+    try:
+        yield wait_s
+    finally:
+        _waiting[call.by.name] -= 1
 
 
 async def person(call: Call, look: Callable[[], tuple[object, ...]], words: str, wait_s: float) -> None:

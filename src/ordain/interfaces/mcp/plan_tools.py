@@ -19,7 +19,7 @@ from ordain.core.canonical import short_id
 from ordain.core.problem import Place, Problem, Refused, refuse
 from ordain.core.report import PlanLine, Prepared, RunReport
 from ordain.core.value import StepId
-from ordain.interfaces.mcp.following import OPEN, begin, follow, how_it_stands, person
+from ordain.interfaces.mcp.following import OPEN, begin, follow, how_it_stands, person, time_to_wait
 from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
 from ordain.interfaces.mcp.results import (
     ApprovalAsked,
@@ -42,7 +42,7 @@ from ordain.interfaces.mcp.surface import Answer, Call, Task, Tool
 from ordain.interfaces.preview import review_lines
 from ordain.interfaces.render import Style
 from ordain.interfaces.results.plans import lint_result
-from ordain.interfaces.results.runs import failure_of
+from ordain.interfaces.results.runs import failure
 from ordain.records import names_run
 
 __all__ = ["PLAN_TOOLS"]
@@ -224,9 +224,10 @@ async def _commit(call: Call, asked: _Commit) -> Answer | Task:
             return _queued(asked.plan)
         if call.takes_tasks and asked.wait_s == 0:
             return run_task(app.run(run_id))
-        report = await follow(call, app, run_id, asked.wait_s)
-    error = failure_of(report) if report.status == "failed" else None
-    return msgspec.structs.replace(how_it_stands(report, full=asked.full), error=error)
+        with time_to_wait(call, asked.wait_s) as wait_s:
+            report = await follow(call, app, run_id, wait_s)
+    stands = how_it_stands(report, full=asked.full)
+    return msgspec.structs.replace(stands, failure=failure(report))
 
 
 def _queued(plan: str) -> Answer:
@@ -247,7 +248,8 @@ class _Status(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _status(call: Call, asked: _Status) -> Answer:
     async with call.app() as app, app.asked_for("plan_status", asked.what, call.by):
-        line, run = await _stand(call, app, asked.what, asked.wait_s)
+        with time_to_wait(call, asked.wait_s) as wait_s:
+            line, run = await _stand(call, app, asked.what, wait_s)
     brief = plan_brief(line)
     if run is None:
         return Answer(data=StatusAnswer(plan=brief, run=None), next=_of_plan(brief))

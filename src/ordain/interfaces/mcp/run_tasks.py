@@ -20,7 +20,7 @@ from ordain.core.report import RunReport
 from ordain.core.value import Instant
 from ordain.interfaces.mcp.following import OPEN, how_far, how_it_stands, who_acts
 from ordain.interfaces.mcp.surface import Call, Task, TaskStatus
-from ordain.interfaces.results.runs import failure_of
+from ordain.interfaces.results.runs import failure
 from ordain.records import names_run
 
 __all__ = ["RunTasks", "run_task"]
@@ -42,8 +42,7 @@ def run_task(report: RunReport) -> Task:
     status = _ENDS.get(report.status, TaskStatus.WORKING)
     answer = None
     if status is TaskStatus.COMPLETED:
-        error = failure_of(report) if report.status == "failed" else None
-        answer = replace(how_it_stands(report, full=False), error=error)
+        answer = replace(how_it_stands(report, full=False), failure=failure(report))
     by_itself = report.status in OPEN and not report.questions
     return Task(
         task_id=report.run_id,
@@ -85,16 +84,16 @@ class RunTasks:
                     raise
 
     async def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
-        async with call.app() as app:
-            told: tuple[TaskStatus, str] | None = None
-            while True:
+        told: tuple[TaskStatus, str] | None = None
+        while True:
+            async with call.app() as app:  # each time anew: somebody may want to be told for hours
                 task = run_task(app.run(task_id))
-                if (task.status, task.message) != told:
-                    told = (task.status, task.message)
-                    yield task
-                if task.status.ended:
-                    return
-                await asyncio.sleep(LOOKING_S)
+            if (task.status, task.message) != told:
+                told = (task.status, task.message)
+                yield task
+            if task.status.ended:
+                return
+            await asyncio.sleep(LOOKING_S)
 
 
 async def _report(call: Call, app: App, task_id: str) -> RunReport | None:

@@ -115,7 +115,8 @@ class OrdainServer:
         """Whose request this is."""
         client = context.session.client_params.client_info if context.session.client_params is not None else None
         agent = f"{client.name} {client.version}".strip()[:AGENT_MAX] if client is not None else ""
-        return Principal(name=self._caller(context), channel=Channel.MCP, agent=agent)
+        writable = agent.encode("utf-8", "replace").decode()  # else nothing that it asks for could be recorded
+        return Principal(name=self._caller(context), channel=Channel.MCP, agent=writable)
 
     # --- Tools -----------------------------------------------------------------------------------------------------
 
@@ -156,14 +157,15 @@ class OrdainServer:
         return self._result(answer, error, round((time.monotonic() - started) * 1000))
 
     def _result(self, answer: Answer, error: Problem | None, elapsed: int) -> types.CallToolResult:
-        wrong = error or answer.error
-        problems = answer.problems if answer.error is None else (*answer.problems, answer.error)
-        document = robot.envelope(answer.data, problems=problems, error=wrong, next_=answer.next, elapsed_ms=elapsed)
+        problems = answer.problems
+        if answer.failure is not None:
+            error, problems = answer.failure, (*problems, answer.failure)
+        document = robot.envelope(answer.data, problems=problems, error=error, next_=answer.next, elapsed_ms=elapsed)
         value = self._shown(json.loads(document))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=robot.to_text(value))],
             structured_content=value,
-            is_error=wrong is not None,
+            is_error=error is not None,
         )
 
     def _late_result(self, answer: Answer) -> dict[str, Any]:

@@ -66,8 +66,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     data: Any
     problems: tuple[Problem, ...] = ()
     next: tuple[str, ...] = ()
-    error: Problem | None = None
-    """What went wrong, where something was done."""
+    failure: Problem | None = None
+    """What went wrong with what was to be done, where nothing was refused and there is data all the same."""
 
 
 class TaskStatus(Enum):

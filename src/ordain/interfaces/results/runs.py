@@ -21,7 +21,7 @@ __all__ = [
     "RunResult",
     "StatusResult",
     "failed_step",
-    "failure_of",
+    "failure",
     "log_result",
     "run_result",
 ]
@@ -60,8 +60,11 @@ def failed_step(report: RunReport) -> StepReport | None:
     return next((step for step in report.steps if step.error is not None), None)
 
 
-def failure_of(report: RunReport) -> Problem:
-    """What a run that failed is told as: the first step that did not get through."""
+def failure(report: RunReport) -> Problem | None:
+    """What whoever wanted a run carried out is told to have gone wrong, where it failed: the first step that did not
+    get through."""
+    if report.status != "failed":
+        return None
     step = failed_step(report)
     if step is None or step.error is None:
         return Problem(code="F_STEP_FAILED", detail="The run ended with steps that did not pass.")
