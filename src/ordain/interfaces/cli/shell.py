@@ -49,6 +49,7 @@ __all__ = [
     "WAITING",
     "Session",
     "command",
+    "in_utf8",
     "interruption",
     "is_document",
     "is_there",
@@ -324,6 +325,7 @@ class Session:
     def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
         if self.toon and error is None:
             click.echo(toon.toon_text(self._table(data, problems, next_)))
+            self.answered = True
             return
         if self.dialect is not None and data is not None:
             from ordain.interfaces.cli.speaking import in_dialect, said_at_last
@@ -455,6 +457,16 @@ def with_params(body: Callable[..., int]) -> Callable[..., int]:
         help="A value for the plan's parameter.",
     )
     return option(body)
+
+
+def in_utf8(
+    context: click.Context, option: click.Parameter, given: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """For options whose text is recorded: what is not UTF-8 has no place in the ledger."""
+    for text in (given,) if isinstance(given, str) else given or ():
+        if not is_utf8(text):
+            raise click.BadParameter("The text is not UTF-8.")
+    return given
 
 
 def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: Any) -> int:
