@@ -10,7 +10,19 @@ import msgspec
 
 from ordain.core.problem import Problem, Severity
 
-__all__ = ["ENVELOPE_VERSION", "Envelope", "Error", "ToldPlace", "ToldProblem", "envelope", "to_json", "told"]
+__all__ = [
+    "ENVELOPE_VERSION",
+    "Envelope",
+    "Error",
+    "ToldPlace",
+    "ToldProblem",
+    "bug",
+    "cause",
+    "envelope",
+    "remedies",
+    "to_json",
+    "told",
+]
 
 ENVELOPE_VERSION = 1
 
@@ -76,6 +88,22 @@ def told(problem: Problem) -> ToldProblem:
         hints=problem.hints,
         command=problem.command,
     )
+
+
+def cause(problems: Sequence[Problem]) -> Problem:
+    """What a refusal is put down to: the first problem that is more than a warning."""
+    return next((problem for problem in problems if problem.severity is not Severity.WARNING), problems[0])
+
+
+def remedies(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """The commands that help, each once."""
+    return tuple(dict.fromkeys(problem.command for problem in problems if problem.command is not None))
+
+
+def bug(error: BaseException) -> Problem:
+    """What cannot happen, and did."""
+    detail = f"{type(error).__name__}: {error}"
+    return Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))
 
 
 def envelope(

@@ -289,10 +289,9 @@ class Session:
 
     def refused(self, problems: Sequence[Problem], data: Any = None, *, next_: Sequence[str] = ()) -> None:
         """A refusal, in whichever form the caller wants; what helps comes before what else comes next."""
-        errors = [problem for problem in problems if not problem.code.startswith("W_")] or list(problems)
         if self.json:
-            commands = [problem.command for problem in problems if problem.command is not None]
-            self._write(data, problems, errors[0], list(dict.fromkeys([*commands, *next_])))
+            commands = dict.fromkeys([*robot.remedies(problems), *next_])
+            self._write(data, problems, robot.cause(problems), tuple(commands))
         else:
             for line in render.problem_lines(problems, self.error_style):
                 click.echo(self.clean(line), err=True)
@@ -333,12 +332,20 @@ class Session:
             said_at_last(self)
             data = in_dialect(self.app, self.dialect, data)
         elapsed = round((time.monotonic() - self._started) * 1000)
-        document = robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed).decode()
-        if self.clean(document) != document:
-            # Text by text: something hidden across the borders of two could take what stands between along.
-            document = robot.to_json(self._redactor.value(json.loads(document))).decode()
-        click.echo(document)
+        self._echo(robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed))
         self.answered = True
+
+    def tell_robot(self, value: Any) -> None:
+        """One line of JSON before the document: something that happened meanwhile."""
+        self._echo(robot.to_json(value))
+
+    def _echo(self, line: bytes) -> None:
+        """A line of JSON without secrets."""
+        text = line.decode()
+        if self.clean(text) != text:
+            # Text by text: something hidden across the borders of two could take what stands between along.
+            text = robot.to_json(self._redactor.value(json.loads(text))).decode()
+        click.echo(text)
 
     def _table(self, data: Any, problems: Sequence[Problem], next_: Sequence[str]) -> Any:
         """A result as a table, without secrets."""
@@ -499,8 +506,7 @@ def tell_bug(session: Session, error: BaseException) -> int:
 
     for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
         click.echo(render.visible(line), err=True)
-    detail = f"{type(error).__name__}: {error}"
-    session.refused([Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))])
+    session.refused([robot.bug(error)])
     return BUG
 
 
