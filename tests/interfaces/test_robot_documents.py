@@ -386,3 +386,29 @@ def test_a_verb_that_only_reads_can_be_told_too(number: signal.Signals, words: l
         assert (envelope(done.out)["error"]["code"], done.err) == ("E_INTERRUPTED", "")
     else:
         assert (done.out, done.err) == ("", "interrupted\n")
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2"])
+def test_a_stream_that_was_closed_before_keeps_no_command_from_its_work(workspace: Workspace, closed: str):
+    plan = workspace.approved("small.plan.md")
+    line = f"exec {closed}>&-; {shlex.join(ORDAIN)} robot commit {plan}"
+    done = subprocess.run(["bash", "-c", line], cwd=workspace.path, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (FINE, b"")
+    assert bool(done.stdout) is (closed != "1")
+    assert workspace.effects() == ["one", "two"]
+
+
+@pytest.mark.parametrize("option", ["-m", "--comment"])
+def test_a_text_to_be_recorded_that_is_not_utf_8_is_refused(workspace: Workspace, option: str):
+    plan = workspace.prepared("small.plan.md")
+    refused(workspace.ordain("robot", "reject", plan, option, "one=no \udcff"), "E_USAGE")
+
+
+@pytest.mark.parametrize("form", [(), ("--dialect", "s2")])
+def test_events_hold_no_secret_that_is_known_by_now(workspace: Workspace, form: tuple[str, ...]):
+    workspace.write("say.plan.md", "# Say it\n\n1. `echo it was sesame-street-42`\n")
+    run, _ = workspace.started("say.plan.md")
+    assert "sesame-street-42" in workspace.ordain("robot", "watch", run, *form).out
+    done = workspace.ordain("robot", "watch", run, *form, env={"DOOR_TOKEN": "sesame-street-42"})
+    assert done.status == FINE and len(done.out.splitlines()) > 2 and "it was" in done.out
+    assert "sesame-street-42" not in done.out

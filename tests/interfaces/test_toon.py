@@ -147,3 +147,8 @@ def test_without_the_library_nothing_is_done(workspace: Workspace, tmp_path: Pat
     document = refused(done, "E_EXTRA_MISSING")
     assert document["error"]["command"] == "pip install 'ordain[toon]'"
     assert workspace.effects() == []
+
+
+@pytest.mark.parametrize("words", [("list", "--format", "toon", "--nosuch"), ("lint", "--format=toon", "x.plan.md")])
+def test_a_command_that_is_not_written_so_is_refused_as_json(workspace: Workspace, words: tuple[str, ...]):
+    refused(workspace.ordain(*words), "E_USAGE")

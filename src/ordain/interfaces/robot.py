@@ -16,7 +16,10 @@ __all__ = [
     "Error",
     "ToldPlace",
     "ToldProblem",
+    "bug",
+    "cause",
     "envelope",
+    "remedies",
     "to_json",
     "to_text",
     "told",
@@ -86,6 +89,22 @@ def told(problem: Problem) -> ToldProblem:
         hints=problem.hints,
         command=problem.command,
     )
+
+
+def cause(problems: Sequence[Problem]) -> Problem:
+    """What a refusal is put down to: the first problem that is more than a warning."""
+    return next((problem for problem in problems if problem.severity is not Severity.WARNING), problems[0])
+
+
+def remedies(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """The commands that help, each once."""
+    return tuple(dict.fromkeys(problem.command for problem in problems if problem.command is not None))
+
+
+def bug(error: BaseException) -> Problem:
+    """What cannot happen, and did."""
+    detail = f"{type(error).__name__}: {error}"
+    return Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))
 
 
 def envelope(

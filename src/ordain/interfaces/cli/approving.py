@@ -16,7 +16,7 @@ from ordain.core.signature import fingerprint
 from ordain.documents.configuration import CONFIGURATION_FILE
 from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start
-from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command
+from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, in_utf8
 from ordain.interfaces.preview import review_lines
 from ordain.interfaces.results.people import ApproversResult, RevokedResult, enrolled
 from ordain.ports import Credential
@@ -109,7 +109,7 @@ def credential(session: Session, name: str, *, new: bool = False) -> Credential:
 
 @command()
 @click.argument("what", metavar="PLAN|APPROVAL")
-@click.option("-m", "--message", "reason", default="", help="Why.")
+@click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 def revoke(session: Session, what: str, reason: str) -> int:
     """End an approval that no run has used: the one named, or every one of a plan.
 
@@ -223,7 +223,7 @@ def list_approvers(session: Session) -> int:
 
 @command(name="revoke")
 @click.argument("name")
-@click.option("-m", "--message", "reason", default="", help="Why.")
+@click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 @click.option("--as", "signer", metavar="NAME", help="Whose key signs that.")
 def revoke_approver(session: Session, name: str, reason: str, signer: str | None) -> int:
     """Let an approver's key count no longer, nor any approval it signed that was not used.

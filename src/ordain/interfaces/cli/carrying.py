@@ -9,13 +9,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import click
-import msgspec
 
 from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Problem
 from ordain.core.progress import Told
 from ordain.core.report import Review, RunReport
-from ordain.interfaces import render, robot
+from ordain.interfaces import render
 from ordain.interfaces.changes import change_of
 from ordain.interfaces.cli.ending import INTERRUPTED
 from ordain.interfaces.cli.live import LiveView
@@ -102,7 +101,7 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
     if session.json:
         if not events or session.toon:
             return lambda told: None
-        return _print_wire if session.dialect is None else teller(session, session.dialect)
+        return _wire_teller(session) if session.dialect is None else teller(session, session.dialect)
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         session.view = LiveView(stream, style, session.app.run_state, colour=style.colour)
         return session.view
@@ -115,6 +114,5 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
     return watch
 
 
-def _print_wire(told: Told) -> None:
-    value = to_wire(told) if isinstance(told, Recorded) else msgspec.to_builtins(told)
-    click.echo(robot.to_json(value).decode())
+def _wire_teller(session: Session) -> Observer:
+    return lambda told: session.tell_robot(to_wire(told) if isinstance(told, Recorded) else told)

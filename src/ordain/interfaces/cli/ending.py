@@ -20,6 +20,7 @@ __all__ = [
     "heed_signals",
     "heeding",
     "let_go_of_output",
+    "open_what_is_closed",
     "while_somebody_reads",
 ]
 
@@ -61,6 +62,14 @@ def while_somebody_reads() -> Iterator[None]:
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(NOBODY_READS) from None
+
+
+def open_what_is_closed() -> None:
+    """Let streams that our caller closed (`>&-`) lead nowhere: no file of ours may get their number, and a command does
+    its work whether or not anybody could read it."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def let_go_of_output() -> None:

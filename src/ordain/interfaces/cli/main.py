@@ -12,7 +12,13 @@ from typing import Any
 import click
 
 from ordain import __version__
-from ordain.interfaces.cli.ending import INTERRUPTED, heeding, let_go_of_output, while_somebody_reads
+from ordain.interfaces.cli.ending import (
+    INTERRUPTED,
+    heeding,
+    let_go_of_output,
+    open_what_is_closed,
+    while_somebody_reads,
+)
 
 __all__ = ["LazyGroup", "main", "wants_json"]
 
@@ -68,7 +74,10 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 def wants_json(words: Sequence[str]) -> bool:
     """Whether a program asks, which can be told before the words are understood; also when they never are."""
     options = words[: words.index("--")] if "--" in words else words
-    if not {"--json", "--format=json"}.isdisjoint(options) or ("--format", "json") in itertools.pairwise(options):
+    forms = {("--format", "json"), ("--format", "toon")}
+    if "--json" in options or not {"=".join(form) for form in forms}.isdisjoint(options):
+        return True
+    if not forms.isdisjoint(itertools.pairwise(options)):
         return True
     named = [word for before, word in itertools.pairwise(["", *words]) if before not in ("-C", "--workspace")]
     return next((word for word in named if not word.startswith("-")), None) == "robot"
@@ -90,6 +99,7 @@ class LazyGroup(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         words = list(sys.argv[1:] if args is None else args)
+        open_what_is_closed()
         with heeding():
             try:
                 status = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)

@@ -14,7 +14,7 @@ from ordain.core.report import InboxItem, PlanLine, SignalAwaited
 from ordain.core.value import StepId
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import say_prepared
-from ordain.interfaces.cli.shell import FINE, Session, command, read_to_store, with_params
+from ordain.interfaces.cli.shell import FINE, Session, command, in_utf8, read_to_store, with_params
 from ordain.interfaces.next_commands import after_item, after_line, from_anywhere
 from ordain.interfaces.question import context_lines
 from ordain.interfaces.results.plans import ListResult
@@ -131,9 +131,14 @@ def revise(session: Session, plan: str, document: str | None, params: list[tuple
 
 @command()
 @click.argument("plan")
-@click.option("-m", "--message", "feedback", default="", help="What should change.")
+@click.option("-m", "--message", "feedback", callback=in_utf8, default="", help="What should change.")
 @click.option(
-    "--comment", "comments", multiple=True, metavar="STEP=TEXT", help="What should change about one step; repeatable."
+    "--comment",
+    "comments",
+    multiple=True,
+    callback=in_utf8,
+    metavar="STEP=TEXT",
+    help="What should change about one step; repeatable.",
 )
 def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]) -> int:
     """Say no to a plan, and what should change. It can be revised; approvals of it that were not used end.
@@ -154,7 +159,7 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
 
 @command()
 @click.argument("what", metavar="PLAN|RUN")
-@click.option("-m", "--message", "reason", default="", help="Why.")
+@click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 @click.option("--failed", is_flag=True, help="Let the run count as failed, not as cancelled.")
 @click.option("--take-over", is_flag=True, help="End the process that is at work on the run, if it does not answer.")
 def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bool) -> int:

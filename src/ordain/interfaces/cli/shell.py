@@ -49,6 +49,7 @@ __all__ = [
     "WAITING",
     "Session",
     "command",
+    "in_utf8",
     "interruption",
     "is_document",
     "is_there",
@@ -289,10 +290,9 @@ class Session:
 
     def refused(self, problems: Sequence[Problem], data: Any = None, *, next_: Sequence[str] = ()) -> None:
         """A refusal, in whichever form the caller wants; what helps comes before what else comes next."""
-        errors = [problem for problem in problems if not problem.code.startswith("W_")] or list(problems)
         if self.json:
-            commands = [problem.command for problem in problems if problem.command is not None]
-            self._write(data, problems, errors[0], list(dict.fromkeys([*commands, *next_])))
+            commands = dict.fromkeys([*robot.remedies(problems), *next_])
+            self._write(data, problems, robot.cause(problems), tuple(commands))
         else:
             for line in render.problem_lines(problems, self.error_style):
                 click.echo(self.clean(line), err=True)
@@ -325,6 +325,7 @@ class Session:
     def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
         if self.toon and error is None:
             click.echo(toon.toon_text(self._table(data, problems, next_)))
+            self.answered = True
             return
         if self.dialect is not None and data is not None:
             from ordain.interfaces.cli.speaking import in_dialect, said_at_last
@@ -332,12 +333,20 @@ class Session:
             said_at_last(self)
             data = in_dialect(self.app, self.dialect, data)
         elapsed = round((time.monotonic() - self._started) * 1000)
-        document = robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed).decode()
-        if self.clean(document) != document:
-            # Text by text: something hidden across the borders of two could take what stands between along.
-            document = robot.to_json(self._redactor.value(json.loads(document))).decode()
-        click.echo(document)
+        self._echo(robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed))
         self.answered = True
+
+    def tell_robot(self, value: Any) -> None:
+        """One line of JSON before the document: something that happened meanwhile."""
+        self._echo(robot.to_json(value))
+
+    def _echo(self, line: bytes) -> None:
+        """A line of JSON without secrets."""
+        text = line.decode()
+        if self.clean(text) != text:
+            # Text by text: something hidden across the borders of two could take what stands between along.
+            text = robot.to_json(self._redactor.value(json.loads(text))).decode()
+        click.echo(text)
 
     def _table(self, data: Any, problems: Sequence[Problem], next_: Sequence[str]) -> Any:
         """A result as a table, without secrets."""
@@ -458,6 +467,16 @@ def with_params(body: Callable[..., int]) -> Callable[..., int]:
     return option(body)
 
 
+def in_utf8(
+    context: click.Context, option: click.Parameter, given: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """For options whose text is recorded: what is not UTF-8 has no place in the ledger."""
+    for text in (given,) if isinstance(given, str) else given or ():
+        if not is_utf8(text):
+            raise click.BadParameter("The text is not UTF-8.")
+    return given
+
+
 def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: Any) -> int:
     try:
         if session.toon:
@@ -488,8 +507,7 @@ def tell_bug(session: Session, error: BaseException) -> int:
 
     for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
         click.echo(render.visible(line), err=True)
-    detail = f"{type(error).__name__}: {error}"
-    session.refused([Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))])
+    session.refused([robot.bug(error)])
     return BUG
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
 import msgspec
 
 from ordain.app import App
@@ -12,11 +11,10 @@ from ordain.core.model import Plan
 from ordain.core.progress import Told
 from ordain.core.report import PlanLine
 from ordain.core.value import RunId
-from ordain.interfaces import robot
 from ordain.interfaces.cli.shell import Session
 from ordain.interfaces.dialects.documents import in_list, plan_value
 from ordain.interfaces.dialects.standing import OutputDialect, Standing
-from ordain.interfaces.dialects.stream import Begun, DialectStream, Line
+from ordain.interfaces.dialects.stream import Begun, DialectStream
 from ordain.ports import Observer
 
 __all__ = ["dialect_stream", "in_dialect", "said_at_last", "teller"]
@@ -79,7 +77,7 @@ def teller(session: Session, dialect: OutputDialect) -> Observer:
 
     def tell(told: Told) -> None:
         for line in stream.lines(told):
-            _print(line)
+            session.tell_robot(line)
 
     return tell
 
@@ -87,8 +85,4 @@ def teller(session: Session, dialect: OutputDialect) -> Observer:
 def said_at_last(session: Session) -> None:
     """Print what the dialect says of a run only once nobody tells any more, before its result."""
     for line in session.stream.close() if session.stream is not None else ():
-        _print(line)
-
-
-def _print(line: Line) -> None:
-    click.echo(robot.to_json(line).decode())
+        session.tell_robot(line)

@@ -10,7 +10,7 @@ import msgspec
 from ordain.core.problem import refuse
 from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import carry_out, look_on, no_wait, waiting, watcher
-from ordain.interfaces.cli.shell import FINE, Session, command
+from ordain.interfaces.cli.shell import FINE, Session, command, in_utf8
 
 __all__ = ["pause", "rerun", "signal", "watch"]
 
@@ -28,7 +28,7 @@ def watch(session: Session, run_ref: str | None) -> int:
 
 @command()
 @click.argument("run_ref", metavar="[RUN]", required=False)
-@click.option("-m", "--message", "reason", default="", help="Why.")
+@click.option("-m", "--message", "reason", callback=in_utf8, default="", help="Why.")
 def pause(session: Session, run_ref: str | None, reason: str) -> int:
     """Have a run begin nothing more. What is under way comes to its end and is recorded; `ordain resume` goes on. By
     default the only run that has not ended.
@@ -51,7 +51,7 @@ def pause(session: Session, run_ref: str | None, reason: str) -> int:
 @command()
 @click.argument("key")
 @click.option("--value", "json_text", metavar="JSON", help="A value to go with it: the result of the steps that wait.")
-@click.option("-m", "--message", "text", metavar="TEXT", help="The same, as text.")
+@click.option("-m", "--message", "text", callback=in_utf8, metavar="TEXT", help="The same, as text.")
 def signal(session: Session, key: str, json_text: str | None, text: str | None) -> int:
     """Say that something has happened that runs wait for (`wait_for` an `external` condition). It permits nothing, so
     robots may too. A run hears what was given since it was started.

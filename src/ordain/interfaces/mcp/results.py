@@ -17,7 +17,7 @@ from ordain.core.policy import PlannedEffect
 from ordain.core.report import PlanLine, Prepared, Review, RunReport, StepReport
 from ordain.core.tool import ToolDefinition
 from ordain.interfaces.results.plans import ApprovalRequest, LintResult, prepared_result
-from ordain.interfaces.results.runs import failed_step
+from ordain.interfaces.results.runs import error_code, status_word
 
 __all__ = [
     "STEPS_MAX",
@@ -315,19 +315,18 @@ def run_answer(report: RunReport, commands: tuple[str, ...], *, full: bool) -> R
     ranked = sorted(report.steps, key=lambda step: _MATTERS.get(step.state, 2 + (step.state is StepState.PASSED)))
     chosen = {step.id for step in (ranked if full else ranked[:STEPS_MAX])}
     steps = tuple(_step(step) for step in report.steps if step.id in chosen)
-    failed = failed_step(report)
     return RunAnswer(
         run_id=report.run_id,
         execution_id=report.run_id,
         plan=short_id(report.plan_id),
         plan_id=report.plan_id,
         title=report.title,
-        status="success" if report.status == "completed" else report.status,
+        status=status_word(report),
         counts=dict(Counter(step.state.value for step in report.steps)),
         steps=steps,
         steps_left_out=len(report.steps) - len(steps),
         questions=tuple(map(_question, report.questions)),
-        error_code=failed.error if failed is not None and report.status != "completed" else None,
+        error_code=error_code(report),
         remediation=commands[0] if commands else None,
         took_ms=report.took_ms,
     )

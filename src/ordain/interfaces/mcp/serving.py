@@ -145,14 +145,12 @@ class OrdainServer:
             if isinstance(answer, Task):
                 return self._shown(created(answer))
         except Refused as refused:
-            errors = [problem for problem in refused.problems if not problem.code.startswith("W_")]
-            error = (errors or list(refused.problems))[0]
-            commands = dict.fromkeys(problem.command for problem in refused.problems if problem.command is not None)
-            answer = Answer(data=None, problems=tuple(refused.problems), next=tuple(map(next_call, commands)))
+            error = robot.cause(refused.problems)
+            following = tuple(map(next_call, robot.remedies(refused.problems)))
+            answer = Answer(data=None, problems=tuple(refused.problems), next=following)
         except Exception as failure:
             _log.exception("%s failed", tool.name)
-            detail = f"{type(failure).__name__}: {failure}"
-            error = Problem(code="B_BUG", detail=detail, hints=("This is a bug in ordain. Please report it.",))
+            error = robot.bug(failure)
             answer = Answer(data=None, problems=(error,))
         return self._result(answer, error, round((time.monotonic() - started) * 1000))
 

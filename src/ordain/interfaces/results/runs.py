@@ -20,10 +20,12 @@ __all__ = [
     "QueuedResult",
     "RunResult",
     "StatusResult",
+    "error_code",
     "failed_step",
     "failure",
     "log_result",
     "run_result",
+    "status_word",
 ]
 
 EVENT = "Event"
@@ -45,14 +47,24 @@ class RunResult(RunReport, frozen=True, kw_only=True):
 
 def run_result(report: RunReport, commands: Sequence[str]) -> RunResult:
     """A run for robots, with the commands that come next."""
-    failed = failed_step(report)
-    facts = msgspec.structs.asdict(report) | {"status": _WORDS.get(report.status, report.status)}
+    facts = msgspec.structs.asdict(report) | {"status": status_word(report)}
     return RunResult(
         **facts,
         execution_id=report.run_id,
-        error_code=failed.error if failed is not None and report.status != "completed" else None,
+        error_code=error_code(report),
         remediation=commands[0] if commands else None,
     )
+
+
+def status_word(report: RunReport) -> str:
+    """How a run stands, as robots are told."""
+    return _WORDS.get(report.status, report.status)
+
+
+def error_code(report: RunReport) -> str | None:
+    """Of the first step that did not get through, where that was not made good."""
+    failed = failed_step(report) if report.status != "completed" else None
+    return failed.error if failed is not None else None
 
 
 def failed_step(report: RunReport) -> StepReport | None:
