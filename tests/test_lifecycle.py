@@ -763,7 +763,7 @@ def over_real_files(life: Scenario, root: Path) -> Scenario:
 
 def test_real_copies_live_and_are_archived(tmp_path):
     life = over_real_files(Scenario(step("a")), tmp_path).approve().run()
-    (path,) = (tmp_path / ".ordain/plans").iterdir()
+    (path,) = (tmp_path / ".ordain/plans").glob("*.md")
     assert status_in(path.read_bytes()) == "completed"
     do(life.app.archive(str(life.plan_id), KIM))
     assert not path.exists()
@@ -786,7 +786,7 @@ def test_a_link_in_place_of_a_copy_is_not_written_through(tmp_path):
     root.mkdir()
     outside.write_bytes(b"precious")
     life = over_real_files(Scenario(step("a")), root).prepare()
-    (path,) = (root / ".ordain/plans").iterdir()
+    (path,) = (root / ".ordain/plans").glob("*.md")
     path.unlink()
     path.symlink_to(outside)
     assert life.approve().run().status() == "completed"
@@ -798,7 +798,7 @@ def test_a_pipe_in_place_of_a_copy_holds_nobody_up(tmp_path):
     import os
 
     life = over_real_files(Scenario(step("a")), tmp_path).prepare()
-    (path,) = (tmp_path / ".ordain/plans").iterdir()
+    (path,) = (tmp_path / ".ordain/plans").glob("*.md")
     path.unlink()
     os.mkfifo(path)
     assert life.approve().run().status() == "completed"

@@ -309,6 +309,7 @@ class App:
             status=run.status if run is not None else str(status),
             document=state.document,
             proposer=state.proposer,
+            opened_at=state.opened_at,
             prepared_at=state.prepared_at,
             changed_at=state.changed_at,
             expires_at=state.expires_at,

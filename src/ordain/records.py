@@ -103,7 +103,12 @@ class Records:
                 )
             found = [(stream, PlanId(identity)) for identity, stream in self._ledger.lookup("plan:" + digits)]
         if not found:
-            raise refuse("E_PLAN_NOT_FOUND", f"No plan `{ref}` is known here.", command="ordain status")
+            raise refuse(
+                "E_PLAN_NOT_FOUND",
+                f"No plan `{ref}` is known here.",
+                "`ordain list --all` has the plans of this workspace; it may be one of another.",
+                command="ordain inbox --all",
+            )
         if len(found) > 1:
             raise refuse("E_PLAN_AMBIGUOUS", f"`{ref}` fits {len(found)} plans.", "Give more digits.")
         return found[0]

@@ -1,6 +1,7 @@
 """Copies in a real directory: whole or not at all, beneath the workspace or nowhere."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ def test_a_copy_is_written_whole_with_the_directories_it_needs_and_replaced(tmp_
     copies = WorkspaceCopies(tmp_path)
     assert copies.put(PLACE, b"one") and copies.put(PLACE, b"two")
     assert (tmp_path / PLACE).read_bytes() == b"two"
-    assert [path.name for path in (tmp_path / PLACE).parent.iterdir()] == ["PLAN-A.plan.md"], (
+    assert {path.name for path in (tmp_path / PLACE).parent.iterdir()} == {".gitignore", "PLAN-A.plan.md"}, (
         "nothing half-done is left"
     )
 
@@ -26,7 +27,33 @@ def test_removing_takes_the_file_and_nothing_else(tmp_path):
     copies.remove(PLACE)
     copies.remove(PLACE)  # it may be gone
     copies.remove(".ordain/plans")  # a directory is no copy
-    assert [path.name for path in (tmp_path / ".ordain/plans").iterdir()] == ["PLAN-B.plan.md"]
+    assert {path.name for path in (tmp_path / ".ordain/plans").iterdir()} == {".gitignore", "PLAN-B.plan.md"}
+
+
+@pytest.mark.parametrize("folder", [".ordain/plans", ".ordain/archive"])
+def test_copies_do_not_make_a_git_repository_look_changed(tmp_path, folder):
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    assert WorkspaceCopies(tmp_path).put(f"{folder}/PLAN-A.plan.md", b"one")
+    assert changed_in(tmp_path) == ""
+
+
+def test_whoever_wants_copies_in_git_can_have_them(tmp_path):
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    copies = WorkspaceCopies(tmp_path)
+    copies.put(PLACE, b"one")
+    ignoring = (tmp_path / PLACE).parent / ".gitignore"
+    ignoring.write_text("mine\n")
+    copies.put(PLACE, b"two")
+    assert ignoring.read_text() == "mine\n"
+    ignoring.unlink()
+    copies.put(PLACE, b"three")
+    assert not ignoring.exists() and changed_in(tmp_path) == "?? .ordain/\n"
+    assert copies.put("proposals/PLAN-A.plan.md", b"one")
+    assert "?? proposals/\n" in changed_in(tmp_path), "a directory that the settings name is the user's affair"
+
+
+def changed_in(path):
+    return subprocess.run(["git", "status", "--short"], cwd=path, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize("path", ["../escaped.md", "/etc/escaped.md", "a/../../escaped.md", ".ordain/../../x"])

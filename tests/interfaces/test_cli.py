@@ -571,6 +571,32 @@ def test_state_directories_that_are_not_safe(workspace: Workspace, tmp_path: Pat
     assert not (workspace.path / "state").exists()
 
 
+@pytest.mark.parametrize("marker", ["", ".git"])
+def test_in_the_home_directory_one_is_sent_to_the_project(tmp_path: Path, marker: str):
+    home = tmp_path / "home"
+    (home / marker).mkdir(parents=True)
+    env = {"ORDAIN_HOME": None, "XDG_STATE_HOME": None, "HOME": str(home)}
+    done = without_terminal("show", "0123456789ab", cwd=home, env=env)
+    assert (done.status, "E_STATE_DIR" in done.err) == (REFUSED, True)
+    assert "ordain -C DIR" in done.err and "`ordain init`" in done.err and "ORDAIN_HOME" not in done.err
+    (home / "project").mkdir()
+    assert without_terminal("init", cwd=home / "project", env=env).status == FINE
+    (home / "project" / "look.plan.md").write_text("# Look\n\n1. `true`\n")
+    assert without_terminal("prepare", "look.plan.md", cwd=home / "project", env=env).status == FINE
+    done = without_terminal("-C", "project", "inbox", cwd=home, env=env)
+    assert (done.status, "Look" in done.out) == (FINE, True)
+
+
+def test_a_plan_of_another_workspace_is_found_with_the_command_that_is_told(workspace: Workspace, tmp_path: Path):
+    short = workspace.prepared("small.plan.md")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = without_terminal("show", short, cwd=elsewhere)
+    assert (done.status, "E_PLAN_NOT_FOUND" in done.err) == (REFUSED, True)
+    assert "→ ordain inbox --all" in done.err
+    assert short in without_terminal("inbox", "--all", cwd=elsewhere).out
+
+
 def test_the_locale_changes_nothing(workspace: Workspace):
     ascii_only = {"LC_ALL": "C", "LANG": None, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     for arguments in (["show", "small.plan.md"], ["lint", "warns.plan.md"], ["prepare", "look.plan.md"]):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ordain.interfaces.mcp.listening import hosts, listen, own_hosts
 from tests.interfaces.http_server import HttpServer, headers, modern_body, modern_headers, next_event
 from tests.interfaces.terminal import wait_for, without_terminal
 from tests.interfaces.test_robot import answered, refused
@@ -342,10 +343,43 @@ def test_json_mcp(workspace: Workspace):
     assert answered(workspace.ordain("mcp", "token", "revoke", "ci", "--json")) == {"clients": []}
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
 def test_it_listens_where_others_reach_it_only_when_told_by_which_name(workspace: Workspace, host: str):
     done = workspace.ordain("mcp", "--http", "--port", "0", "--host", host)
     assert (done.status, "E_MCP_START" in done.err, "--allow-host" in done.err) == (REFUSED, True, True)
+
+
+def test_everything_wrong_with_where_to_listen_is_told_at_once(workspace: Workspace):
+    words = ["--port", "70000", "--host", "example.com", "--allow-host", "build.example", "--allow-host", "a:0"]
+    done = workspace.ordain("mcp", "--http", *words)
+    assert (done.status, done.err.count("E_MCP_START")) == (REFUSED, 4)
+    for said in ("no port 70000", "`example.com` is none", "`build.example` is not that", "`a:0` is not that"):
+        assert said in done.err
+    assert workspace.ordain("mcp", "--http", "--port", "-1").err.startswith("E_MCP_START There is no port -1.")
+
+
+@pytest.mark.parametrize("option", [["--port", "0"], ["--host", "::1"], ["--allow-host", "build.example:8443"]])
+def test_what_is_about_http_goes_with_http(workspace: Workspace, option: list[str]):
+    done = workspace.ordain("mcp", *option)
+    assert (done.status, f"{option[0]} goes with --http." in done.err) == (REFUSED, True)
+    refused(workspace.ordain("mcp", *option, "--json"), "E_USAGE")
+
+
+def test_without_its_library_it_says_how_to_get_it(workspace: Workspace, tmp_path: Path):
+    without = tmp_path / "without"
+    without.mkdir()
+    (without / "sitecustomize.py").write_text(NO_MCP)
+    path = os.pathsep.join(filter(None, [str(without), os.environ.get("PYTHONPATH")]))
+    done = workspace.ordain("mcp", env={"PYTHONPATH": path})
+    assert (done.status, "E_EXTRA_MISSING" in done.err) == (REFUSED, True)
+    assert "→ pip install 'ordain[mcp]'" in done.err and "pip install '.[mcp]'" in done.err
+
+
+NO_MCP = """\
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, package=None: None if name == "mcp" else found(name, package)
+"""
 
 
 def test_a_port_that_is_taken_is_said(server: HttpServer, workspace: Workspace):
@@ -359,3 +393,12 @@ def test_a_name_that_others_use_is_allowed_by_saying_it(workspace: Workspace):
         token = server.token("ci")
         for host, status in {"build.example:8443": 200, "build.example": 421, "build.example:8444": 421}.items():
             assert server.request(body=LIST, headers=listing(token, Host=host)).status == status
+
+
+def test_clients_may_leave_out_the_usual_port():
+    with listen("127.0.0.1", 0, ()) as listening:
+        here = own_hosts(listening)
+        assert hosts(listening, ["a.example:443", "b.example:8443"]) == (
+            *here,
+            *("a.example:443", "b.example:8443", "a.example"),
+        )

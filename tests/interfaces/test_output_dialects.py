@@ -29,7 +29,7 @@ from ordain.core.value import Instant, StepId
 from ordain.documents.dialects.status import PLAN_WORDS, STEP_WORDS
 from ordain.interfaces.cli.speaking import dialect_stream, in_dialect
 from ordain.interfaces.dialects.documents import plan_value
-from ordain.interfaces.dialects.standing import OUTPUT_DIALECTS, OutputDialect, Standing
+from ordain.interfaces.dialects.standing import OUTPUT_DIALECTS, OutputDialect, Standing, instant_text
 from ordain.interfaces.dialects.stream import Begun, DialectStream
 from ordain.interfaces.robot import to_json
 from ordain.ports import Finished
@@ -166,6 +166,37 @@ def test_every_plan_has_a_form_in_every_dialect(one: Plan) -> None:
         assert json.loads(to_json(value)) == json.loads(json.dumps(value))
 
 
+@pytest.mark.parametrize("dialect", OUTPUT_DIALECTS)
+def test_a_persons_word_is_called_unverified_in_every_dialect(dialect: OutputDialect) -> None:
+    life = Scenario(step("look", run="do look"), step("send", run="do send", on_failure=Escalate())).script(send=1)
+    life.approve().run().answer("send", "pass").resume().expect(look="passed", send="passed")
+    stream = dialect_stream(life.app, dialect)
+    lines = [line for one in told(life) for line in stream.lines(one)]
+    document = in_dialect(life.app, dialect, life.report)
+    steps = document["checkpoints"] if dialect == "s3" else document["steps"]
+    ends = [line for line in lines if {line.get("type"), line.get("status")} & ENDS]
+    for look, send in (steps, ends):
+        if dialect == "s3":  # its remark about a step says it
+            assert "unverified" not in look["result_summary"] and send["result_summary"].startswith("unverified: kim")
+        else:
+            assert "unverified" not in look and send["unverified"] is True
+
+
+ENDS = {"STEP_COMPLETED", "completed", "success", "done"}
+
+
+def test_nothing_of_a_plan_happened_before_it_was_created() -> None:
+    life = Scenario(step("one")).approve().run()
+    first, created = life.app.plans()[0], {}
+    life.clock.advance(5_000)
+    life.prepare()
+    (line,) = life.app.plans()
+    assert line.prepared_at > first.prepared_at == line.opened_at
+    for dialect, name in (("s1", "createdAt"), ("s2", "createdAt"), ("s3", "created_at")):
+        created[dialect] = in_dialect(life.app, dialect, life.report)[name]
+    assert set(created.values()) == {instant_text(first.prepared_at)}
+
+
 # --- A run as it goes on ---------------------------------------------------------------------------------------------
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -181,6 +212,7 @@ def stream_over(one: Plan, history: list[Recorded], dialect: OutputDialect) -> D
         status="executing",
         document=None,
         proposer=KIM,
+        opened_at=Instant(0),
         prepared_at=Instant(0),
         changed_at=Instant(0),
         expires_at=Instant(0),
@@ -197,7 +229,7 @@ def words_by_step(one: Plan, dialect: OutputDialect, lines: Iterable[dict[str, A
             case "s1" if line["type"] in S1_EVENTS:
                 said[one.steps[line["stepIndex"]].id].append(S1_EVENTS[line["type"]])
             case "s2":
-                assert set(line) <= {"taskId", "stepId", "status", "progress", "result", "logs"}
+                assert set(line) <= {"taskId", "stepId", "status", "progress", "result", "logs", "unverified"}
                 said[line["stepId"]].append(line["status"])
             case "s3":
                 said[one.steps[line["step"] - 1].id].append(line["status"])

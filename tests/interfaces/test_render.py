@@ -284,6 +284,7 @@ def plan_line(**fields: Any) -> PlanLine:
         "title": PLAN.title,
         "document": "fix.plan.md",
         "proposer": Principal(name="kim", channel=Channel.TERMINAL),
+        "opened_at": Instant(1_800_000_000_000),
         "prepared_at": Instant(1_800_000_000_000),
         "changed_at": Instant(1_800_000_060_000),
         "expires_at": Instant(1_800_600_000_000),

@@ -233,6 +233,9 @@ def test_json_answer(workspace: Workspace):
     document = refused(workspace.ordain("answer", "--json", f"{run}/fetch", "pass"), "E_APPROVAL_CHANNEL", WAITING)
     assert document["error"]["command"] == f"ordain answer {run}/fetch pass"
     refused(workspace.ordain("answer", "--json", "RUN-AAAA/fetch", "pass"), "E_RUN_NOT_FOUND")
+    refused(workspace.ordain("robot", "answer", f"{run}/nosuchstep", "pass"), "E_ANSWER_ITEM")
+    unknown = workspace.ordain("answer", f"{run}/nosuchstep", "pass")
+    assert (unknown.status, "E_ANSWER_ITEM" in unknown.err) == (REFUSED, True)
     signing = workspace.ordain("answer", "--json", "--sign", "--as", "kim", f"{run}/fetch", "pass")
     refused(signing, "E_APPROVAL_CHANNEL", WAITING)
     assert workspace.ordain("resume").status == WAITING

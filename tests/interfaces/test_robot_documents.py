@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -18,7 +19,7 @@ from ordain.interfaces.cli.main import main
 from ordain.interfaces.cli.robots import verbs_in
 from ordain.interfaces.results.table import RESULTS
 from tests.interfaces.documents import GOLDEN, check_document, check_event, golden_name
-from tests.interfaces.terminal import ORDAIN, Background, wait_for
+from tests.interfaces.terminal import ORDAIN, Background, wait_for, without_terminal
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import SMALL, Workspace, run_id
 
@@ -58,6 +59,15 @@ def test_the_names_of_schemas(workspace: Workspace):
     document = refused(workspace.ordain("robot", "schema", "audit", "verfy"), "E_SCHEMA_UNKNOWN")
     assert "Did you mean `audit verify`?" in document["error"]["remediation"]
     assert document["next"] == ["ordain schema --list"]
+
+
+def test_the_workspace_may_be_named_after_robot_too(workspace: Workspace, tmp_path: Path) -> None:
+    short = workspace.prepared("small.plan.md")
+    for words in (["-C", str(workspace.path)], [f"--workspace={workspace.path}"], ["--json", f"-C{workspace.path}"]):
+        done = without_terminal("robot", *words, "show", short, cwd=tmp_path)
+        assert answered(done)["plan"]["title"] == "Make two lines"
+    refused(without_terminal("robot", "-C", "nowhere", "list", cwd=tmp_path), "E_USAGE")
+    refused(without_terminal("robot", "-C", cwd=tmp_path), "E_USAGE")
 
 
 # --- Golden documents ------------------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-__all__ = ["EscapeError", "open_directory", "open_parent", "place_file", "place_link", "replace_file"]
+__all__ = ["EscapeError", "let_git_ignore", "open_directory", "open_parent", "place_file", "place_link", "replace_file"]
 
+_IGNORED = b"*\n"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -97,6 +98,18 @@ def place_link(parent: int, name: str, target: str) -> None:
         os.unlink(temporary, dir_fd=parent)
         raise
     os.fsync(parent)
+
+
+def let_git_ignore(folder: int) -> None:
+    """Have git leave out a directory of ours: neither a proposal nor a run must make the working tree look changed, to
+    contracts above all. What somebody put there to say otherwise stays."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(".gitignore", flags, 0o644, dir_fd=folder)
+        try:
+            os.write(descriptor, _IGNORED)
+        finally:
+            os.close(descriptor)
 
 
 def _open(name: str, parent: int, path: str) -> int:

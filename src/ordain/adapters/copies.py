@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from ordain.adapters.beneath import EscapeError, open_directory, open_parent, replace_file
+from ordain.adapters.beneath import EscapeError, let_git_ignore, open_directory, open_parent, replace_file
 
 __all__ = ["WorkspaceCopies"]
+
+OURS = ".ordain"
+"""The directory beneath a workspace that is ours alone."""
 
 
 class WorkspaceCopies:
@@ -21,7 +26,7 @@ class WorkspaceCopies:
         try:
             root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                with open_directory(root, str(where.parent), create=True) as folder:
+                with _folder(root, where.parent) as folder:
                     replace_file(folder, where.name, path, data, 0o644)
             finally:
                 os.close(root)
@@ -39,3 +44,18 @@ class WorkspaceCopies:
                 os.close(root)
         except (OSError, EscapeError):
             return
+
+
+@contextlib.contextmanager
+def _folder(root: int, path: PurePosixPath) -> Iterator[int]:
+    """The directory of copies, made if need be. One of our own is kept out of git when it is made and never later, so
+    that whoever wants the copies there can have them; a directory that the settings name is the user's affair."""
+    try:
+        with open_directory(root, str(path)):
+            made = False
+    except FileNotFoundError:
+        made = True
+    with open_directory(root, str(path), create=True) as folder:
+        if made and path.parts[0] == OURS:
+            let_git_ignore(folder)
+        yield folder

@@ -26,6 +26,13 @@ def state_directory(env: Mapping[str, str], workspace: Path) -> Path:
         raise _refused(chosen, "is not an absolute path")
     real, root = Path(os.path.realpath(chosen)), Path(os.path.realpath(workspace))
     if real == root or root in real.parents:
+        if _holds_home(env, root):
+            raise refuse(
+                "E_STATE_DIR",
+                f"The workspace would be {root}, with all you have in it, Ordain's own state too ({chosen}).",
+                "Go to the project's directory, or name it: ordain -C DIR …",
+                "One without ordain.toml or .git becomes a workspace of its own with `ordain init` there.",
+            )
         raise _refused(chosen, "lies inside the workspace, where an agent could write")
     try:
         _make(chosen, parents=True)
@@ -33,6 +40,12 @@ def state_directory(env: Mapping[str, str], workspace: Path) -> Path:
         raise _refused(chosen, f"cannot be made: {os.strerror(error.errno or 0).lower()}") from error
     check_state_directory(chosen)
     return chosen
+
+
+def _holds_home(env: Mapping[str, str], root: Path) -> bool:
+    """Whether a directory is the user's home or above it: nobody means to have that as a workspace."""
+    home = Path(os.path.realpath(env["HOME"])) if env.get("HOME") else None
+    return home is not None and (home == root or root in home.parents)
 
 
 def check_state_directory(path: Path) -> None:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from ordain.adapters.beneath import EscapeError, open_directory
+from ordain.adapters.beneath import EscapeError, let_git_ignore, open_directory
 from ordain.adapters.spool import ROOM_BYTES
 
 __all__ = ["FOLDER", "WorkspaceStepLogs"]
@@ -20,8 +20,6 @@ __all__ = ["FOLDER", "WorkspaceStepLogs"]
 FOLDER = ".ordain/runs"
 READ_BYTES = 1 << 20
 """How much is read at once."""
-_IGNORED = b"*\n"
-"""For git: a run must not make the working tree look changed, to contracts above all."""
 _OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe in its place would hold us up
 
 
@@ -59,7 +57,7 @@ class WorkspaceStepLogs:
         try:
             with open_directory(root, FOLDER, create=create) as folder:
                 if create:
-                    _let_git_ignore(folder)
+                    let_git_ignore(folder)
                 descriptor = os.open(f"{run_id}.jsonl", flags | _OPEN, 0o600, dir_fd=folder)
                 try:
                     seen = os.fstat(descriptor)
@@ -70,12 +68,3 @@ class WorkspaceStepLogs:
                     os.close(descriptor)
         finally:
             os.close(root)
-
-
-def _let_git_ignore(folder: int) -> None:
-    with contextlib.suppress(FileExistsError):
-        descriptor = os.open(".gitignore", os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o644, dir_fd=folder)
-        try:
-            os.write(descriptor, _IGNORED)
-        finally:
-            os.close(descriptor)

@@ -449,12 +449,15 @@ PAGES: dict[str, Page] = {
     "E_STATE_DIR": Page(
         "State directory is not safe",
         "The ledger lives outside the workspace in a directory that only you can read and write.",
-        "Set ORDAIN_HOME to such a directory, or correct its mode with `chmod 700`.",
+        (
+            "Set ORDAIN_HOME to such a directory, or correct its mode with `chmod 700`. In your home directory, go to the "
+            "project instead, or name it with `ordain -C DIR`; `ordain init` makes a directory a workspace."
+        ),
     ),
     "E_PLAN_NOT_FOUND": Page(
         "Plan not found",
         "No plan of that name is known in this workspace. A document is not a plan until it was prepared.",
-        "`ordain status` lists the plans; `ordain prepare DOCUMENT` stores one.",
+        "`ordain list` has the plans of this workspace, `ordain inbox --all` what waits in every one; `ordain prepare DOCUMENT` stores a plan.",
     ),
     "E_PLAN_AMBIGUOUS": Page(
         "Plan name is ambiguous",
@@ -579,7 +582,7 @@ PAGES: dict[str, Page] = {
     "E_EXTRA_MISSING": Page(
         "Library of an extra is not installed",
         "The command needs a library that comes with an extra of the package, and it is not installed.",
-        "Install the extra, as in `pip install 'ordain[mcp]'`.",
+        "Install the extra, as in `pip install 'ordain[mcp]'`; in a checkout that is `pip install '.[mcp]'`.",
     ),
     "E_BASE_UNREADABLE": Page(
         "What the plan depends on cannot be read",
@@ -824,7 +827,7 @@ PAGES: dict[str, Page] = {
     ),
     "E_OUTPUT": Page(
         "File cannot be written",
-        "The file named with `-o` is in a directory that is not there or not yours, or is no regular file.",
+        "The file named with `-o` is in a directory that is not there or not yours, or is not one that may be replaced.",
         "Give a name that is free, or that of a regular file you may replace.",
     ),
     "E_OUTPUT_NOT_KEPT": Page(

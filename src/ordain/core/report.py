@@ -40,6 +40,9 @@ __all__ = [
     "step_report",
 ]
 
+UNVERIFIED = "unverified"
+"""What the evidence of a step begins with that passed by a person's word."""
+
 
 class LintReport(msgspec.Struct, frozen=True, kw_only=True):
     """What lint found. `plan_id` is absent when there is no plan to speak of."""
@@ -173,6 +176,11 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     used: Usage | None = None
     """What its last attempt reported that it used."""
 
+    @property
+    def unverified(self) -> bool:
+        """Whether it passed by a person's word alone."""
+        return self.evidence.startswith(UNVERIFIED)
+
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What a step wrote and is kept exactly, and how much there was of it."""
@@ -221,6 +229,8 @@ class PlanLine(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     document: str | None
     proposer: Principal
+    opened_at: Instant
+    """When it was first prepared, whatever was prepared in its place since."""
     prepared_at: Instant
     changed_at: Instant
     expires_at: Instant
@@ -448,7 +458,7 @@ def _evidence(record: StepRecord, contract: bool, *, asked: bool, gathered: str)
             if asked and record.decided_by is not None and evidence is None and outcome is not None:
                 return f"answered by {record.decided_by}: {_said(outcome)}"
             if record.decided_by is not None and (evidence is None or evidence.verdict != "held"):
-                return f"unverified: {record.decided_by} said so ({record.how})"
+                return f"{UNVERIFIED}: {record.decided_by} said so ({record.how})"
             if evidence is not None:
                 again = "kept from the run before: " if record.kept else ""
                 held = f"{again}{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")

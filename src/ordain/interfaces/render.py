@@ -275,7 +275,7 @@ def tail_lines(output: str, rest: str) -> Iterator[str]:
 def _run_status(report: RunReport, style: Style) -> str:
     passed = sum(step.state is StepState.PASSED for step in report.steps)
     words = f"{report.status}, {passed} of {len(report.steps)} steps passed"
-    unverified = [step.id for step in report.steps if step.evidence.startswith("unverified")]
+    unverified = [step.id for step in report.steps if step.unverified]
     if unverified:
         words += f"; by a person's word only: {', '.join(unverified)}"
     match report.status:

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import re
+import stat
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from ordain.documents.scan import Heading, scan
 
-__all__ = ["skill_body", "skill_sections", "skill_text"]
+__all__ = ["is_skill", "skill_body", "skill_sections", "skill_text"]
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?^---\n+", re.DOTALL | re.MULTILINE)
+
+_NAMED = re.compile(r"^name: ordain$", re.MULTILINE)
+_HEAD_BYTES = 8_192
+"""How much of a file is looked at: more than any front matter of ours."""
 
 
 @cache
 def skill_text() -> str:
     """The file whole, as programs that load skills want it."""
     return files("ordain").joinpath("skill", "SKILL.md").read_text(encoding="utf-8")
+
+
+def is_skill(path: Path) -> bool:
+    """Whether this file is a skill of ours, of whatever version."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return False
+        with path.open("rb") as file:
+            head = _FRONT_MATTER.match(file.read(_HEAD_BYTES).decode("utf-8", "replace"))
+    except OSError:
+        return False
+    return head is not None and _NAMED.search(head[0]) is not None
 
 
 def skill_body() -> str:

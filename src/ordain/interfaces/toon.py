@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ordain.core.problem import Problem, refuse
+from ordain.core.problem import Problem
+from ordain.interfaces.extras import extra_missing
 
 __all__ = ["TABLES", "table_value", "toon_text", "toon_writer"]
 
@@ -18,7 +19,6 @@ TABLES = ("commit", "list", "prepare", "rerun", "resume", "revise", "run", "show
 """The commands whose result has a table."""
 
 _HEAD = ("run_id", "lineage", "plan_id", "title", "status", "requires_approval")
-_INSTALL = "pip install 'ordain[toon]'"
 _MARK = "\x1f"
 """Always escaped by the library, and here never part of a text: one that is in a text is marked itself."""
 _ESCAPED = re.compile(r"\\(?:u001f([0-9a-f]{4})\\u001f|.)")
@@ -31,9 +31,7 @@ def toon_writer() -> Callable[[Any], str]:
     try:
         import toons
     except ImportError as error:
-        raise refuse(
-            "E_EXTRA_MISSING", "TOON is written by the library `toons`, which is not here.", command=_INSTALL
-        ) from error
+        raise extra_missing("toon", "TOON is written by the library `toons`, which is not here.") from error
     return toons.dumps
 
 
@@ -131,7 +129,7 @@ def _plan_row(plan: Mapping[str, Any]) -> Row:
 
 
 def _passed(run: Mapping[str, Any] | None) -> str | None:
-    """How many steps of an open run have passed, of how many."""
+    """How many steps of an open run have passed, of how many; what `--json` tells of a plan holds no other."""
     if run is None:
         return None
     return f"{sum(step['state'] == 'passed' for step in run['steps'])}/{len(run['steps'])}"

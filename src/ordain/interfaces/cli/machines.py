@@ -7,22 +7,26 @@ import os
 import shlex
 import signal
 import sys
+from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from ordain import __version__
 from ordain.core.problem import refuse
 from ordain.interfaces import render, robot
 from ordain.interfaces.cli.ending import INTERRUPTED, ends_us
 from ordain.interfaces.cli.shell import FINE, Session, command
-from ordain.interfaces.cli.writing import NEW_MODE, make_parents, write_new
+from ordain.interfaces.cli.writing import NEW_MODE, make_parents, write_new, write_whole
+from ordain.interfaces.extras import extra_missing
 from ordain.interfaces.results.around import SkillResult
 from ordain.interfaces.results.people import ClientsResult
-from ordain.interfaces.skill import skill_text
+from ordain.interfaces.skill import is_skill, skill_text
 
 __all__ = ["mcp", "skill"]
 
 PORT = 7433
+_OF_HTTP = {"host": "--host", "port": "--port", "allowed": "--allow-host"}
 
 
 @click.group(invoke_without_command=True)
@@ -47,6 +51,9 @@ def mcp(context: click.Context, http: bool, host: str, port: int, allowed: tuple
 
     Example: ordain mcp --http --port 0
     """
+    for name, option in _OF_HTTP.items():
+        if not http and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option} goes with --http.", context)
     if context.invoked_subcommand is None:
         context.invoke(_serve, http=http, host=host, port=port, allowed=allowed, as_json=as_json, output_format=None)
 
@@ -61,7 +68,7 @@ def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[st
             command="ordain mcp",
         )
     if importlib.util.find_spec("mcp") is None:
-        raise refuse("E_EXTRA_MISSING", "`ordain mcp` needs the library mcp, which is not installed.")
+        raise extra_missing("mcp", "`ordain mcp` needs the library `mcp`, which is not here.")
     path = session.app.workspace_path
     if http:
         _serve_http(path, host, port, allowed)
@@ -86,7 +93,7 @@ def _serve_stdio(path: str, user: str) -> None:
 
 def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> None:
     from ordain.assemble import open_clients, open_workspace
-    from ordain.interfaces.mcp.listening import address, listen, own_hosts
+    from ordain.interfaces.mcp.listening import address, hosts, listen
     from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 
     clients = open_clients(path)
@@ -104,7 +111,7 @@ def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> No
             click.echo("No client has a token yet, so one was made for as long as this runs:", err=True)
             click.echo(_settings(address(listening), clients.lend()), err=True)
         server = OrdainServer(PLAN_SURFACE, lambda: open_workspace(path, exact=True), http_caller)
-        serve_http(server, http_application(server, (*own_hosts(listening), *allowed), clients.holder), listening)
+        serve_http(server, http_application(server, hosts(listening, allowed), clients.holder), listening)
 
 
 def _settings(where: str, token: str) -> str:
@@ -153,7 +160,7 @@ mcp.add_command(token)
 
 
 @command()
-@click.option("-o", "output", metavar="FILE", help="Write it to this new file, with the directories it lies in.")
+@click.option("-o", "output", metavar="FILE", help="Write it to this file, new or an older skill of ours.")
 def skill(session: Session, output: str | None) -> int:
     """Print what models that work with Ordain should know: when to plan, how to write plans and contracts, what
     refusals mean. With -o it becomes a skill that an agent loads by itself.
@@ -163,7 +170,10 @@ def skill(session: Session, output: str | None) -> int:
     text = skill_text()
     if output is not None:
         make_parents(output)
-        write_new(output, [text.encode()], mode=NEW_MODE)
+        if is_skill(Path(output)):
+            write_whole(output, text.encode())
+        else:
+            write_new(output, [text.encode()], mode=NEW_MODE)
     if session.json:
         session.answer(SkillResult(text=text, version=__version__, written=output))
     elif output is not None:

@@ -44,7 +44,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "diff": ("looking", "What changed between two plans; weaker checks and new effects first."),
         "simulate": ("simulating", "How a run would go, without carrying anything out."),
         "fmt": ("formatting", "Print a document in form or in another notation, or put the file into form."),
-        "schema": ("formatting", "The JSON Schema of plan documents."),
+        "schema": ("formatting", "The JSON Schema of plan documents, or of what a verb answers."),
     },
     "Runs": {
         "watch": ("steering", "What a run does, as it does it, whoever carries it out."),

@@ -16,6 +16,8 @@ from ordain.interfaces.results.table import RESULTS
 
 __all__ = ["robot", "told_as_json", "verbs_in"]
 
+_WORKSPACE = ("-C", "--workspace")
+
 
 class _Verbatim(click.Command):
     """Takes every word as it is: they are for the verb."""
@@ -36,9 +38,8 @@ def robot(ctx: click.Context) -> None:
 
     Example: ordain robot lint fix.plan.md
     """
-    root, words = ctx.find_root(), ctx.args
-    while words[:1] in (["--json"], ["robot"]):
-        words = words[1:]
+    root = ctx.find_root()
+    words = _at_the_verb(root, ctx.args)
     session = Session(root.obj, as_json=True)
     if words[:1] in (["-h"], ["--help"]):
         _answer_about(session, _inside(root, "robot", robot))
@@ -56,6 +57,17 @@ def robot(ctx: click.Context) -> None:
         ctx.exit(FINE)
     with place.command.make_context(place.info_name, ["--json", *words], parent=place.parent) as verb:
         place.command.invoke(verb)
+
+
+def _at_the_verb(root: click.Context, words: list[str]) -> list[str]:
+    """The words from the verb on. A workspace that is named here counts as it does before `robot`."""
+    while words and (words[0] in ("--json", "robot") or words[0].startswith(_WORKSPACE)):
+        size = 1
+        if words[0].startswith(_WORKSPACE):
+            size = 2 if words[0] in _WORKSPACE else 1
+            root.obj = root.command.make_context(root.info_name, words[:size]).params["workspace"]
+        words = words[size:]
+    return words
 
 
 def _answer_about(session: Session, verb: click.Context) -> None:

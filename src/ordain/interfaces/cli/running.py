@@ -198,6 +198,7 @@ def answer(
         raise click.UsageError("An answer is either ANSWER or --value JSON.")
     given = read_answer(word, json_text)
     typed = [shlex.quote(word)] if word is not None else ["--value", shlex.quote(json_text)] if json_text else []
+    session.app.asked(item)  # whoever may not answer is told a command only where it would help
     session.needs_person("answer this", " ".join(["ordain answer", shlex.quote(item), *typed]))
     if session.json:
         session.run(session.app.answer(item, given or "", session.by))  # refused: the robots' channel can only ask

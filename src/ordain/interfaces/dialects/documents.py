@@ -66,7 +66,7 @@ def _s1(standing: Standing) -> dict[str, Any]:
         "steps": [_s1_step(standing, one, positions) for one in standing.steps()],
         "currentStepIndex": _current(standing),
         **said(
-            createdAt=instant_text(line.prepared_at) if line is not None else None,
+            createdAt=instant_text(line.opened_at) if line is not None else None,
             updatedAt=_updated(standing),
             createdBy=line.proposer.name if line is not None else None,
         ),
@@ -87,6 +87,7 @@ def _s1_step(standing: Standing, one: Stood, positions: dict[Any, int]) -> dict[
             completedAt=instant_text(_ended_at(record)),
             output=one.report.own_output_tail or one.report.output_tail if one.report is not None else None,
             error=what_went_wrong(one.report),
+            unverified=one.unverified,
             dependsOn=[positions[need] for need in step.needs if need in positions],
             instructions=task.instructions if task is not None else None,
             acceptanceCriteria=list(task.criteria) if task is not None else None,
@@ -113,7 +114,7 @@ def _s2(standing: Standing) -> dict[str, Any]:
         "taskId": report.run_id if report is not None else name,
         "version": line.revisions if line is not None else 1,
         "steps": [_s2_step(standing, one) for one in standing.steps()],
-        **said(createdAt=instant_text(line.prepared_at) if line is not None else None),
+        **said(createdAt=instant_text(line.opened_at) if line is not None else None),
     }
 
 
@@ -128,7 +129,7 @@ def _s2_step(standing: Standing, one: Stood) -> dict[str, Any]:
         "args": msgspec.to_builtins(args),
         "dependsOn": list(one.step.needs),
         "status": standing.step_status_in("s2", one.step.id),
-        **said(result=step_result(one)),
+        **said(result=step_result(one), unverified=one.unverified),
     }
 
 
@@ -178,7 +179,7 @@ def _s3_head(standing: Standing) -> dict[str, Any]:
         "status": standing.status_in("s3"),
         "version": line.revisions if line is not None else 1,
         **said(
-            created_at=instant_text(line.prepared_at) if line is not None else None,
+            created_at=instant_text(line.opened_at) if line is not None else None,
             updated_at=_updated(standing),
         ),
         "tools_required": list(_tools(standing.plan)),
@@ -267,6 +268,7 @@ def _s4_step(standing: Standing, one: Stood) -> dict[str, Any]:
             on_fail=write_failure(step.on_failure) if step.on_failure is not None else None,
         ),
         "status": standing.step_status_in("s4", step.id),
+        **said(unverified=one.unverified),
     }
 
 
@@ -285,7 +287,7 @@ def work_item(standing: Standing, one: Stood, status: str) -> dict[str, Any]:
             "step": one.number,
         },
         "status": status,
-        **said(output={"text": output} if output else None),
+        **said(output={"text": output} if output else None, unverified=one.unverified),
     }
 
 

@@ -45,6 +45,11 @@ class Stood(NamedTuple):
     record: StepRecord | None
     report: StepReport | None
 
+    @property
+    def unverified(self) -> bool | None:
+        """True where a person's word alone has it pass. No seed has a place for that, and it is told all the same."""
+        return True if self.report is not None and self.report.unverified else None
+
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """A plan, perhaps with its run. `line` is absent for a document that was never stored."""

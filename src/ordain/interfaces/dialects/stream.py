@@ -146,7 +146,8 @@ class DialectStream:
             case "s2":
                 progress = 100 if ended and state.steps[step].state is StepState.PASSED else None
                 result = step_result(one) if ended else None
-                return {**self._about(state, step), "status": word, **said(progress=progress, result=result)}
+                told = said(progress=progress, result=result, unverified=one.unverified)
+                return {**self._about(state, step), "status": word, **told}
             case "s3":
                 return checkpoint(self._known, one) if ended else None
             case "s4":
@@ -192,7 +193,8 @@ def _s1_event(one: Stood, word: str) -> Line | None:
         case "in_progress":
             return {"type": "STEP_STARTED", **about}
         case "complete":
-            return {"type": "STEP_COMPLETED", **about, "output": report.own_output_tail or report.output_tail}
+            output = report.own_output_tail or report.output_tail
+            return {"type": "STEP_COMPLETED", **about, "output": output, **said(unverified=one.unverified)}
         case "failed":
             return {"type": "STEP_FAILED", **about, "error": what_went_wrong(report) or report.evidence}
         case _:

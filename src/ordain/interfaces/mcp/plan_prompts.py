@@ -152,11 +152,12 @@ async def _execute_plan(call: Call, given: Mapping[str, str]) -> str:
                 [
                     f"1. Call plan_status with what={short}.",
                     f"2. If it is proposed and needs approval, call plan_approve with plan={short}, pass the command "
-                    "on to the person, and wait until they say that they have typed it. You cannot approve it.",
+                    "on to the person, and wait with plan_status and wait_s=600 until they have typed it. You cannot approve it.",
                     f"3. If it is approved, or needs no approval, call plan_commit with plan={short} and wait_s=60. "
                     "It starts a run, which goes on whether or not you wait.",
                     "4. Call plan_status with the run and wait_s until it is not executing any more.",
-                    "5. Where the run asks something, pass the question and its command on to the person.",
+                    "5. Where the run asks something, pass the question and its command on to the person, wait for "
+                    "their answer with plan_status and wait_s=600, then call plan_commit again.",
                     "6. If it is anything else, say so and stop. When its run has ended or its time ran out, "
                     "plan_prepare proposes the same plan again, to be approved anew.",
                 ]
@@ -212,7 +213,10 @@ def _next(report: RunReport) -> list[str]:
     commands = [f"- `{command}`" for command in after_run(report)]
     if not commands:
         return ["Nothing is asked of anybody."]
-    return ["These are commands for the person; those that answer or approve are theirs alone:", "\n".join(commands)]
+    theirs = "These are commands for the person; those that answer or approve are theirs alone."
+    if any(command.startswith("- `ordain rerun") for command in commands):
+        theirs += " `rerun` is refused until they have approved the plan again."
+    return [theirs, "\n".join(commands)]
 
 
 # --- Arguments -----------------------------------------------------------------------------------------------------
