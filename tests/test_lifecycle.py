@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ordain import proposals
 from ordain.adapters.copies import WorkspaceCopies
 from ordain.adapters.directory import DirectoryWorkspace
 from ordain.adapters.memory import (
@@ -810,3 +811,40 @@ def test_a_workspace_that_cannot_be_written_does_no_harm(tmp_path):
     life = over_real_files(Scenario(step("a")), tmp_path).approve().run()
     assert life.status() == "completed"
     assert life.app.write_copies() == 1
+
+
+# --- Floods --------------------------------------------------------------------------------------------------------
+
+
+def test_agents_revise_a_plan_so_often_and_then_it_is_a_persons_turn(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(proposals, "REVISIONS_MAX", 3)
+    life = Scenario(step("a"))
+    for name in "abc":
+        do(life.app.prepare(markdown(name), "x.plan.md", ROBOT))
+    for text in (markdown("d"), markdown("e")):
+        with pytest.raises(Refused, match="E_PROPOSALS_TOO_MANY"):
+            do(life.app.prepare(text, "x.plan.md", ROBOT))
+    do(life.app.prepare(markdown("a"), "x.plan.md", ROBOT))  # what was there before is no revision more
+    do(life.app.prepare(markdown("d"), "x.plan.md", KIM))
+
+
+def test_agents_propose_the_same_plan_so_often(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(proposals, "LIFE_MAX", 5)
+    life = Scenario(step("a"))
+    for _ in range(5):
+        do(life.app.prepare(markdown("b"), "x.plan.md", ROBOT))
+    with pytest.raises(Refused, match="E_PROPOSALS_TOO_MANY"):
+        do(life.app.prepare(markdown("b"), "x.plan.md", ROBOT))
+
+
+def test_agents_propose_so_many_plans_an_hour_although_they_take_them_back(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(proposals, "PER_HOUR", 3)
+    life = Scenario(step("a"))
+    for name in "bcd":
+        proposal = do(life.app.prepare(markdown(name), f"{name}.plan.md", ROBOT))
+        do(life.app.cancel(proposal.lineage, ROBOT))
+    with pytest.raises(Refused, match="E_PROPOSALS_TOO_MANY"):
+        do(life.app.prepare(markdown("e"), "e.plan.md", ROBOT))
+    do(life.app.prepare(markdown("e"), "e.plan.md", KIM))
+    life.clock.advance(3_600_001)
+    do(life.app.prepare(markdown("f"), "f.plan.md", ROBOT))

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from ordain.core.approval import Principal
+from ordain.core.bound import HOUR_MS
 from ordain.core.canonical import canonical_bytes, plan_id, short_id
 from ordain.core.event import LineageEvent, PlanArchived, PlanCancelled, PlanExpired, PlanPrepared, PlanRejected
 from ordain.core.lineage import TRANSITIONS, PlanState, Stage
@@ -36,6 +37,12 @@ _REVISED = (Stage.PROPOSED, Stage.APPROVED, Stage.REJECTED, Stage.NEEDS_REVIEW, 
 _PUT_AWAY = (Stage.CANCELLED, Stage.ARCHIVED)
 """Where it makes one as well if the plan was rejected: putting it away does not undo what was said."""
 ARCHIVE = ".ordain/archive"
+PER_HOUR = 200
+"""How many plans an agent can propose within an hour."""
+REVISIONS_MAX = 100
+"""How many revisions of one plan agents can propose."""
+LIFE_MAX = 1_000
+"""How many events the story of a plan has when agents can add no more proposals to it."""
 FEEDBACK_MAX = 4_000
 """How much can be said about a plan that is rejected; it is shown whole wherever the plan is."""
 
@@ -199,6 +206,7 @@ class Proposals:
         if any(identity == one.plan_id for one in state.rejections):
             detail = "Exactly this plan was rejected; propose another one."
             raise refuse("E_PLAN_REJECTED", detail, *hints, command=f"ordain show {short_id(state.plan_id)}")
+        self._refuse_flood(state, identity, by)
         if state.stage not in (Stage.PROPOSED, Stage.APPROVED):
             pending = [
                 summary
@@ -212,6 +220,24 @@ class Proposals:
                     "A person decides them, or they are cancelled, before there can be more.",
                     command="ordain inbox",
                 )
+
+    def _refuse_flood(self, state: PlanState, identity: PlanId, by: Principal) -> None:
+        """Raise Refused where agents have proposed more than anybody could read, whatever became of it: each proposal
+        is kept for good."""
+        revised = len(state.revisions) >= REVISIONS_MAX and identity not in state.revisions
+        if revised or state.size >= LIFE_MAX:
+            raise refuse(
+                "E_PROPOSALS_TOO_MANY",
+                "This plan has been proposed again and again; the next time must be a person's.",
+                command=f"ordain show {short_id(state.plan_id)}",
+            )
+        if state.plan_id:
+            return
+        since = self._here.now() - HOUR_MS
+        newest = self._here.ledger.plans(newest=PER_HOUR)
+        if sum(one.state.opened_at > since and _same_agent(one.state.proposer, by) for one in newest) >= PER_HOUR:
+            detail = f"{by.name} has proposed {PER_HOUR} plans within an hour."
+            raise refuse("E_PROPOSALS_TOO_MANY", detail, "Wait, or let a person propose it.", command="ordain list")
 
     # --- Declining -------------------------------------------------------------------------------------------------
 

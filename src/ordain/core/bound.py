@@ -13,6 +13,7 @@ __all__ = [
     "ENV_BYTES_MAX",
     "EXIT_CODE_MAX",
     "FACTOR_MAX",
+    "HOUR_MS",
     "ID_LENGTH_MAX",
     "INTEGER_MAX",
     "NAME_LENGTH_MAX",
@@ -44,6 +45,7 @@ NESTED_PLANS_MAX = 3
 ID_LENGTH_MAX = 64
 NAME_LENGTH_MAX = 256
 
+HOUR_MS = 3_600_000
 DAY_MS = 86_400_000
 """The longest timeout and the longest delay."""
 ATTEMPTS_MAX = 101

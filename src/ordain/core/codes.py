@@ -641,9 +641,12 @@ PAGES: dict[str, Page] = {
         "Use that one, or change the plan.",
     ),
     "E_PROPOSALS_TOO_MANY": Page(
-        "Too many open proposals",
-        "One agent may have so many undecided proposals at once (`[plans] max_pending`), so that none is buried.",
-        "Decide or cancel some: `ordain inbox`.",
+        "Too many proposals",
+        (
+            "One agent may have so many undecided proposals at once (`[plans] max_pending`), so that none is buried; and "
+            "so many within an hour, and of one plan, whatever became of them, for all of them are kept."
+        ),
+        "Decide or cancel some: `ordain inbox`. A person can always propose more.",
     ),
     "E_PLAN_PANE_MISMATCH": Page(
         "Pane is not the one that was approved",

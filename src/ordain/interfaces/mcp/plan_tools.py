@@ -178,7 +178,6 @@ class _List(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _list(call: Call, asked: _List) -> Answer:
     async with call.app() as app:
-        await app.expire_overdue()
         owned = app.owned(call.by)
         lines = app.lines(reversed(owned))
         if asked.status is None:
@@ -369,7 +368,6 @@ PLAN_TOOLS = (
         arguments=Proposal,
         results=(ProposedAnswer,),
         call=_propose,
-        idempotent=True,
     ),
     Tool(
         name="plan_lint",
@@ -409,7 +407,7 @@ PLAN_TOOLS = (
         arguments=_Revise,
         results=(ProposedAnswer,),
         call=_revise,
-        idempotent=True,
+        destructive=True,
     ),
     Tool(
         name="plan_prepare",
@@ -418,7 +416,6 @@ PLAN_TOOLS = (
         arguments=_ThePlan,
         results=(ProposedAnswer,),
         call=_prepare,
-        idempotent=True,
     ),
     Tool(
         name="plan_approve",
