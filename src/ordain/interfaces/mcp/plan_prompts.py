@@ -151,7 +151,8 @@ async def _execute_plan(call: Call, given: Mapping[str, str]) -> str:
                 [
                     f"1. Call plan_status with what={short}.",
                     f"2. If it is proposed and needs approval, call plan_approve with plan={short}, pass the command "
-                    "on to the person, and wait with plan_status and wait_s=600 until they have typed it. You cannot approve it.",
+                    "on to the person, and wait with plan_status and wait_s=600 until they have typed it. You cannot "
+                    "approve it.",
                     f"3. If it is approved, or needs no approval, call plan_commit with plan={short} and wait_s=60. "
                     "It starts a run, which goes on whether or not you wait.",
                     "4. Call plan_status with the run and wait_s until it is not executing any more.",
