@@ -174,6 +174,7 @@ def test_explaining_a_failure_begins_with_what_was_tried_and_seen(workspace: Wor
         assert "\nbroken pipe in the cellar\n" in f"\n{blocks}" and "exit status 7" in blocks
         assert "write-a-line: passed, contract held" in blocks and "never-begun" in blocks
         assert f"- `ordain rerun {run}`" in text
+        assert "`rerun` is refused until they have approved the plan again." in text
 
     with_agent(workspace.path, told)
 
@@ -213,6 +214,7 @@ def test_carrying_out_a_plan_begins_with_how_it_stands_and_who_approves(workspac
         plan = await agent.proposed()
         text = await agent.prompt("execute-plan", plan=plan)
         assert f"{plan} carried out. It is proposed now." in text and "You cannot approve it." in text
+        assert text.count("plan_status and wait_s=600") == 2, "for the approval, and for what the run asks"
         reads = [{"description": "Look", "tool": "read_file", "args": {"path": "look.plan.md"}}]
         assert "It needs no approval." in await agent.prompt("execute-plan", plan=await agent.proposed(reads))
 
