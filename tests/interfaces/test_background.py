@@ -76,10 +76,12 @@ def test_calls_that_wait_beyond_what_one_client_may_are_answered_at_once(
         run_id = await following.begin(Call(greedy, workspaces, progress), app, plan)
         assert run_id is not None
 
-        def waits(by: Principal) -> asyncio.Task[RunReport]:
-            return asyncio.create_task(following.follow(Call(by, workspaces, progress), app, run_id, PATIENCE_S))
+        async def waits(by: Principal) -> RunReport:
+            call = Call(by, workspaces, progress)
+            with following.time_to_wait(call, PATIENCE_S) as wait_s:
+                return await following.follow(call, app, run_id, wait_s)
 
-        calls = [waits(by) for by in (greedy, greedy, greedy, other)]
+        calls = [asyncio.create_task(waits(by)) for by in (greedy, greedy, greedy, other)]
         done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
         assert done == {calls[2]} and calls[2].result().status == "executing"
         (workspace.path / "go").touch()

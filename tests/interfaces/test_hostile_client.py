@@ -158,7 +158,7 @@ def test_the_copy_of_a_plan_in_the_workspace_is_only_a_copy(workspace: Workspace
     with RpcClient(workspace.path, extensions=()) as client:
         plan = proposed(client)
         workspace.approve(plan)
-        (copy,) = (workspace.path / ".ordain" / "plans").iterdir()
+        (copy,) = (workspace.path / ".ordain" / "plans").glob("*.plan.md")
         copy.write_text(copy.read_text().replace("echo one", "echo worse"))
         assert answer_of(client.call("plan_commit", plan=plan, wait_s=30))["data"]["status"] == "success"
         assert workspace.effects() == ["one"]
@@ -221,7 +221,7 @@ def test_halves_of_characters_hide_nothing_that_was_tried(workspace: Workspace) 
         reply = server.request(body=disguised, headers=modern_headers(token, "tools/call", "plan_commit"))
         assert reply.result["structuredContent"]["error"]["code"] == "E_PLAN_APPROVAL_MISSING"
     codes = [code for _, _, code in tried(workspace)]
-    assert codes == ["E_CALL_ARGUMENTS"] * len(asked) + ["E_PLAN_APPROVAL_MISSING"]
+    assert codes == ["E_CALL_ARGUMENTS", "E_PLAN_APPROVAL_MISSING"]  # slips in values are only told
 
 
 # --- Floods --------------------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def test_json_signal(deploying: Workspace):
     refused(deploying.ordain("signal", "--json", "a b"), "E_NAME")
     refused(deploying.ordain("signal", "--json", "go", "--value", "{"), "E_SIGNAL_VALUE")
     refused(deploying.ordain("signal", "--json", "go", "--value", "1", "-m", "one"), "E_SIGNAL_VALUE")
-    refused(deploying.ordain("signal", "--json", "go", "-m", "\udcff", env={}), "E_SIGNAL_VALUE")
+    refused(deploying.ordain("signal", "--json", "go", "-m", "\udcff", env={}), "E_USAGE")
     data = answered(deploying.ordain("signal", "--json", "build-done"))
     assert data == {"key": "build-done", "count": 1, "heard_by": [], "awaited_by": []}
     said = deploying.ordain("signal", "build-done").out
