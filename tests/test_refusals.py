@@ -7,6 +7,7 @@ import pytest
 from ordain import refusals
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.core.approval import Channel, Principal
+from ordain.core.event import RequestRefused
 from ordain.core.problem import Problem
 from ordain.core.refusal import PER_HOUR, REFUSALS_STREAM
 from tests.scenario import surroundings
@@ -26,3 +27,5 @@ def test_however_many_clients_flood_no_more_is_recorded_of_each(monkeypatch: pyt
 
     asyncio.run(flood())
     assert ledger.size(REFUSALS_STREAM) == len(callers) * PER_HOUR
+    says = [one.event.last for one in ledger.read(REFUSALS_STREAM) if isinstance(one.event, RequestRefused)]
+    assert says == [False] * len(callers) * (PER_HOUR - 1) + [True] * len(callers)  # nobody is told there was no more

@@ -49,12 +49,12 @@ class Refusals:
             for _ in range(_TRIES):
                 size = self._here.ledger.size(REFUSALS_STREAM)
                 now = self._here.now()
-                problem = telling(by, problems, self._since(Instant(now - COUNTED_MS), size), now)
-                if problem is None:
+                told = telling(by, problems, self._since(Instant(now - COUNTED_MS), size), now)
+                if told is None:
                     return
                 writable = subject.encode("utf-8", "replace").decode()  # whatever it was called, it is recorded
                 named = self._here.redactor().text(writable)[:SUBJECT_MAX]
-                event = RequestRefused(by=by, verb=verb, code=problem.code, subject=named)
+                event = RequestRefused(by=by, verb=verb, code=told.problem.code, subject=named, last=told.last)
                 try:
                     append = Append(stream=REFUSALS_STREAM, expected=size, events=(event,))
                     await self._here.ledger.append(self._here.now(), append)

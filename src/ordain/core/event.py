@@ -722,6 +722,8 @@ class RequestRefused(_Fact, frozen=True, tag="request_refused"):
     code: str
     subject: str = ""
     """What it was about, as it was named, redacted."""
+    last: bool = False
+    """Whether more of this kind by this caller may follow within the hour that are not recorded."""
 
 
 WorkspaceEvent = WorkspaceOpened | ConfigTrusted | ApproverEnrolled | ApproverRevoked | SignatureRefused

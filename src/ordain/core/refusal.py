@@ -7,8 +7,10 @@ a document is told to whoever made it and to nobody else.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ordain.core.approval import Principal
+from ordain.core.bound import HOUR_MS
 from ordain.core.event import Recorded, RequestRefused
 from ordain.core.problem import Problem
 from ordain.core.value import Instant
@@ -19,7 +21,7 @@ REFUSALS_STREAM = "refusals"
 PER_HOUR = 60
 """How many of one code are recorded of one caller within an hour, so that one kind cannot hide another, nor one caller
 another; what is refused beyond that is only told."""
-COUNTED_MS = 3_600_000
+COUNTED_MS = HOUR_MS
 """How far back they are counted."""
 
 _TOLD = frozenset(
@@ -42,8 +44,16 @@ _TOLD = frozenset(
 )
 
 
-def telling(by: Principal, problems: Sequence[Problem], newest: Sequence[Recorded], now: Instant) -> Problem | None:
-    """The problem that a refusal is recorded with, if it is; among `newest` are all that still count."""
+class Telling(NamedTuple):
+    """The problem that a refusal is recorded with."""
+
+    problem: Problem
+    last: bool
+    """Whether it is the last one of its kind that is recorded for a while."""
+
+
+def telling(by: Principal, problems: Sequence[Problem], newest: Sequence[Recorded], now: Instant) -> Telling | None:
+    """What a refusal is recorded as, if it is; among `newest` are all that still count."""
     problem = next((problem for problem in problems if problem.code in _TOLD), None)
     if by.person or problem is None:
         return None
@@ -52,4 +62,4 @@ def telling(by: Principal, problems: Sequence[Problem], newest: Sequence[Recorde
         for recorded in newest
         if isinstance(recorded.event, RequestRefused)
     )
-    return problem if alike < PER_HOUR else None
+    return Telling(problem, last=alike == PER_HOUR - 1) if alike < PER_HOUR else None

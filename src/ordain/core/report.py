@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 
@@ -28,6 +29,7 @@ __all__ = [
     "Life",
     "LintReport",
     "PlanLine",
+    "PlanStanding",
     "Prepared",
     "Review",
     "ReviewedPlan",
@@ -218,6 +220,13 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     """From its beginning to what was recorded last."""
     spending: tuple[Spending, ...] = ()
     """What it has spent, and how much it may: what we measured, and what was reported."""
+
+
+PlanStanding = Literal[
+    "proposed", "approved", "rejected", "needs_review", "expired", "executing", "pausing", "cancelling", "waiting",
+    "paused", "stopped", "stalled", "completed", "failed", "cancelled", "archived",
+]  # fmt: skip
+"""Every word for how a plan stands in a list; while its run has not ended, the word for that."""
 
 
 class PlanLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 import click
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from ordain.core.canonical import short_id
 from ordain.core.lineage import Stage
 from ordain.core.problem import Problem, Refused
-from ordain.core.report import InboxItem, PlanLine, SignalAwaited
+from ordain.core.report import InboxItem, PlanLine, PlanStanding, SignalAwaited
 from ordain.core.value import StepId
 from ordain.interfaces import render
 from ordain.interfaces.cli.planning import say_prepared
@@ -29,7 +30,7 @@ NEWEST = 30
 
 @command(name="list")
 @click.option("--all", "every", is_flag=True, help="Every plan there ever was, not only the newest.")
-@click.option("--status", "wanted", type=click.Choice([stage.value for stage in Stage]), help="Only plans like this.")
+@click.option("--status", "wanted", type=click.Choice(get_args(PlanStanding)), help="Only plans like this.")
 def list_(session: Session, every: bool, wanted: str | None) -> int:
     """List the plans of this workspace: status, title, where each came from and who proposed it.
 

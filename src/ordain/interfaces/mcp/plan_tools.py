@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from ordain.app import App
 from ordain.core.canonical import short_id
 from ordain.core.problem import Place, Problem, Refused, refuse
-from ordain.core.report import PlanLine, Prepared, RunReport
+from ordain.core.report import PlanLine, PlanStanding, Prepared, RunReport
 from ordain.core.value import StepId
 from ordain.interfaces.mcp.following import OPEN, begin, follow, how_it_stands, person, time_to_wait
 from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
@@ -162,17 +162,10 @@ async def _reject(call: Call, asked: _Reject) -> Answer:
 # --- Looking -------------------------------------------------------------------------------------------------------
 
 
-_Stands = Literal[
-    "proposed", "approved", "rejected", "needs_review", "expired", "executing", "pausing", "cancelling", "waiting",
-    "paused", "stopped", "stalled", "completed", "failed", "cancelled", "archived",
-]  # fmt: skip
-"""Every word for how a plan stands; that of its run, while it has not ended."""
-
-
 class _List(msgspec.Struct, frozen=True, kw_only=True):
     """Which plans."""
 
-    status: Annotated[_Stands | None, msgspec.Meta(description="Only plans that stand like this.")] = None
+    status: Annotated[PlanStanding | None, msgspec.Meta(description="Only plans that stand like this.")] = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="How many of the newest.")] = LISTED
 
 
