@@ -10,6 +10,7 @@ from ordain.adapters.seccomp import no_sockets
 
 X86, X86_32 = 0xC000003E, 0x40000003
 SOCKET, OPEN, URING, X32 = 41, 2, 425, 0x40000000
+ADD_KEY, KEYCTL = 248, 250
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x0005000D
 
 
@@ -40,6 +41,9 @@ def answer(number: int, architecture: int, argument: int) -> int:
         (SOCKET, X86, 16, ALLOW),
         (SOCKET, X86, 40, REFUSE),
         (URING, X86, 0, REFUSE),
+        (ADD_KEY, X86, 0, REFUSE),
+        (KEYCTL, X86, 0, REFUSE),
+        (KEYCTL + 1, X86, 0, ALLOW),
         (X32 + SOCKET, X86, 1, REFUSE),
         (OPEN, X86_32, 0, KILL),
     ],

@@ -1,6 +1,7 @@
-"""A filter for system calls, as the kernel's BPF machine reads it: no sockets but those of the (empty) network.
+"""A filter for system calls, as the kernel's BPF machine reads it: no sockets but those of the network, and no keys.
 
-Sockets in the file system and io_uring, which can make sockets too, are refused; everything else is allowed.
+Sockets in the file system, io_uring, which can make sockets too, and the kernel's keyrings, which no namespace keeps
+apart, are refused; everything else is allowed.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import struct
 
 __all__ = ["no_sockets"]
 
-_MACHINES = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}
-"""The kernel's name for each machine, and the number of the call `socket` there."""
+_MACHINES = {"x86_64": (0xC000003E, 41, (248, 249, 250)), "aarch64": (0xC00000B7, 198, (217, 218, 219))}
+"""The kernel's name for each machine, the number of the call `socket` there, and those of `add_key`, `request_key` and
+`keyctl`."""
 _IO_URING_SETUP = 425
 _X32 = 0x40000000
 _ALLOWED_FAMILIES = (socket.AF_INET, socket.AF_INET6, 16)
@@ -27,15 +29,16 @@ def no_sockets(machine: str) -> bytes | None:
     """The filter for a machine; None where its calls are not known here."""
     if machine not in _MACHINES:
         return None
-    architecture, socket_call = _MACHINES[machine]
+    architecture, socket_call, key_calls = _MACHINES[machine]
     families = len(_ALLOWED_FAMILIES)
+    never = (_IO_URING_SETUP, *key_calls)
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),
         (_RETURN, 0, 0, _KILL),  # another set of calls, such as 32 bit ones
         (_LOAD, 0, 0, _NUMBER),
-        (_AT_LEAST, 3 + families, 0, _X32),
-        (_EQUAL, 2 + families, 0, _IO_URING_SETUP),
+        (_AT_LEAST, 2 + len(never) + families, 0, _X32),
+        *((_EQUAL, 1 + len(never) - number + families, 0, call) for number, call in enumerate(never)),
         (_EQUAL, 0, 2 + families, socket_call),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         *((_EQUAL, families - number, 0, family) for number, family in enumerate(_ALLOWED_FAMILIES)),
