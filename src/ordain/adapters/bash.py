@@ -42,7 +42,7 @@ from ordain.ports import Command, Finished
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["Around", "BashShell", "Inside"]
+__all__ = ["PLAIN_PATH", "Around", "BashShell", "Inside", "which_bash"]
 
 GRACE_S = 2.0
 """How long a command may tidy up after SIGTERM before it is killed."""
@@ -56,6 +56,10 @@ BASH_OPTIONS = ("--noprofile", "--norc", "-eo", "pipefail", "-c")
 PR_SET_CHILD_SUBREAPER = 36
 AGAIN_S = 0.01
 """How much later to look again for what had not yet been started when its executor died."""
+
+
+def which_bash() -> str | None:
+    return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
 
 
 class Inside(NamedTuple):
@@ -101,7 +105,7 @@ class BashShell:
         self._workspace = workspace
         self._around = around
         self._room, self._alone = room, alone
-        self._bash = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
+        self._bash = which_bash()
         self._reaping = False
         self._written: dict[str, Spool] = {}
         """What the commands under way have written so far, by their marks."""
