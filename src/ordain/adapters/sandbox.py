@@ -34,6 +34,13 @@ HOME = "/tmp/home"
 TRIAL_S = 20.0
 _SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
 """What programs are and are set up by, where it is there."""
+_CACHES = {
+    "RUFF_CACHE_DIR": "/tmp/ruff",
+    "MYPY_CACHE_DIR": "/tmp/mypy",
+    "PYTEST_ADDOPTS": "-p no:cacheprovider",
+    "CARGO_TARGET_DIR": "/tmp/target",
+}
+"""How programs that write beside what they look at, and fail or complain where they cannot, are told not to."""
 _SHARED_MEMORY = 64 << 20
 _MIB = 1 << 20
 _WITHIN = """
@@ -136,7 +143,8 @@ class SandboxedShell:
             words += ("--remount-ro", "/", "--chdir", str(self._workspace))
             looked_at = [word for descriptor, path in opened.items() for word in (str(descriptor), path)]
             first = (bash, "--noprofile", "--norc", "-c", self._within, "ordain", *looked_at, "--")
-            yield held.enter_context(started_in(program, words, env, before=first, held=tuple(opened)))
+            given = env if command.writes is None else {**_CACHES, **env}
+            yield held.enter_context(started_in(program, words, given, before=first, held=tuple(opened)))
 
     # --- What is there -------------------------------------------------------------------------------------------
 
