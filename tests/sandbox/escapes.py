@@ -106,6 +106,8 @@ def made(base: Path) -> Iterator[Place]:
             os.close(held)
             for one in place.heard:
                 one.close()
+            if (base / "segment").exists():
+                LIBC.shmctl(int((base / "segment").read_text()), 0, None)  # take it away
             for left in (f"/tmp/{name}", f"/var/tmp/{name}", f"/dev/shm/{name}", f"/run/{name}"):
                 Path(left).unlink(missing_ok=True)
 
