@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import chain, commands, document, history, ledger, live, mcp, resume, startup, wide
+from bench import chain, commands, document, history, ledger, live, mcp, resume, sandbox, startup, wide
 from bench.measure import Line, Size
 
 BENCHMARKS = {
@@ -27,6 +27,7 @@ BENCHMARKS = {
     "document": document.measure,
     "live": live.measure,
     "mcp": mcp.measure,
+    "sandbox": sandbox.measure,
 }
 # On the disk of the checkout: a temporary directory may be in memory, where durability costs nothing.
 SCRATCH = Path(__file__).resolve().parent.parent / "build" / "bench"

@@ -6,7 +6,7 @@ from ordain.core.action import CallTool, RunCommand
 from ordain.core.model import PLAN_VERSION, Action, Plan, Step
 from ordain.core.value import StepId
 
-__all__ = ["FIVE_STEPS", "chain_plan", "commands_plan", "markdown_plan", "reading_plan", "wide_plan"]
+__all__ = ["FIVE_STEPS", "chain_plan", "commands_plan", "markdown_plan", "program_plan", "reading_plan", "wide_plan"]
 
 FIVE_STEPS = """\
 # Renew the settings
@@ -55,6 +55,11 @@ def chain_plan(count: int) -> Plan:
 def reading_plan(count: int) -> Plan:
     """Steps that look at the workspace, each after the one before: what runs again after a crash without asking."""
     return _plan(f"Looks of {count}", [CallTool(tool="list_files")] * count, chained=True)
+
+
+def program_plan(argv: tuple[str, ...], count: int) -> Plan:
+    """One program, again and again, each after the one before."""
+    return _plan(f"Programs of {count}", [CallTool(tool="exec", args={"argv": list(argv)})] * count, chained=True)
 
 
 def wide_plan(count: int, concurrency: int | None = None) -> Plan:

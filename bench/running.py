@@ -27,7 +27,7 @@ from ordain.core.state import apply
 from ordain.core.tool import EffectClass, ToolDefinition
 from ordain.core.value import Instant, RunId
 from ordain.engine import Engine
-from ordain.ports import Append, ToolResult
+from ordain.ports import Append, Shell, ToolResult
 from ordain.sink import Sink
 
 __all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
@@ -52,9 +52,9 @@ class _NothingToolbox:
 class Bench:
     """A ledger and everything else an engine wants, for as many runs as one likes."""
 
-    def __init__(self, ledger: SqliteLedger, directory: Path) -> None:
+    def __init__(self, ledger: SqliteLedger, directory: Path, shell: Shell | None = None) -> None:
         self.ledger = ledger
-        self._shell = BashShell(directory)
+        self._shell = shell or BashShell(directory)
         self._toolbox, self._clock, self._ids = _NothingToolbox(), WallClock(), RandomIds()
 
     async def run(self, plan: Plan) -> float:
@@ -107,11 +107,11 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(directory: Path, *, warm: bool = True) -> AsyncIterator[Bench]:
-    """A bench over a new ledger, warmed up past the first checkpoint of its write-ahead log."""
+async def open_bench(directory: Path, *, warm: bool = True, shell: Shell | None = None) -> AsyncIterator[Bench]:
+    """A bench over a new ledger, warmed up past the first checkpoint of its write-ahead log. `shell` runs commands."""
     ledger = SqliteLedger.open(directory / "ledger.db")
     try:
-        bench = Bench(ledger, directory)
+        bench = Bench(ledger, directory, shell)
         if warm:
             await bench.run(chain_plan(_WARM_STEPS))
         yield bench

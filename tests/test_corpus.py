@@ -587,7 +587,7 @@ SURROUNDINGS = [
     row("idempotent: yes", "E_FIELD_VALUE", md(run("**idempotent:** yes"))),
     row("on_fail: give up", "E_FIELD_VALUE", md(run("**on_fail:** give up"))),
     row("timeout_ms: soon", "E_PLAN_TYPE", *both({"timeout_ms": "soon"})),
-    row("tier not available", "E_TIER", *both({}, tier=1), md(run(), front="tier: 1"), md(run(), top="**Tier:** 2")),
+    row("tier not available", "E_TIER", *both({}, tier=2), md(run(), front="tier: 2"), md(run(), top="**Tier:** 2")),
     row(
         "approval code in a plan",
         "W_APPROVAL_CODE",
@@ -970,7 +970,7 @@ def test_policy_denies(tmp_path: Path) -> None:
 
 def test_tier_not_available_is_refused(tmp_path: Path) -> None:
     app = opened(tmp_path / "w")
-    assert refused(app.prepare(md(run(), front="tier: 1").encode(), "x", KIM)) == ["E_TIER"]
+    assert refused(app.prepare(md(run(), front="tier: 2").encode(), "x", KIM)) == ["E_TIER"]
 
 
 @pytest.mark.parametrize("change", [b"# T\n\n1. `make clean`\n", None])

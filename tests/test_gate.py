@@ -603,7 +603,7 @@ def test_each_bound_thing_changed_is_refused_and_the_same_approval_is_good_when_
 
 def test_a_higher_trust_tier_than_the_one_approved_at_is_another_situation(monkeypatch):
     life = Scenario(step("a")).approve()
-    monkeypatch.setattr("ordain.surroundings.TIER", 1)
+    monkeypatch.setattr("ordain.surroundings.tier_of", lambda plan, at_least: 1)
     assert refused(life, commit(life)) == ["E_PLAN_STALE_BASE"]
     monkeypatch.undo()
     assert do(commit(life)).status == "completed"

@@ -756,7 +756,7 @@ def over_real_files(life: Scenario, root: Path) -> Scenario:
         ids=life.ids,
         lock=life.lock,
     )
-    life.workspace.document = DirectoryWorkspace(root, 0).document  # type: ignore[method-assign]
+    life.workspace.document = DirectoryWorkspace(root).document  # type: ignore[method-assign]
     life.app = App(here, shell=life.shell, probe=life.probe, pid=1, boot_id="boot")
     life._app = lambda: life.app  # type: ignore[method-assign]
     return life

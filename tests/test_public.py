@@ -38,7 +38,7 @@ def test_plans_in_the_docs_are_good(where, text, tmp_path):
     assert document.problems == ()
     assert document.plan is not None
     (tmp_path / "VERSION").write_text("0.1.0\n")  # the one file of a reader's own that they speak of
-    facts = DirectoryWorkspace(tmp_path, 0).facts(document.plan, DEFINITIONS, Settings(), None)
+    facts = DirectoryWorkspace(tmp_path).facts(document.plan, DEFINITIONS, Settings(), None)
     problems = lint(document.plan, facts)
     assert [problem for problem in problems if not problem.code.startswith("W_")] == []
 

@@ -34,7 +34,7 @@ from ordain.core.value import Instant, PlanId, RunId
 from ordain.gate import Gate
 from ordain.ports import Append, Credential
 from ordain.records import WORKSPACE_STREAM
-from ordain.surroundings import TIER, Surroundings
+from ordain.surroundings import Surroundings
 
 __all__ = ["Answering", "answer_commands", "answer_ways"]
 
@@ -244,5 +244,5 @@ def _asked(item: str, state: RunState, plan_id: PlanId, head: str) -> Asked:
         plan_id=plan_id,
         workspace_id=state.workspace_identity.id,
         head=head,
-        tier=TIER,
+        tier=state.limits_in_force.tier,
     )

@@ -51,7 +51,7 @@ from ordain.refusals import Refusals
 from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.running import Running, Waiting
 from ordain.signalling import Signalling
-from ordain.surroundings import TIER, Surroundings
+from ordain.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from ordain.auditing import Auditing
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from ordain.core.simulation import Simulation
     from ordain.core.statistics import Statistics
 
-__all__ = ["TIER", "App"]
+__all__ = ["App"]
 
 
 class App:

@@ -22,6 +22,7 @@ from ordain.adapters.notifier import CommandNotifier
 from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.read_only import ReadOnlyProbe
 from ordain.adapters.reserve import Reserve
+from ordain.adapters.sandbox import Sandbox
 from ordain.adapters.state_directory import (
     check_state_directory,
     shelf_path,
@@ -39,7 +40,7 @@ from ordain.core.expr import Expressions
 from ordain.core.problem import Refused, refuse
 from ordain.ports import Clients, Ledger
 from ordain.records import WORKSPACE_STREAM, Records
-from ordain.surroundings import TIER, Former, Surroundings
+from ordain.surroundings import Former, Surroundings
 
 __all__ = ["every_workspace", "open_clients", "open_workspace"]
 
@@ -82,7 +83,7 @@ def open_workspace(
     here = Surroundings(
         open_ledger=open_ledger,
         ledger_exists=has_ledger,
-        workspace=DirectoryWorkspace(workspace, TIER),
+        workspace=DirectoryWorkspace(workspace),
         protection=ProtectedFiles(workspace),
         expressions=_expressions,
         toolbox=built_in_tools(workspace, shelf),
@@ -96,6 +97,7 @@ def open_workspace(
         logs=WorkspaceStepLogs(workspace),
         secrets=KnownSecrets(),
         archive=FileArchive(lambda: shelf() / LEDGER),
+        sandbox=Sandbox(workspace, *_state_paths(), room=shelf, alone=alone),
         former_ledger=cache(lambda: _former_ledger(workspace)),
     )
     return App(

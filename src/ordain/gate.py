@@ -31,6 +31,7 @@ from ordain.core.report import Review
 from ordain.core.run_state import RunState
 from ordain.core.settings import Settings
 from ordain.core.signature import fingerprint
+from ordain.core.tier import tier_of
 from ordain.core.value import Instant, PlanId
 from ordain.core.workspace import Approver, WorkspaceState, trusting
 from ordain.documents.configuration import read_settings
@@ -114,8 +115,10 @@ class Gate:
         self._refuse_elsewhere(stream, state)
         await self._refuse_undecidable(stream, state)
         settings, _, _ = self._here.settings()
-        if denied := self._here.rule(self._here.records.plan(stream), settings).denied:
+        plan = self._here.records.plan(stream)
+        if denied := self._here.rule(plan, settings).denied:
             raise Refused(denied)
+        self._here.refuse_tier(tier_of(plan, settings.tier))
         if barred := _barred(signer if signer is not None else by.name, state, settings):
             raise Refused([barred])
         if signer is None:

@@ -163,6 +163,8 @@ class Performing:
             # What others refer to is what it gives, not what it says on the side.
             errors_apart=handler is not None or self._state.written_name(step.id) in self._referred,
             stdin=stdin,
+            writes=step.writes or None,
+            network=step.network is True,
         )
 
     @cached_property

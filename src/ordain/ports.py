@@ -19,6 +19,7 @@ from ordain.core.event import Event, ProtectedFile, Recorded, Usage
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
 from ordain.core.progress import Told
+from ordain.core.sandbox import SandboxLimits
 from ordain.core.settings import Settings
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.summary import PlanSummary
@@ -47,6 +48,7 @@ __all__ = [
     "Panes",
     "Probe",
     "Protection",
+    "Sandbox",
     "Saved",
     "Secrets",
     "Shell",
@@ -221,6 +223,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """What it reads from its standard input, which ends after that."""
     reports: bool = False
     """Whether it may report what it uses: it is given the name of a file for that, in the variable `ORDAIN_USAGE`."""
+    writes: tuple[str, ...] | None = None
+    """What of the workspace it may change, as patterns that `core.sandbox` knows; None: all of it. Held at tier 1."""
+    network: bool = False
+    """Whether it has the network. Held at tier 1."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,6 +275,18 @@ class Shell(Protocol):
 
     def environment(self, names: Sequence[str]) -> dict[str, str]:
         """The values of these variables, as far as they are set."""
+        ...
+
+
+class Sandbox(Protocol):
+    """Where commands run at trust tier 1, held to what they may reach."""
+
+    def fault(self) -> str | None:
+        """Why nothing can be held to anything here; None where it can."""
+        ...
+
+    def shell(self, limits: SandboxLimits) -> Shell:
+        """What runs commands in it, each within these limits."""
         ...
 
 

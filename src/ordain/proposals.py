@@ -23,6 +23,7 @@ from ordain.core.report import Prepared
 from ordain.core.settings import Settings
 from ordain.core.summary import PlanSummary
 from ordain.core.template import Filled
+from ordain.core.tier import tier_of
 from ordain.core.value import Instant, PlanId, StepId
 from ordain.documents.document import Document
 from ordain.documents.reading import read
@@ -119,9 +120,10 @@ class Proposals:
         revised: str | None,
     ) -> Prepared:
         here = self._here
-        if later := not_yet_refused(plan, panes=here.panes is not None):
-            raise Refused(later)
         settings, _, before = here.settings()
+        tier = tier_of(plan, settings.tier)
+        if later := not_yet_refused(plan, here.tools(settings), panes=here.panes is not None, tier=tier):
+            raise Refused(later)
         # Said now or never: with its first plan a moved directory gets a record of its own.
         notices += tuple(problem for problem in before if problem.code == "W_WORKSPACE_MOVED")
         ruling = here.rule(plan, settings)

@@ -20,13 +20,14 @@ from ordain.core.refs import references
 from ordain.core.report import Review, RunReport, Side, Since
 from ordain.core.settings import Settings, limits
 from ordain.core.template import Filled, fill
+from ordain.core.tier import tier_of
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import PlanId
 from ordain.documents.document import Document
 from ordain.documents.reading import read
 from ordain.documents.typed_values import read_values
 from ordain.records import lineage_id
-from ordain.surroundings import TIER, Surroundings
+from ordain.surroundings import Surroundings
 
 __all__ = ["Params", "Reviewing", "plan_or_refuse"]
 
@@ -74,7 +75,10 @@ class Reviewing:
         settings = here.settings()[0] if asked else Settings()
         tools = here.tools(settings)
         facts = here.workspace.facts(plan, tools, settings, workspace_id)
-        return lint(plan, msgspec.structs.replace(facts, panes=here.panes is not None), partial=partial)
+        tier = tier_of(plan, settings.tier)
+        fault = here.tier_fault(tier)
+        had = {"tier": 0, "tier_fault": fault} if fault is not None else {"tier": tier}
+        return lint(plan, msgspec.structs.replace(facts, panes=here.panes is not None, **had), partial=partial)
 
     def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
         """The plan a template becomes with these values, or what is wrong with them."""
@@ -145,7 +149,7 @@ class Reviewing:
     ) -> Review:
         here = self._here
         settings, _, _ = here.settings()
-        ruling = here.rule(plan, settings)
+        ruling, tier = here.rule(plan, settings), tier_of(plan, settings.tier)
         identity = plan_id(plan)
         size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
         return Review(
@@ -158,9 +162,9 @@ class Reviewing:
             requires_approval=ruling.requires_approval,
             reasons=ruling.reasons,
             effects=planned_effects(plan, here.tools(settings)),
-            tier=TIER,
+            tier=tier,
             base=here.base(plan),
-            limits=limits(settings),
+            limits=limits(settings, tier=tier),
             document=document,
             proposer=proposer,
             notices=(*notices, *ruling.denied),

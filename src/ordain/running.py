@@ -35,6 +35,7 @@ from ordain.core.schedule import keepable
 from ordain.core.settings import Settings, limits
 from ordain.core.signal import signals_of, stream_of_signal
 from ordain.core.state import apply
+from ordain.core.tier import tier_of
 from ordain.core.value import Instant, RunId, StepId
 from ordain.gate import Gate, given, meanwhile
 from ordain.ports import Append, Credential, Holder, Observer, Shell, StepLogs
@@ -252,7 +253,7 @@ class Running:
             plan_id=state.plan_id,
             lineage=stream,
             workspace=await here.identity(),
-            limits=limits(settings, here.handlers_of(plan, settings)),
+            limits=limits(settings, here.handlers_of(plan, settings), tier=tier_of(plan, settings.tier)),
             rerun_of=again.run_id if again is not None else None,
             first_run=again.first_run if again is not None else None,
             may_keep=again.may_keep if again is not None else (),
@@ -275,6 +276,7 @@ class Running:
     def _asks_approval(self, state: PlanState, plan: Plan, settings: Settings) -> bool:
         """Whether a run of a plan needs an approval; raises Refused where none may start whoever approved it."""
         self.refuse_open(state)
+        self._here.refuse_tier(tier_of(plan, settings.tier))
         ruling = self._here.rule(plan, settings)
         if ruling.denied:
             raise Refused(ruling.denied)
@@ -361,6 +363,7 @@ class Running:
                 f"It was begun in {state.workspace_identity.path}; that directory was moved or replaced.",
                 command=f"ordain cancel {run_id}",
             )
+        self._here.refuse_tier(state.limits_in_force.tier)
         here = self._here.handlers.registered()
         for name, handler in state.limits_in_force.handlers.items():
             if handler.registered and here.get(name) != handler:
@@ -414,10 +417,10 @@ class Running:
         run_id = state.run_id
         former = self._records.run(state.rerun_of)[0] if state.rerun_of is not None else None
         _, permission = self._records.start_of(run_id, state.lineage)
-        sink = self._here.sink()
+        sink, shell = self._here.sink(), self._here.shell_for(state.limits_in_force, self._shell)
         following = Following(
             state,
-            shell=self._shell,
+            shell=shell,
             sink=sink,
             clock=self._here.clock,
             ledger=self._here.ledger,
@@ -428,7 +431,7 @@ class Running:
             state,
             head,
             ledger=self._here.ledger,
-            shell=self._shell,
+            shell=shell,
             toolbox=self._here.toolbox,
             clock=self._here.clock,
             sink=sink,

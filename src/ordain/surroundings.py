@@ -15,7 +15,7 @@ import msgspec
 
 from ordain.core.approval import Base, Principal, Situation, WorkspaceIdentity
 from ordain.core.canonical import short_id
-from ordain.core.event import WorkspaceOpened
+from ordain.core.event import Limits, WorkspaceOpened
 from ordain.core.expr import Expressions
 from ordain.core.lineage import PlanState
 from ordain.core.lint.tools import unhandled
@@ -26,6 +26,7 @@ from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.settings import Settings
 from ordain.core.signature import Signature
+from ordain.core.tier import STRONGEST, tier_of, tier_problem
 from ordain.core.tool import (
     SHELL,
     ToolDefinition,
@@ -50,7 +51,9 @@ from ordain.ports import (
     Notifier,
     Panes,
     Protection,
+    Sandbox,
     Secrets,
+    Shell,
     StepLogs,
     Toolbox,
     Workspace,
@@ -59,10 +62,7 @@ from ordain.ports import (
 from ordain.records import WORKSPACE_STREAM, Records
 from ordain.sink import Sink
 
-__all__ = ["TIER", "Surroundings", "sha256"]
-
-TIER = 0
-"""The trust tier this version can give: cooperative. Tier 1 comes with the sandbox."""
+__all__ = ["Surroundings", "sha256"]
 
 
 class Former(NamedTuple):
@@ -95,6 +95,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     archive: Archive
     panes: Panes | None = None
     """The panes there are, where something can look at them."""
+    sandbox: Sandbox | None = None
+    """Where commands run at trust tier 1, where there is such a place."""
     former_ledger: Callable[[], Former | None] = lambda: None
     """The ledger of a directory that was this one, by what the file system says, under a path that is gone."""
     opened: Ledger | None = None
@@ -259,7 +261,29 @@ class Surroundings(msgspec.Struct, kw_only=True):
         return self.ledger.seal(what.encode()) if what.startswith("sha256:") and self.has_ledger() else what
 
     async def situation(self, plan: Plan) -> Situation:
-        return Situation(workspace=await self.identity(), base=self.base(plan), tier=TIER, now=self.clock.moment())
+        tier = tier_of(plan, self.settings()[0].tier)
+        return Situation(workspace=await self.identity(), base=self.base(plan), tier=tier, now=self.clock.moment())
+
+    # --- Trust tiers -----------------------------------------------------------------------------------------------
+
+    def tier_fault(self, tier: int) -> str | None:
+        """Why a trust tier cannot be had here now; None where it can."""
+        if tier == 0:
+            return None
+        if tier > STRONGEST:
+            return f"this version knows none above {STRONGEST}"
+        return self.sandbox.fault() if self.sandbox is not None else "there is no sandbox"
+
+    def refuse_tier(self, tier: int) -> None:
+        """Raise Refused where a trust tier cannot be had here now: nothing runs at a weaker one instead."""
+        fault = self.tier_fault(tier)
+        if fault is not None:
+            raise Refused([tier_problem(tier, fault)])
+
+    def shell_for(self, limits: Limits, shell: Shell) -> Shell:
+        """What runs the commands of a run: this shell at tier 0, and above it only the sandbox."""
+        self.refuse_tier(limits.tier)
+        return self.sandbox.shell(limits.sandbox) if limits.tier and self.sandbox is not None else shell
 
     # --- Signing ---------------------------------------------------------------------------------------------------
 

@@ -61,13 +61,18 @@ async def verify(
 
 def contract_command(step: Step, shell: Shell, limits: Limits, mark: str) -> Command:
     """The command of a step's contract. It sees the variables of the allow-list, and of its step's those that it names
-    itself: no other can change what it proves."""
+    itself: no other can change what it proves. It looks, so there is nothing that it may write."""
     contract, env = contract_of(step), shell.environment(limits.env)
     assert contract is not None and step.verification is not None
     env |= {name: as_variable(value) for name, value in literal(shared_variables(step)).items()}
     timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
     return Command(
-        text=contract.command, env=env, timeout_ms=timeout_ms, mark=mark, errors_apart=contract.stdout is not None
+        text=contract.command,
+        env=env,
+        timeout_ms=timeout_ms,
+        mark=mark,
+        errors_apart=contract.stdout is not None,
+        writes=(),
     )
 
 

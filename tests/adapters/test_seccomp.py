@@ -10,6 +10,8 @@ from ordain.adapters.seccomp import no_sockets
 
 X86, X86_32 = 0xC000003E, 0x40000003
 SOCKET, OPEN, URING, X32 = 41, 2, 425, 0x40000000
+ADD_KEY, KEYCTL = 248, 250
+CHMODS = (90, 91, 268, 452)
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x0005000D
 
 
@@ -22,12 +24,12 @@ def answer(number: int, architecture: int, argument: int) -> int:
         code, if_true, if_false, operand = instructions[at]
         at += 1
         if code == 0x20:
-            value = {0: number, 4: architecture, 16: argument}[operand]
+            value = {0: number, 4: architecture, 16: argument, 24: argument, 32: argument}[operand]
         elif code == 0x06:
             return operand
         else:
-            assert code in (0x15, 0x35)
-            at += if_true if (value == operand if code == 0x15 else value >= operand) else if_false
+            holds = {0x15: value == operand, 0x35: value >= operand, 0x45: bool(value & operand)}[code]
+            at += if_true if holds else if_false
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,11 @@ def answer(number: int, architecture: int, argument: int) -> int:
         (SOCKET, X86, 16, ALLOW),
         (SOCKET, X86, 40, REFUSE),
         (URING, X86, 0, REFUSE),
+        (ADD_KEY, X86, 0, REFUSE),
+        (KEYCTL, X86, 0, REFUSE),
+        (KEYCTL + 1, X86, 0, ALLOW),
+        *((call, X86, 0o755, ALLOW) for call in CHMODS),
+        *((call, X86, 0o4755, REFUSE) for call in CHMODS),
         (X32 + SOCKET, X86, 1, REFUSE),
         (OPEN, X86_32, 0, KILL),
     ],

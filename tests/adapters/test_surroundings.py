@@ -30,7 +30,7 @@ from tests.plans import plans
 
 
 def facts(tmp_path, *steps, **fields):
-    return DirectoryWorkspace(tmp_path, 0).facts(plan(*steps, **fields), DEFINITIONS, Settings(), None)
+    return DirectoryWorkspace(tmp_path).facts(plan(*steps, **fields), DEFINITIONS, Settings(), None)
 
 
 def codes(tmp_path, *steps, **fields):
@@ -108,7 +108,7 @@ def test_names_that_no_file_can_have_are_looked_for_without_an_exception(tmp_pat
 
 @given(made=plans())
 def test_any_plan_gives_problems_and_never_an_exception(tmp_path, made):
-    found = lint(made, DirectoryWorkspace(tmp_path, 0).facts(made, DEFINITIONS, Settings(), None))
+    found = lint(made, DirectoryWorkspace(tmp_path).facts(made, DEFINITIONS, Settings(), None))
     assert all(problem.detail.endswith(".") for problem in found)
 
 
@@ -117,7 +117,7 @@ def test_a_plan_without_expressions_loads_no_expression_language():
         "import sys; from pathlib import Path; from tests.build import plan, step;"
         "from ordain.adapters.directory import DirectoryWorkspace; from ordain.core.settings import Settings;"
         "made = plan(step('a', run='make', contract='test -s x'));"
-        "DirectoryWorkspace(Path('.'), 0).facts(made, {}, Settings(), None);"
+        "DirectoryWorkspace(Path('.')).facts(made, {}, Settings(), None);"
         "print([name for name in ('cel_expr_python', 'tree_sitter') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -134,10 +134,10 @@ def test_the_workspace_is_the_nearest_marked_directory(tmp_path):
 def test_replacing_the_directory_changes_its_identity(tmp_path):
     place = tmp_path / "ws"
     place.mkdir()
-    before = DirectoryWorkspace(place, 0).identity()
+    before = DirectoryWorkspace(place).identity()
     place.rename(tmp_path / "moved")
     place.mkdir()
-    after = DirectoryWorkspace(place, 0).identity()
+    after = DirectoryWorkspace(place).identity()
     assert before[0] == after[0] and before != after
 
 
@@ -187,7 +187,7 @@ def test_files_by_pattern_without_links_or_anything_outside(tmp_path: Path) -> N
     (workspace / "src" / "link.py").symlink_to(tmp_path / "outside.py")
     (workspace / "linked").symlink_to(workspace / "src")
     (workspace / "src" / os.fsdecode(b"\xff.py")).write_text("")
-    files = DirectoryWorkspace(workspace, 0).files
+    files = DirectoryWorkspace(workspace).files
     assert files("src/*.py") == ("src/a.py", "src/b.py")
     assert files("**/*.py") == ("src/a.py", "src/b.py", "src/deep/c.py")
     assert files("linked/*.py") == ()
@@ -204,13 +204,13 @@ def test_files_of_git_and_ours_are_not_looked_at(tmp_path):
     for name in ("a.py", ".git/b.py", "sub/.git/c.py", ".ordain/d.py", ".github/e.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    assert DirectoryWorkspace(tmp_path, 0).files("**/*.py") == (".github/e.py", "a.py")
+    assert DirectoryWorkspace(tmp_path).files("**/*.py") == (".github/e.py", "a.py")
 
 
 def test_more_files_than_anybody_should_wait_for_are_refused(tmp_path, monkeypatch):
     for number in range(12):
         (tmp_path / f"{number}.txt").write_text("")
-    workspace = DirectoryWorkspace(tmp_path, 0)
+    workspace = DirectoryWorkspace(tmp_path)
     monkeypatch.setattr("ordain.adapters.directory.ENTRIES_MAX", 12)
     assert len(workspace.files("*.txt")) == 12
     (tmp_path / "more").write_text("")
@@ -227,7 +227,7 @@ def test_files_of_a_deep_tree_are_found_in_bounded_time(tmp_path, pattern):
         deep.mkdir()
         (deep / "f").write_text("")
     started = time.process_time()
-    DirectoryWorkspace(tmp_path, 0).files(pattern)
+    DirectoryWorkspace(tmp_path).files(pattern)
     assert time.process_time() - started < 2
 
 
@@ -241,7 +241,7 @@ def test_the_workspace_in_memory_finds_the_same_files(tmp_path, pattern):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
         memory.documents[name] = b""
-    assert memory.files(pattern) == DirectoryWorkspace(tmp_path, 0).files(pattern)
+    assert memory.files(pattern) == DirectoryWorkspace(tmp_path).files(pattern)
 
 
 # --- What is in the files that a plan names ------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class Surroundings:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.workspace = DirectoryWorkspace(path, 0) if path is not None else MemoryWorkspace()
+        self.workspace = DirectoryWorkspace(path) if path is not None else MemoryWorkspace()
 
     def put(self, name: str, content: bytes = b"") -> None:
         if isinstance(self.workspace, MemoryWorkspace):
@@ -381,7 +381,7 @@ def test_the_workspace_in_memory_sees_the_same(files, paths, patterns):
 def test_any_path_is_seen_alike_or_refused(path):
     with tempfile.TemporaryDirectory() as place:
         answers = []
-        for workspace in (DirectoryWorkspace(Path(place), 0), MemoryWorkspace()):
+        for workspace in (DirectoryWorkspace(Path(place)), MemoryWorkspace()):
             try:
                 answers.append(workspace.digests([path], []))
             except Refused as refused:
@@ -396,7 +396,7 @@ def test_a_link_is_its_target_and_is_not_followed(tmp_path):
     place = tmp_path / "ws"
     (place / "tests").mkdir(parents=True)
     (place / "tests/a.txt").write_text("one")
-    look = DirectoryWorkspace(place, 0).digests
+    look = DirectoryWorkspace(place).digests
     before = look(["tests/a.txt"], ["tests/**"])
     assert before == {"tests/a.txt": sha256(b"one")}
 
@@ -433,7 +433,7 @@ def test_a_link_put_there_between_looking_and_opening_is_not_followed(tmp_path, 
         return found
 
     monkeypatch.setattr(os, "stat", swapping)
-    assert refusal(DirectoryWorkspace(place, 0), ["a.txt"]).code == "E_BASE_UNREADABLE"
+    assert refusal(DirectoryWorkspace(place), ["a.txt"]).code == "E_BASE_UNREADABLE"
 
 
 def test_a_link_on_the_way_that_is_gone_the_next_moment_is_refused(tmp_path, monkeypatch):
@@ -447,15 +447,13 @@ def test_a_link_on_the_way_that_is_gone_the_next_moment_is_refused(tmp_path, mon
         return found
 
     monkeypatch.setattr(os, "stat", removing)
-    assert (
-        refusal(DirectoryWorkspace(tmp_path, 0), ["tests/passwd"]).detail == "`tests/passwd` changes while it is read."
-    )
+    assert refusal(DirectoryWorkspace(tmp_path), ["tests/passwd"]).detail == "`tests/passwd` changes while it is read."
 
 
 def test_pipes_and_devices_are_not_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     os.mkfifo(tmp_path / "pipe.py")
-    assert DirectoryWorkspace(tmp_path, 0).digests(["pipe"], ["*.py"]) == {"pipe": "other", "pipe.py": "other"}
+    assert DirectoryWorkspace(tmp_path).digests(["pipe"], ["*.py"]) == {"pipe": "other", "pipe.py": "other"}
 
 
 @contextmanager
@@ -477,7 +475,7 @@ def test_what_cannot_be_read_is_refused_by_name(tmp_path, monkeypatch):
     (tmp_path / "a.txt").write_text("one")
     (tmp_path / "a.txt").chmod(0)
     monkeypatch.chdir(tmp_path)  # the way there may be barred as well
-    workspace = DirectoryWorkspace(Path(), 0)
+    workspace = DirectoryWorkspace(Path())
     with without_rights():
         problems = [
             refusal(workspace, ["a.txt"]),
@@ -496,7 +494,7 @@ def test_what_cannot_be_read_is_refused_by_name(tmp_path, monkeypatch):
 
 def test_a_name_that_is_not_text_is_refused_where_a_pattern_means_it(tmp_path):
     (tmp_path / os.fsdecode(b"\xff.py")).write_text("")
-    workspace = DirectoryWorkspace(tmp_path, 0)
+    workspace = DirectoryWorkspace(tmp_path)
     assert workspace.digests([], ["*.txt"]) == {}
     problem = refusal(workspace, (), ["*.py"])
     assert problem.code == "E_BASE_UNREADABLE"
@@ -518,7 +516,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path, monkeypatch):
             return ""
 
     monkeypatch.setattr(hashlib, "sha256", Growing)
-    problem = refusal(DirectoryWorkspace(tmp_path, 0), ["a.log"])
+    problem = refusal(DirectoryWorkspace(tmp_path), ["a.log"])
     assert (problem.code, problem.detail) == ("E_BASE_UNREADABLE", "`a.log` changes while it is read.")
     assert log.stat().st_size == 30
 
@@ -527,7 +525,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path, monkeypatch):
 def test_more_than_anybody_should_wait_for_is_refused(tmp_path, monkeypatch, bound, most):
     for number in range(4):
         (tmp_path / f"{number}.txt").write_text("0123456789")
-    workspace = DirectoryWorkspace(tmp_path, 0)
+    workspace = DirectoryWorkspace(tmp_path)
     assert len(workspace.digests([], ["*.txt"])) == 4
     monkeypatch.setattr(f"ordain.adapters.directory.{bound}", most)
     assert refusal(workspace, (), ["*.txt"]).code == "E_BASE_UNREADABLE"
@@ -545,12 +543,12 @@ def test_patterns_that_are_slow_to_compare_are_refused_soon(tmp_path, monkeypatc
         [f"**/{number}.x" for number in range(10_000)],
     ):
         started = time.process_time()
-        assert refusal(DirectoryWorkspace(tmp_path, 0), (), patterns).code == "E_BASE_UNREADABLE"
+        assert refusal(DirectoryWorkspace(tmp_path), (), patterns).code == "E_BASE_UNREADABLE"
         assert time.process_time() - started < 3
 
 
 def test_a_workspace_that_is_gone_is_refused(tmp_path):
-    assert refusal(DirectoryWorkspace(tmp_path / "gone", 0), ["a.txt"]).code == "E_WORKSPACE"
+    assert refusal(DirectoryWorkspace(tmp_path / "gone"), ["a.txt"]).code == "E_WORKSPACE"
 
 
 # --- Which commit is checked out -----------------------------------------------------------------------------------
@@ -570,7 +568,7 @@ def repository(place: Path, head: str, **files: str) -> Path:
 
 
 def head(place: Path) -> str | None:
-    return DirectoryWorkspace(place, 0).git_head()
+    return DirectoryWorkspace(place).git_head()
 
 
 def untold(place: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -40,6 +41,7 @@ PAGE = (Path(__file__).parents[2] / "docs/plan-format.md").read_text()
 FENCES = re.findall(r"^(`{3,})(\w+)\n(.*?)^\1$", PAGE, re.DOTALL | re.MULTILINE)
 DOCUMENTS = [(language, text) for _, language, text in FENCES if language != "text"]
 WORDS = set(re.findall(r"[a-z_]+", PAGE))
+not_yet = partial(not_yet_refused, tools={}, panes=False, tier=0)
 
 
 @pytest.mark.parametrize(("language", "text"), DOCUMENTS)
@@ -97,9 +99,7 @@ ACTIONS: tuple[Action, ...] = (
 def test_it_names_the_actions_that_are_not_carried_out_and_no_others() -> None:
     assert {type(action) for action in ACTIONS} == set(get_args(Action))
     section = PAGE.partition("\n## Read and checked, not yet carried out\n")[2]
-    refused = {
-        str(action.__struct_config__.tag) for action in ACTIONS if not_yet_refused(plan(step("a", action=action)))
-    }
+    refused = {str(action.__struct_config__.tag) for action in ACTIONS if not_yet(plan(step("a", action=action)))}
     named = {str(action.__struct_config__.tag) for action in ACTIONS if f"`{action.__struct_config__.tag}`" in section}
     assert named == refused
 
@@ -109,11 +109,11 @@ def test_it_names_the_fields_that_are_not_carried_out_and_no_others(field: str) 
     values: dict[str, Any] = {"writes": ("x",), "budget": Budget(tokens=1), "network": True, "worktree": True}
     given = replace(step("a"), **{field: values.get(field, "ask")})
     section = PAGE.partition("\n## Read and checked, not yet carried out\n")[2]
-    assert (f"`{field}`" in section) == bool(not_yet_refused(plan(given)))
+    assert (f"`{field}`" in section) == bool(not_yet(plan(given)))
 
 
 def test_what_is_about_one_attempt_is_refused_of_a_step_that_holds_a_plan() -> None:
     around = step("a", action=NestedPlan(plan=plan(step("b"))), contract="check b")
     for given in (replace(around, timeout_ms=1), replace(around, proof="red-then-green")):
-        assert [problem.code for problem in not_yet_refused(plan(given))] == ["E_NOT_YET"]
-    assert not_yet_refused(plan(around)) == ()
+        assert [problem.code for problem in not_yet(plan(given))] == ["E_NOT_YET"]
+    assert not_yet(plan(around)) == ()

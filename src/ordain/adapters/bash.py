@@ -20,9 +20,10 @@ import subprocess
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ordain.adapters.processes import (
     MARK,
@@ -41,7 +42,7 @@ from ordain.ports import Command, Finished
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["BashShell"]
+__all__ = ["PLAIN_PATH", "Around", "BashShell", "Inside", "which_bash"]
 
 GRACE_S = 2.0
 """How long a command may tidy up after SIGTERM before it is killed."""
@@ -57,12 +58,32 @@ AGAIN_S = 0.01
 """How much later to look again for what had not yet been started when its executor died."""
 
 
+def which_bash() -> str | None:
+    return shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
+
+
+class Inside(NamedTuple):
+    """How one command is started inside something, such as a sandbox."""
+
+    words: tuple[str, ...]
+    """A program that runs the rest of its command line."""
+    env: Mapping[str, str]
+    """The environment of that program, which hands the command its own."""
+    descriptors: tuple[int, ...]
+    """What that program is handed."""
+    began: Callable[[], bool]
+    """Whether, now that it has ended, the command was ever begun."""
+
+
+Around = Callable[[Command, Mapping[str, str]], AbstractContextManager[Inside]]
+"""What a command and its environment are put into, as long as it runs; raises OSError or ValueError where it cannot."""
+
+
 class BashShell:
     """ports.Shell over real processes, rooted in one directory that no command can choose.
 
-    `inside` are the words of a program that runs the rest of its command line inside something, such as a sandbox;
-    `handed_over` are the descriptors that it gets. `room` is where there is some for long outputs. `alone` says that
-    this process starts nothing but what we start: then whatever is handed to it was left by a command.
+    `around` puts each command into something. `room` is where there is some for long outputs. `alone` says that this
+    process starts nothing but what we start: then whatever is handed to it was left by a command.
     """
 
     _own: ClassVar[dict[int, str]] = {}
@@ -76,16 +97,15 @@ class BashShell:
     def __init__(
         self,
         workspace: Path,
-        inside: tuple[str, ...] = (),
-        handed_over: tuple[int, ...] = (),
+        around: Around | None = None,
         *,
         room: Callable[[], Path] | None = None,
         alone: bool = False,
     ) -> None:
         self._workspace = workspace
-        self._inside, self._handed_over = inside, handed_over
+        self._around = around
         self._room, self._alone = room, alone
-        self._bash = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash")
+        self._bash = which_bash()
         self._reaping = False
         self._written: dict[str, Spool] = {}
         """What the commands under way have written so far, by their marks."""
@@ -110,16 +130,26 @@ class BashShell:
         self._left[:] = [child for child in self._left if child.poll() is None]
         if self._alone and not self._own:
             BashShell._childless = not children_of_us()
-        with UsageFile.for_one() if command.reports else contextlib.nullcontext() as usage:
-            return await self._run(words, command, usage, started)
+        with contextlib.ExitStack() as held:
+            usage = held.enter_context(UsageFile.for_one()) if command.reports else None
+            env = {**command.env, **({USAGE: usage.path} if usage is not None else {}), MARK: command.mark}
+            try:
+                inside = held.enter_context(self._around(command, env)) if self._around is not None else None
+                child = self._spawn(words, command, env, inside)
+            except (OSError, ValueError) as error:
+                return Finished(duration_ms=_since(started), fault=str(error))
+            finished = await self._finish(child, command, usage, started)
+            if inside is not None and finished.exit_code is not None and not inside.began():
+                said = (finished.errors or finished.output).decode("utf-8", "replace").strip()
+                return Finished(duration_ms=finished.duration_ms, fault=said or "nothing says why")
+            return finished
 
-    async def _run(self, words: tuple[str, ...], command: Command, usage: UsageFile | None, started: float) -> Finished:
+    async def _finish(
+        self, child: subprocess.Popen[bytes], command: Command, usage: UsageFile | None, started: float
+    ) -> Finished:
+        """Wait for the end of a command, and end what is left of it."""
         import asyncio  # most commands only look, and start faster without it
 
-        try:
-            child = self._spawn(words, command, usage)
-        except (OSError, ValueError) as error:
-            return Finished(duration_ms=_since(started), fault=str(error))
         self._own[child.pid] = command.mark
         assert child.stdout is not None
         output = _Output(child.stdout.fileno(), self._room if command.whole else None)
@@ -168,18 +198,19 @@ class BashShell:
             reported=usage.read() if usage is not None else b"",
         )
 
-    def _spawn(self, words: tuple[str, ...], command: Command, usage: UsageFile | None) -> subprocess.Popen[bytes]:
-        given = {USAGE: usage.path} if usage is not None else {}
+    def _spawn(
+        self, words: tuple[str, ...], command: Command, env: Mapping[str, str], inside: Inside | None
+    ) -> subprocess.Popen[bytes]:
         with _handed_in(command.stdin) as stdin:
             child = subprocess.Popen(
-                [*self._inside, *words],
+                [*inside.words, *words] if inside is not None else words,
                 cwd=self._workspace,
-                env={**command.env, **given, MARK: command.mark},
+                env=inside.env if inside is not None else env,
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if command.errors_apart else subprocess.STDOUT,
                 start_new_session=True,
-                pass_fds=self._handed_over,
+                pass_fds=inside.descriptors if inside is not None else (),
             )
         # From outside, because a function to be run in the child before its program would make every start slow. What
         # crashes leaves no image of its memory, with all that is secret in it, in the workspace; a command that wants

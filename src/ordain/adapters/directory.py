@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ordain.adapters.beneath import EscapeError, open_directory, open_parent
 from ordain.adapters.known_secrets import KnownSecrets
+from ordain.adapters.off_limits import stands_in
 from ordain.adapters.shell_text import ShellText
 from ordain.core.action import Ask
 from ordain.core.bound import DOCUMENT_BYTES_MAX
@@ -53,7 +54,8 @@ def find_workspace(start: Path) -> Path:
     """The nearest directory at or above `start` that holds ordain.toml, .ordain or .git; else `start` itself."""
     start = real_directory(start)
     for candidate in (start, *start.parents):
-        if any((candidate / name).exists() for name in (CONFIGURATION_FILE, ".git")) or _holds_ours(candidate):
+        marks = (candidate / name for name in (CONFIGURATION_FILE, ".git"))
+        if any(mark.exists() and not stands_in(mark) for mark in marks) or _holds_ours(candidate):
             return candidate
     return start
 
@@ -83,9 +85,8 @@ def real_directory(path: Path) -> Path:
 class DirectoryWorkspace:
     """ports.Workspace on the file system."""
 
-    def __init__(self, path: Path, tier: int) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._tier = tier
         self._secrets = KnownSecrets()
         self._shell_text = ShellText()
 
@@ -100,6 +101,8 @@ class DirectoryWorkspace:
         except FileNotFoundError:
             return None
         except OSError as error:
+            if stands_in(self._path / CONFIGURATION_FILE):
+                return None
             reason = os.strerror(error.errno or 0).lower()
             raise refuse("E_CONFIG", f"{CONFIGURATION_FILE} cannot be read: {reason}.") from error
 
@@ -176,7 +179,6 @@ class DirectoryWorkspace:
             missing_programs=frozenset(name for name in programs if not self._installed(name)),
             missing_files=frozenset(path for path in wanted if not self._there(path)),
             secrets=self._secrets.known(settings.secret_env, settings.secret_files)[0],
-            tier=self._tier,
             workspace_id=workspace_id,
         )
 

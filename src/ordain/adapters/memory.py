@@ -242,7 +242,6 @@ class MemoryWorkspace:
         self.documents: dict[str, bytes] = {}
         self.head: str | None = None
         self.shell_faults: dict[str, str] = {}
-        self.tier = 0
 
     def identity(self) -> tuple[str, int, int]:
         return self.place
@@ -280,7 +279,6 @@ class MemoryWorkspace:
             tools=tools,
             settings=settings,
             shell_faults=self.shell_faults,
-            tier=self.tier,
             workspace_id=workspace_id,
         )
 

@@ -6,65 +6,48 @@ Needs bubblewrap. Where that is not installed, or the system does not let us use
 from __future__ import annotations
 
 import os
-import platform
-import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 
-from ordain.adapters.bash import BashShell
-from ordain.adapters.seccomp import no_sockets
+from ordain.adapters.bash import BashShell, Inside
+from ordain.adapters.bubblewrap import APART, MISSING, proc_words, started_in, which_bubblewrap
 from ordain.ports import Command, Finished
 
 __all__ = ["ReadOnlyProbe"]
-
-_MISSING = "bubblewrap is not installed, and without it a command could change something"
 
 
 class ReadOnlyProbe:
     """ports.Probe by bubblewrap; directories in `hidden` are not even seen.
 
     Files that are read-only stop no one from asking a program outside, over a socket in the file system, to do
-    something. So no such socket can be made (`no_sockets`), and where the machine is not known nothing is run.
+    something. So no such socket can be made (`seccomp`), and where the machine is not known nothing is run.
     """
 
     def __init__(self, workspace: Path, *hidden: Path) -> None:
         self._workspace, self._hidden = workspace, hidden
+        self._shell = BashShell(workspace, self._around)
         self._count = 0
 
     async def look(self, command: Command) -> Finished:
-        program = shutil.which("bwrap")
-        if program is None:
-            return Finished(duration_ms=0, fault=_MISSING)
-        filter_program = no_sockets(platform.machine())
-        if filter_program is None:
-            return Finished(duration_ms=0, fault=f"nothing is known about keeping sockets shut on {platform.machine()}")
         self._count += 1
-        marked = msgspec.structs.replace(command, mark=f"probe/{os.getpid()}/{self._count}")
-        descriptor = os.memfd_create("ordain-filter")
-        try:
-            os.write(descriptor, filter_program)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            inside = self._sandbox(program, descriptor)
-            seen = await BashShell(self._workspace, inside=inside, handed_over=(descriptor,)).run(marked)
-        finally:
-            os.close(descriptor)
-        said = seen.errors or seen.output
-        if seen.exit_code == 1 and said.startswith(b"bwrap: "):
-            return Finished(duration_ms=seen.duration_ms, fault=said.decode("utf-8", "replace").strip())
-        return seen
+        return await self._shell.run(msgspec.structs.replace(command, mark=f"probe/{os.getpid()}/{self._count}"))
 
-    def _sandbox(self, program: str, filter_descriptor: int) -> tuple[str, ...]:
+    def _around(self, command: Command, env: Mapping[str, str]) -> AbstractContextManager[Inside]:
+        program = which_bubblewrap(self._workspace)
+        if program is None:
+            raise ValueError(f"{MISSING}, and without it a command could change something")
+        return started_in(program, tuple(self._words()), env)
+
+    def _words(self) -> Iterator[str]:
         workspace = str(self._workspace)
-        hidden = [word for path in self._hidden if path.is_dir() for word in ("--tmpfs", str(path))]
-        return (
-            program,
-            *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"),
-            # Whoever listens on a socket in there could change something for the one who asks.
-            *("--tmpfs", "/run"),
-            *hidden,
-            *("--ro-bind", workspace, workspace, "--chdir", workspace),
-            # Root keeps its capabilities otherwise, and could mount everything anew.
-            *("--cap-drop", "ALL", "--seccomp", str(filter_descriptor)),
-            *("--unshare-all", "--die-with-parent", "--new-session", "--"),
-        )
+        yield from (*APART, "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", *proc_words(), "--tmpfs", "/tmp")
+        # Root could write there what is about the whole machine.
+        yield from ("--tmpfs", "/sys") if Path("/sys").is_dir() else ()
+        # Whoever listens on a socket in there could change something for the one who asks.
+        yield from ("--tmpfs", "/run")
+        for path in self._hidden:
+            yield from ("--tmpfs", str(path)) if path.is_dir() else ()
+        yield from ("--ro-bind", workspace, workspace, "--chdir", workspace)

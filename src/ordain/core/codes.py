@@ -341,10 +341,13 @@ PAGES: dict[str, Page] = {
     ),
     "E_TIER": Page(
         "Trust tier not available",
-        "The plan demands a stronger trust tier than can be had here.",
         (
-            "Lower the plan's `tier`, or run it where that tier can be had. SECURITY.md says what each tier "
-            "holds against."
+            "The plan, or `[run] tier` in ordain.toml, demands a stronger trust tier than can be had here. Tier 1 needs "
+            "Linux and bubblewrap, and a system that lets it make namespaces. Nothing is run at a weaker tier instead."
+        ),
+        (
+            "Install bubblewrap (`apt-get install bubblewrap`), run the plan where the tier can be had, or have a person "
+            "approve it with a lower `tier`. SECURITY.md says what each tier holds against."
         ),
     ),
     "E_COMMAND_SYNTAX": Page(

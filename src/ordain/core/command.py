@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ordain.core.action import CallTool, RunCommand
+from ordain.core.action import CallTool, Custom, RunCommand
 from ordain.core.model import Action
-from ordain.core.tool import EXEC, SHELL, argument_faults
+from ordain.core.tool import EXEC, SHELL, ToolDefinition, argument_faults, definition_of
 from ordain.core.value import Value
 
-__all__ = ["Program", "command_of", "command_text", "program_of", "typed"]
+__all__ = ["Program", "command_of", "command_text", "is_command", "program_of", "typed"]
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
@@ -39,6 +39,14 @@ def program_of(action: Action) -> Program | None:
     """The program that a call of `exec` runs."""
     args = _arguments(action, EXEC.name)
     return Program(argv=tuple(args["argv"]), env=args.get("env", {})) if args is not None else None
+
+
+def is_command(action: Action, tools: Mapping[str, ToolDefinition]) -> bool:
+    """Whether the shell carries an action out."""
+    if isinstance(action, Custom):
+        handler = definition_of(action, tools)
+        return handler is not None and bool(handler.command)
+    return command_of(action) is not None or program_of(action) is not None
 
 
 def command_text(action: Action) -> str | None:

@@ -17,6 +17,7 @@ import msgspec
 
 from ordain.core.approval import Approval, Principal, WorkspaceIdentity
 from ordain.core.failure import FailurePolicy
+from ordain.core.sandbox import SandboxLimits
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
@@ -156,6 +157,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names of environment variables that commands and contracts may see."""
     handlers: Mapping[str, ToolDefinition] = {}
     """The handlers of the custom actions that the run may do, by their names among the tools: what was approved."""
+    tier: int = 0
+    """The trust tier that commands and contracts run at."""
+    sandbox: SandboxLimits = SandboxLimits()
+    """What they are held to at tier 1."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

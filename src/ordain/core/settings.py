@@ -9,9 +9,10 @@ import msgspec
 from ordain.core.bound import DAY_MS
 from ordain.core.event import Limits
 from ordain.core.failure import Abort, FailurePolicy
+from ordain.core.sandbox import SandboxLimits
 from ordain.core.tool import EffectClass, ToolDefinition
 
-__all__ = ["AGENT_PRESETS", "Agent", "Settings", "ToolSource", "limits"]
+__all__ = ["AGENT_PRESETS", "Agent", "Settings", "ToolSource", "limits", "sandbox_limits"]
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -61,6 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Who may approve; empty: any person."""
     bind_git_head: bool = False
     """An approval holds only for the commit that was checked out."""
+    tier: int = 0
+    """The trust tier that every plan runs at, at least."""
     concurrency: int = 4
     writers: int = 1
     """Runs that may change this workspace at once."""
@@ -71,6 +74,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: FailurePolicy = Abort()
     env: tuple[str, ...] = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
     """Variables that commands and contracts may see."""
+    sandbox_read: tuple[str, ...] = ()
+    sandbox_processes: int = SandboxLimits().processes
+    sandbox_open_files: int = SandboxLimits().open_files
+    sandbox_file_mib: int = SandboxLimits().file_mib
+    sandbox_memory_mib: int = SandboxLimits().memory_mib
+    sandbox_tmp_mib: int = SandboxLimits().tmp_mib
     allow: tuple[str, ...] = ("reads",)
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -90,8 +99,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Known to lint; this version calls no tools of others."""
 
 
-def limits(settings: Settings, handlers: Mapping[str, ToolDefinition] | None = None) -> Limits:
-    """The part of the settings that stays with a run, which uses these handlers."""
+def limits(settings: Settings, handlers: Mapping[str, ToolDefinition] | None = None, *, tier: int = 0) -> Limits:
+    """The part of the settings that stays with a run, which uses these handlers and has this trust tier."""
     return Limits(
         concurrency=settings.concurrency,
         step_timeout_ms=settings.step_timeout_ms,
@@ -99,4 +108,18 @@ def limits(settings: Settings, handlers: Mapping[str, ToolDefinition] | None = N
         on_failure=settings.on_failure,
         env=settings.env,
         handlers=handlers or {},
+        tier=tier,
+        sandbox=sandbox_limits(settings) if tier else SandboxLimits(),
+    )
+
+
+def sandbox_limits(settings: Settings) -> SandboxLimits:
+    """What commands are held to at tier 1."""
+    return SandboxLimits(
+        processes=settings.sandbox_processes,
+        open_files=settings.sandbox_open_files,
+        file_mib=settings.sandbox_file_mib,
+        memory_mib=settings.sandbox_memory_mib,
+        tmp_mib=settings.sandbox_tmp_mib,
+        read=settings.sandbox_read,
     )

@@ -24,6 +24,8 @@ __all__ = ["CONFIGURATION_FILE", "TEMPLATE", "key_names", "keys_set", "read_sett
 
 CONFIGURATION_FILE = "ordain.toml"
 COUNT_MAX = 10_000
+MEBIBYTES_MAX = 1 << 20
+PROCESSES_MIN = 16
 DURATION_MAX_MS = 3_653 * 86_400_000
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -57,6 +59,30 @@ def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= COUNT_MAX:
         raise _Wrong(f"must be a whole number from 1 to {COUNT_MAX}")
     return value
+
+
+def _mebibytes(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MEBIBYTES_MAX:
+        raise _Wrong(f"must be a whole number of MiB, at most {MEBIBYTES_MAX:,}")
+    return value
+
+
+def _some_mebibytes(value: Any) -> int:
+    if _mebibytes(value) == 0:
+        raise _Wrong("must be at least 1")
+    return int(value)
+
+
+def _processes(value: Any) -> int:
+    if _count(value) < PROCESSES_MIN:
+        raise _Wrong(f"must be at least {PROCESSES_MIN}, or no command could be started")
+    return int(value)
+
+
+def _tier(value: Any) -> int:
+    if value not in (0, 1) or isinstance(value, bool):
+        raise _Wrong("must be 0 or 1")
+    return int(value)
 
 
 def _folder(value: Any) -> str:
@@ -283,9 +309,18 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
         "contract_timeout": ("contract_timeout_ms", _duration),
         "on_failure": ("on_failure", _policy),
         "agent": ("agent", _name_or_nothing),
+        "tier": ("tier", _tier),
     },
     "policy": {"allow": ("allow", _names), "ask": ("ask", _names), "deny": ("deny", _names)},
     "contracts": {"env": ("env", _variables)},
+    "sandbox": {
+        "read": ("sandbox_read", _files),
+        "processes": ("sandbox_processes", _processes),
+        "open_files": ("sandbox_open_files", _processes),
+        "file_mib": ("sandbox_file_mib", _some_mebibytes),
+        "memory_mib": ("sandbox_memory_mib", _mebibytes),
+        "tmp_mib": ("sandbox_tmp_mib", _some_mebibytes),
+    },
     "notify": {"command": ("notify", lambda value: _command(value) if value != [] else ())},
     "secrets": {"env": ("secret_env", _globs), "files": ("secret_files", _files)},
 }
@@ -381,6 +416,15 @@ TEMPLATE = """\
 # contract_timeout = "60s"
 # on_failure = "abort"         # or "retry(2), then escalate" …
 # agent = ""                   # for tasks that name none; this version knows agents and carries out no tasks
+# tier = 0                     # 1: commands and contracts of every plan run in a sandbox; needs bubblewrap
+
+[sandbox]                      # what a command is held to at tier 1
+# read = []                    # what it can read besides the workspace and the system, such as "~/.pyenv"
+# processes = 1024             # at once; root is held to no number
+# open_files = 4096
+# file_mib = 4096              # how long one file may become
+# memory_mib = 0               # address space of one process; 0: no limit
+# tmp_mib = 1024               # what fits in its /tmp, which is memory
 
 [policy]                       # deny wins, then ask, then allow; what no list names is asked
 # allow = ["reads"]            # effect classes, tools, "tool:operation", "agent:coder", "path:docs/**"

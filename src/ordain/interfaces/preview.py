@@ -48,7 +48,16 @@ _VERBS = {
     "read": "reads",
 }
 """Kinds of effects that are told by their targets alone."""
-TIER_WORDS = {0: "tier 0, cooperative: stops mistakes and crashes, not an agent that acts as you (SECURITY.md)"}
+TIER_WORDS = {
+    0: "tier 0, cooperative: stops mistakes and crashes, not an agent that acts as you (SECURITY.md)",
+    1: "tier 1, sandboxed: commands and contracts reach no more than is said here; you yourself are not (SECURITY.md)",
+    2: "tier 2, separated: this version cannot give it",
+}
+_REACH = {
+    0: "with everything you may do on this machine and its network",
+    1: "in a sandbox: this workspace, the system's programs, no network unless it is named below",
+}
+"""What a command can do, by trust tier."""
 _PLAN_SHOWN = frozenset(
     [
         "plan_version", "title", "context", "steps", "fallbacks", "preconditions", "on_failure", "tools", "protect",
@@ -372,7 +381,7 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
     commands, contracts = kinds.get("command", ()), kinds.get("contract", ())
     if commands:
         count = f"{len(commands)} command{'s' * (len(commands) != 1)}"
-        yield f"    runs {count}, each with everything you may do on this machine and its network"
+        yield f"    runs {count}, each {_REACH.get(review.tier, _REACH[0])}"
     for effect in commands:
         if effect.tool.startswith(HANDLER):
             yield f"    {visible(effect.tool)} runs: {visible(effect.target)} (step {visible(effect.step)})"

@@ -44,5 +44,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     panes: bool = False
     """Whether panes can be looked at."""
     tier: int = 0
-    """The strongest trust tier that can be had here."""
+    """The strongest trust tier that can be had here, as far as that was looked at."""
+    tier_fault: str = "nobody has looked whether it can"
+    """Why no stronger one can be had."""
     workspace_id: str | None = None

@@ -6,7 +6,7 @@ is approved may be ignored when it runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 
 from ordain.core.action import (
@@ -19,6 +19,7 @@ from ordain.core.action import (
     ValidateApproval,
     WaitFor,
 )
+from ordain.core.command import is_command
 from ordain.core.condition import (
     Contract,
     CustomCondition,
@@ -34,21 +35,24 @@ from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import NestedPlan, Plan, Step, contract_of
 from ordain.core.problem import Place, Problem
-from ordain.core.tool import action_kind
+from ordain.core.tier import tier_of
+from ordain.core.tool import ToolDefinition, action_kind
 
 __all__ = ["not_yet", "not_yet_refused"]
 
 _CARRIED_OUT = RunCommand | CallTool | LockAction | StoreData | NestedPlan | Ask | ValidateApproval | Custom
 _PLAN_FIELDS = ("task", "agent", "model")
-_STEP_FIELDS = ("writes", "model", "network", "worktree", "pool")
+_STEP_FIELDS = ("writes", "network", "model", "worktree", "pool")
 _step_values = attrgetter(*_STEP_FIELDS)
 _NOTHING = ((), None, None, None, None)
 """The values of a step that uses none of these fields."""
+_HELD_BY_SANDBOX = ("writes", "network")
+"""Those that hold for a command at tier 1."""
 
 
 def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A warning for each part of the plan that this version does not carry out."""
-    for step, what in _parts(survey, panes=facts.panes):
+    for step, what in _parts(survey, facts.tools, panes=facts.panes, tier=tier_of(survey.plan, facts.settings.tier)):
         yield Problem(
             code="W_NOT_YET",
             detail=f"This version does not carry out {what}; it will refuse to prepare the plan.",
@@ -56,33 +60,46 @@ def not_yet(survey: Survey, facts: Facts) -> Iterator[Problem]:
         )
 
 
-def not_yet_refused(plan: Plan, *, panes: bool = False) -> tuple[Problem, ...]:
-    """The same as refusals, for when the plan is to be stored and run. `panes` says that panes can be looked at."""
+def not_yet_refused(plan: Plan, tools: Mapping[str, ToolDefinition], *, panes: bool, tier: int) -> tuple[Problem, ...]:
+    """The same as refusals, for when the plan is to be stored and run, at a trust tier. `panes` says that panes can be
+    looked at."""
     return tuple(
         Problem(
             code="E_NOT_YET",
             detail=f"This version does not carry out {what}.",
             where=Place(step=step) if step is not None else None,
         )
-        for step, what in _parts(Survey(plan), panes=panes)
+        for step, what in _parts(Survey(plan), tools, panes=panes, tier=tier)
     )
 
 
-def _parts(survey: Survey, *, panes: bool) -> Iterator[tuple[str | None, str]]:
+def _parts(
+    survey: Survey, tools: Mapping[str, ToolDefinition], *, panes: bool, tier: int
+) -> Iterator[tuple[str | None, str]]:
     for scope in survey.scopes:
         whose = "a nested plan's" if scope.depth else "the plan's"
         yield from ((None, f"{whose} `{name}`") for name in _PLAN_FIELDS if getattr(scope.plan, name))
         yield from ((None, what) for what in _condition_parts(scope.plan.preconditions, panes=panes))
     for step in survey.steps:
+        if _step_values(step) != _NOTHING:
+            yield from ((step.id, what) for what in _field_parts(step, tools, tier))
         for what in _step_parts(step, panes=panes):
             yield step.id, what
 
 
+def _field_parts(step: Step, tools: Mapping[str, ToolDefinition], tier: int) -> Iterator[str]:
+    for name in _STEP_FIELDS:
+        if getattr(step, name) in (None, ()):
+            continue
+        if name not in _HELD_BY_SANDBOX:
+            yield f"`{name}`"
+        elif tier == 0:
+            yield f"`{name}` at trust tier 0, where nothing would hold a step to it"
+        elif not is_command(step.action, tools):
+            yield f"`{name}` of a step that is no command"
+
+
 def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
-    if _step_values(step) != _NOTHING:
-        for name in _STEP_FIELDS:
-            if getattr(step, name) not in (None, ()):
-                yield f"`{name}`"
     action = step.action
     if isinstance(action, CallTool) and action.operation is not None:
         yield "`operation`"

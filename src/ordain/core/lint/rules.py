@@ -52,6 +52,7 @@ RULES: tuple[Rule, ...] = (
     content.values,
     content.questions,
     structure.tier,
+    structure.held_writes,
     structure.workspace,
     reference.known,
     reference.misspelt,

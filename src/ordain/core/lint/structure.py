@@ -18,6 +18,8 @@ from ordain.core.model import PLAN_VERSION, Parameter
 from ordain.core.name import id_fault, name_fault, scope_fault
 from ordain.core.params import fits
 from ordain.core.problem import Place, Problem
+from ordain.core.sandbox import writable
+from ordain.core.tier import tier_of, tier_problem
 
 __all__ = [
     "fallbacks_end",
@@ -263,13 +265,25 @@ def repeated(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def tier(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """A plan may demand a trust tier; a weaker one is not good enough."""
-    for scope in survey.scopes:
-        if scope.plan.tier is not None and scope.plan.tier > facts.tier:
-            yield Problem(
-                code="E_TIER",
-                detail=f"The plan demands trust tier {scope.plan.tier}; only tier {facts.tier} can be had here.",
-            )
+    """A plan, or the configuration, may demand a trust tier; a weaker one is not good enough."""
+    wanted = tier_of(survey.plan, facts.settings.tier)
+    if wanted > facts.tier:
+        yield tier_problem(wanted, facts.tier_fault)
+
+
+def held_writes(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """At tier 1 a step is held to what it `writes`, so that must be something a sandbox can be made of."""
+    if tier_of(survey.plan, facts.settings.tier) == 0:
+        return
+    for step in survey.steps:
+        for pattern in step.writes:
+            if writable(pattern) is None:
+                yield Problem(
+                    code="E_FIELD_VALUE",
+                    detail=f"`{step.id}` cannot be held to `{pattern}`, which is neither a directory nor a file.",
+                    where=Place(step=step.id),
+                    hints=("Name whole directories, such as `src/**`, or files that are there.",),
+                )
 
 
 def workspace(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -1,0 +1,279 @@
+"""Trust tier 1: commands in a sandbox that holds them to the workspace, to their `writes`, and to no network.
+
+What is there is named, and nothing else is: the system's programs and settings, read-only; what the configuration adds,
+read-only; the workspace; a `/tmp`, with the home directory in it, that is gone with the command. Homes, the state
+directory, sockets, other processes and devices are not hidden but absent. Nothing ever runs outside instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import stat
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from ordain.adapters.bash import BashShell, Inside, which_bash
+from ordain.adapters.beneath import EscapeError, open_directory, open_parent
+from ordain.adapters.bubblewrap import APART, MISSING, proc_words, started_in, which_bubblewrap
+from ordain.adapters.off_limits import OFF_LIMITS, off_limits
+from ordain.adapters.processes import MARK
+from ordain.adapters.usage_file import USAGE
+from ordain.core.sandbox import SandboxLimits, Writable, writable
+from ordain.ports import Command, Finished
+
+__all__ = ["Sandbox", "SandboxedShell"]
+
+HOME = "/tmp/home"
+"""Private, empty, and gone with the command."""
+TRIAL_S = 20.0
+_SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt", "nix", "gnu")
+"""What programs are and are set up by, where it is there."""
+_CACHES = {
+    "RUFF_CACHE_DIR": "/tmp/ruff",
+    "MYPY_CACHE_DIR": "/tmp/mypy",
+    "PYTEST_ADDOPTS": "-p no:cacheprovider",
+    "CARGO_TARGET_DIR": "/tmp/target",
+}
+"""How programs that write beside what they look at, and fail or complain where they cannot, are told not to."""
+_SHARED_MEMORY = 64 << 20
+_MIB = 1 << 20
+_WITHIN = """
+ulimit -c 0 && LIMITS || exit 126
+while [ "$1" != -- ]; do
+  [ "/proc/self/fd/$1" -ef "$2" ] || { echo "$2 was replaced while the sandbox was made" >&2; exit 126; }
+  fd=$1 && exec {fd}<&- && shift 2 || exit 126
+done
+shift && unset fd && exec "$@"
+"""
+"""The first to run inside: the limits, which count for the sandbox only if they are set in it, and a look whether what
+was mounted is what was opened, for another step could have put a link in its place in between."""
+
+
+class Sandbox:
+    """ports.Sandbox by bubblewrap; nothing in `hidden` is seen, whatever it lies in."""
+
+    def __init__(self, workspace: Path, *hidden: Path, room: Callable[[], Path] | None = None, alone: bool = False):
+        self._workspace, self._hidden = workspace, hidden
+        self._room, self._alone = room, alone
+        self._works = False
+
+    def fault(self) -> str | None:
+        """Tried, not guessed: many systems have the program and do not let it do anything."""
+        if not self._works:
+            if which_bubblewrap(self._workspace) is None:
+                return MISSING
+            fault = self.shell(SandboxLimits()).fault()
+            if fault is not None:
+                return f"bubblewrap does not work here: {fault}"
+            self._works = True
+        return None
+
+    def shell(self, limits: SandboxLimits) -> SandboxedShell:
+        return SandboxedShell(self._workspace, self._hidden, limits, room=self._room, alone=self._alone)
+
+
+class SandboxedShell:
+    """ports.Shell for one run at tier 1."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        hidden: Sequence[Path],
+        limits: SandboxLimits,
+        *,
+        room: Callable[[], Path] | None = None,
+        alone: bool = False,
+    ) -> None:
+        self._workspace, self._hidden, self._limits = workspace, hidden, limits
+        self._shell = BashShell(workspace, self._around, room=room, alone=alone)
+        self.written, self.sweep = self._shell.written, self._shell.sweep
+
+    def environment(self, names: Sequence[str]) -> dict[str, str]:
+        # Where these would point there is nothing, or not what was there.
+        own = {"HOME": HOME, "TMPDIR": "/tmp"}
+        return {name: own.get(name, value) for name, value in self._shell.environment(names).items()}
+
+    async def run(self, command: Command) -> Finished:
+        finished = await self._shell.run(command)
+        # The first process of the sandbox, which ends with it, was none of the command's.
+        return msgspec.structs.replace(finished, leftovers=max(0, finished.leftovers - 1))
+
+    def fault(self) -> str | None:
+        """Why nothing can be run in here; None where something was."""
+        command = Command(text="true", env={}, timeout_ms=0, mark="trial", writes=())
+        try:
+            with self._around(command, {MARK: command.mark, "PATH": "/usr/bin:/bin"}) as inside:
+                tried = subprocess.run(
+                    [*inside.words, "true"],
+                    env=inside.env,
+                    pass_fds=inside.descriptors,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=TRIAL_S,
+                    check=False,
+                )
+                if tried.returncode == 0 and inside.began():
+                    return None
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        return tried.stderr.decode("utf-8", "replace").strip() or f"exit status {tried.returncode}"
+
+    @contextlib.contextmanager
+    def _around(self, command: Command, env: Mapping[str, str]) -> Iterator[Inside]:
+        program, bash = which_bubblewrap(self._workspace), which_bash()
+        if program is None or bash is None:
+            raise ValueError(MISSING if program is None else "bash is not installed")
+        with contextlib.ExitStack() as held:
+            root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            held.callback(os.close, root)
+            words = [*self._base, *(() if command.network else ("--unshare-net",))]
+            words += _name_service() if command.network else ()
+            opened: dict[int, str] = {}
+            words += self._workspace_words(command.writes, root, held, opened)
+            if USAGE in env:
+                words += ("--bind", env[USAGE], env[USAGE])
+            for path in self._hidden_here:
+                words += ("--perms", "0700", "--tmpfs", path)
+            words += ("--remount-ro", "/", "--chdir", str(self._workspace))
+            looked_at = [word for descriptor, path in opened.items() for word in (str(descriptor), path)]
+            first = (bash, "--noprofile", "--norc", "-c", self._within, "ordain", *looked_at, "--")
+            given = env if command.writes is None else {**_CACHES, **env}
+            yield held.enter_context(started_in(program, words, given, before=first, held=tuple(opened)))
+
+    # --- What is there -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _base(self) -> tuple[str, ...]:
+        """Everything but the workspace."""
+        return (
+            *(*APART, "--disable-userns"),
+            *self._system_words(),
+            *("--dev", "/dev", "--size", str(_SHARED_MEMORY), "--perms", "1777", "--tmpfs", "/dev/shm"),
+            *("--remount-ro", "/dev", *proc_words()),
+            *("--size", str(self._limits.tmp_mib * _MIB), "--perms", "1777", "--tmpfs", "/tmp", "--dir", HOME),
+            *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"),
+            *self._read_words(),
+        )
+
+    def _system_words(self) -> Iterator[str]:
+        for path in (Path("/", name) for name in _SYSTEM):
+            if path.is_symlink():
+                yield from ("--symlink", str(path.readlink()), str(path))
+            elif path.is_dir():
+                yield from ("--ro-bind", str(path), str(path))
+        for path in _private("/etc"):
+            is_directory = path.is_dir() and not path.is_symlink()
+            yield from (
+                ("--perms", "0700", "--tmpfs", str(path)) if is_directory else ("--ro-bind", "/dev/null", str(path))
+            )
+
+    def _read_words(self) -> Iterator[str]:
+        for given in self._limits.read:
+            path = Path(given).expanduser()
+            real = Path(os.path.realpath(path))
+            if real.exists():
+                yield from (
+                    word for place in dict.fromkeys((real, path)) for word in ("--ro-bind", str(real), str(place))
+                )
+
+    @cached_property
+    def _hidden_here(self) -> tuple[str, ...]:
+        """What must not be seen and lies in something that is."""
+        shown = [Path("/", name) for name in _SYSTEM] + [self._workspace]
+        shown += [Path(os.path.realpath(Path(given).expanduser())) for given in self._limits.read]
+        real = [Path(os.path.realpath(path)) for path in self._hidden]
+        return tuple(str(path) for path in real if path.is_dir() and any(path.is_relative_to(place) for place in shown))
+
+    def _workspace_words(
+        self, writes: tuple[str, ...] | None, root: int, held: contextlib.ExitStack, opened: dict[int, str]
+    ) -> Iterator[str]:
+        workspace = str(self._workspace)
+        if workspace == "/":
+            raise ValueError("the workspace is the root directory, and there is no sandbox that holds that")
+        places = [_place(pattern) for pattern in writes] if writes is not None else [Writable(path="", directory=True)]
+        if any(not place.path for place in places):
+            yield from ("--bind", workspace, workspace)
+            yield from held.enter_context(off_limits(root, workspace))
+            return
+        yield from ("--ro-bind", workspace, workspace)
+        for place in places:
+            path = f"{workspace}/{place.path}"
+            opened[held.enter_context(_opened(root, place))] = path
+            yield from ("--bind", path, path)
+
+    @cached_property
+    def _within(self) -> str:
+        """The limits, none above what we ourselves are held to."""
+        limits = self._limits
+        wanted = (
+            ("-u", limits.processes, resource.RLIMIT_NPROC, 1),
+            ("-n", limits.open_files, resource.RLIMIT_NOFILE, 1),
+            ("-f", limits.file_mib * 1024, resource.RLIMIT_FSIZE, 1024),
+            ("-v", limits.memory_mib * 1024, resource.RLIMIT_AS, 1024),
+        )
+        words = []
+        for option, most, which, unit in wanted:
+            highest = resource.getrlimit(which)[1]
+            if most:
+                words.append(f"ulimit {option} {min(most, highest // unit) if highest >= 0 else most}")
+        return _WITHIN.replace("LIMITS", " && ".join(words))
+
+
+def _place(pattern: str) -> Writable:
+    place = writable(pattern)
+    if place is None:
+        raise ValueError(f"a sandbox cannot hold a command to `{pattern}`")
+    if place.path.split("/")[0].lower() in OFF_LIMITS:
+        raise ValueError(f"`{place.path}` is off limits to every command in a sandbox")
+    return place
+
+
+@contextlib.contextmanager
+def _opened(root: int, place: Writable) -> Iterator[int]:
+    """A descriptor of what may be written, which is no link and reached through none; a directory is made."""
+    try:
+        if place.directory:
+            with open_directory(root, place.path, create=True) as descriptor:
+                yield descriptor
+            return
+        with open_parent(root, place.path) as (parent, name):
+            descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    except EscapeError as error:
+        raise ValueError(str(error)) from error
+    except FileNotFoundError as error:
+        hint = "let it write the directory that it is in"
+        raise ValueError(
+            f"`{place.path}` is not there, and no file can be made where the rest is read-only; {hint}"
+        ) from error
+    try:
+        if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+            raise ValueError(f"`{place.path}` is a link")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _private(top: str) -> Iterator[Path]:
+    """What is not for everybody to read: whoever runs us, such as root, may have more rights than a command should."""
+    for directory, directories, files in os.walk(top):
+        for name in [*directories, *files]:
+            path = Path(directory, name)
+            mode = path.lstat().st_mode
+            wanted = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
+            if not stat.S_ISLNK(mode) and mode & wanted != wanted:
+                yield path
+                if name in directories:
+                    directories.remove(name)
+
+
+def _name_service() -> tuple[str, ...]:
+    """What names servers are found by, where that lies in a directory that is not there."""
+    path = Path("/etc/resolv.conf")
+    real = Path(os.path.realpath(path))
+    return ("--ro-bind", str(real), str(real)) if path.is_symlink() and real.is_file() else ()

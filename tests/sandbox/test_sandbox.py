@@ -1,0 +1,279 @@
+"""The sandbox of trust tier 1 as steps use it: what is in it, what is held, and that it ends with them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ordain.adapters.bash import BashShell
+from ordain.adapters.directory import DirectoryWorkspace, find_workspace
+from ordain.adapters.sandbox import Sandbox, SandboxedShell
+from ordain.core.sandbox import SandboxLimits
+from ordain.ports import Command, Finished
+from tests.programs import need
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    need("bwrap")
+    monkeypatch.setenv("PATH", PATH)
+    (tmp_path / "ws").mkdir()
+    return tmp_path / "ws"
+
+
+def shell_of(workspace: Path, **limits: object) -> SandboxedShell:
+    return Sandbox(workspace).shell(SandboxLimits(**limits))  # type: ignore[arg-type]
+
+
+def command(text: str, **fields: object) -> Command:
+    return Command(**{"text": text, "env": {"PATH": PATH}, "timeout_ms": 20_000, "mark": "m/1", **fields})  # type: ignore[arg-type]
+
+
+def run(workspace: Path, text: str, **fields: object) -> Finished:
+    return asyncio.run(shell_of(workspace).run(command(text, **fields)))
+
+
+def command_lines() -> list[bytes]:
+    """Of every process there is."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes())
+    return found
+
+
+def test_it_works_in_the_workspace_as_it_would_outside(workspace: Path) -> None:
+    seen = run(workspace, "pwd -P; cat; echo done > made; exit 3", stdin=b"handed in\n")
+    assert (seen.exit_code, seen.output.decode(), seen.leftovers) == (3, f"{workspace}\nhanded in\n", 0)
+    assert (workspace / "made").read_text() == "done\n"
+
+
+def test_a_program_without_a_shell(workspace: Path) -> None:
+    assert run(workspace, "", argv=("printf", "%s|", "a b", "$x")).output == b"a b|$x|"
+    assert run(workspace, "", argv=("no-such-program",)).exit_code == 127
+
+
+def test_variables_are_handed_over_and_nobody_can_read_them_from_a_command_line(workspace: Path) -> None:
+    shell = shell_of(workspace)
+
+    async def look() -> tuple[Finished, list[bytes]]:
+        under_way = asyncio.create_task(
+            shell.run(command("touch begun; sleep 0.3; echo $TOKEN", env={"PATH": PATH, "TOKEN": "se cret"}))
+        )
+        while not (workspace / "begun").exists():
+            await asyncio.sleep(0.01)
+        lines = command_lines()
+        return await under_way, lines
+
+    finished, lines = asyncio.run(look())
+    assert finished.output == b"se cret\n"
+    assert not any(b"se cret" in line for line in lines)
+
+
+def test_the_home_directory_is_private_and_empty(workspace: Path) -> None:
+    env = shell_of(workspace).environment(["HOME", "PATH", "TMPDIR"])
+    seen = run(workspace, 'ls -A "$HOME" && echo x > ~/x && cat ~/x', env=env)
+    assert (seen.exit_code, seen.output) == (0, b"x\n")
+    assert env["HOME"] != os.environ["HOME"] and not Path(env["HOME"], "x").exists()
+
+
+def test_what_it_uses_can_be_reported(workspace: Path) -> None:
+    assert run(workspace, "echo '{\"tokens\": 3}' > $ORDAIN_USAGE", reports=True).reported == b'{"tokens": 3}\n'
+
+
+def test_what_the_configuration_adds_can_be_read_and_not_written(workspace: Path) -> None:
+    more = workspace.parent / "more"
+    more.mkdir()
+    (more / "file").write_text("more\n")
+    text = f"cat {more}/file; echo x > {more}/file"
+    assert b"more\n" not in run(workspace, text).output
+    seen = asyncio.run(shell_of(workspace, read=(str(more),)).run(command(text)))
+    assert seen.output.startswith(b"more\n") and (more / "file").read_text() == "more\n"
+
+
+def test_the_network_is_there_only_where_it_is_given(workspace: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        text = f"echo x > /dev/tcp/127.0.0.1/{server.getsockname()[1]}"
+        assert run(workspace, text).exit_code == 1
+        assert run(workspace, text, network=True).exit_code == 0
+
+
+def test_with_the_network_there_are_still_no_sockets_of_this_machine(workspace: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("\0ordain-test-sandbox")
+        server.listen()
+        text = "import socket; socket.socket(socket.AF_UNIX).connect('\\0ordain-test-sandbox')"
+        assert run(workspace, "", argv=("python3", "-c", text), network=True).exit_code == 1
+
+
+# --- What it may write -----------------------------------------------------------------------------------------------
+
+
+def test_a_step_writes_what_it_says(workspace: Path) -> None:
+    (workspace / "file").write_text("")
+    seen = run(workspace, "echo x > a/b/new && echo y > file && echo z > other", writes=("a/b/**", "file"))
+    assert seen.exit_code == 1 and b"other" in seen.output
+    assert (workspace / "a/b/new").read_text() == "x\n" and (workspace / "file").read_text() == "y\n"
+
+
+def test_what_looks_writes_nothing_and_can_still_be_an_ordinary_test(workspace: Path) -> None:
+    (workspace / "test_it.py").write_text(
+        "import unittest, tempfile\nclass T(unittest.TestCase):\n  def test(self): tempfile.mkstemp()\n"
+    )
+    assert run(workspace, "python3 -m unittest test_it", writes=()).exit_code == 0
+    assert [path.name for path in workspace.iterdir()] == ["test_it.py"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [("*.md", "cannot hold"), ("ordain.toml", "off limits"), (".git/x", "off limits"), ("nowhere", "is not there")],
+)
+def test_what_cannot_be_held_is_not_begun(workspace: Path, pattern: str, why: str) -> None:
+    seen = run(workspace, "touch begun", writes=(pattern,))
+    assert seen.fault is not None and why in seen.fault
+    assert list(workspace.iterdir()) == []
+
+
+# --- What stands in --------------------------------------------------------------------------------------------------
+
+
+def test_git_works_and_sees_nothing_that_stands_in(workspace: Path) -> None:
+    need("git")
+    say = {"env": {"PATH": PATH, "LANG": "C"}}
+    subprocess.run(["git", "init", "-q", "-b", "main", workspace], check=True)
+    me = "git -c user.name=n -c user.email=e -c safe.directory=*"
+    seen = run(
+        workspace, f"echo x > f && {me} add -A && {me} commit -qm c && {me} status --porcelain && {me} ls-files", **say
+    )
+    assert (seen.exit_code, seen.output) == (0, b"f\n"), seen
+    assert not any((workspace / name).exists() for name in ("ordain.toml", ".git/commondir", ".git/modules"))
+
+
+def test_while_one_command_relies_on_a_stand_in_no_other_takes_it_away(workspace: Path) -> None:
+    async def both() -> Finished:
+        shell, other = shell_of(workspace), shell_of(workspace)
+        waits = "touch begun; until [ -e over ]; do sleep 0.01; done; echo x > ordain.toml"
+        long = asyncio.create_task(shell.run(command(waits)))
+        while not (workspace / "begun").exists():
+            await asyncio.sleep(0.01)
+        assert DirectoryWorkspace(workspace).configuration() is None
+        assert find_workspace(workspace / "..") == workspace.parent
+        await other.run(command("touch over", mark="m/2"))
+        return await long
+
+    assert asyncio.run(both()).exit_code == 1
+    assert sorted(path.name for path in workspace.iterdir()) == [".ordain", "begun", "over"]
+
+
+def test_a_stand_in_that_a_dead_executor_left_is_taken_away(workspace: Path) -> None:
+    (workspace / "ordain.toml").mkdir(0o1555)
+    assert run(workspace, "echo x > ordain.toml/x").exit_code == 1
+    assert not (workspace / "ordain.toml").exists()
+
+
+def test_a_link_in_place_of_what_is_off_limits_is_a_fault(workspace: Path) -> None:
+    (workspace / ".git").symlink_to("elsewhere")
+    seen = run(workspace, "touch begun")
+    assert seen.fault is not None and ".git is a link" in seen.fault
+
+
+# --- Ending ----------------------------------------------------------------------------------------------------------
+
+
+def left(name: str) -> bool:
+    return any(name.encode() in line for line in command_lines())
+
+
+HANGS = "setsid sleep 31.4159 & sleep 31.4159"
+
+
+def test_at_its_time_limit_all_of_it_ends(workspace: Path) -> None:
+    seen = run(workspace, HANGS, timeout_ms=500)
+    assert seen.timed_out and not left("31.4159")
+
+
+def test_cancelled_all_of_it_ends(workspace: Path) -> None:
+    async def life() -> None:
+        under_way = asyncio.create_task(shell_of(workspace).run(command(f"touch begun; {HANGS}")))
+        while not (workspace / "begun").exists():
+            await asyncio.sleep(0.01)
+        under_way.cancel()
+        await asyncio.gather(under_way, return_exceptions=True)
+
+    asyncio.run(life())
+    assert not left("31.4159")
+
+
+EXECUTOR = """
+import asyncio, sys
+from pathlib import Path
+from ordain.adapters.sandbox import Sandbox
+from ordain.core.sandbox import SandboxLimits
+from ordain.ports import Command
+command = Command(text=sys.argv[2], env={"PATH": "/usr/bin:/bin"}, timeout_ms=60_000, mark="killed/1")
+asyncio.run(Sandbox(Path(sys.argv[1])).shell(SandboxLimits()).run(command))
+"""
+
+
+def test_nothing_outlives_an_executor_that_is_killed(workspace: Path) -> None:
+    argv = [sys.executable, "-c", EXECUTOR, str(workspace), "setsid sleep 27.1828 & touch begun; sleep 27.1828"]
+    with subprocess.Popen(argv, start_new_session=True) as executor:
+        give_up = time.monotonic() + 20
+        while not (workspace / "begun").exists() and time.monotonic() < give_up:
+            time.sleep(0.01)
+        executor.send_signal(signal.SIGKILL)
+    BashShell(workspace).sweep("killed/", again=True)
+    assert not left("27.1828")
+
+
+def test_what_runs_in_a_sandbox_can_be_found_by_its_mark(workspace: Path) -> None:
+    """Should the system not end it, whoever comes next does."""
+
+    async def life() -> int:
+        under_way = asyncio.create_task(shell_of(workspace).run(command("touch begun; sleep 16.1803", mark="swept/1")))
+        while not (workspace / "begun").exists():
+            await asyncio.sleep(0.01)
+        swept = BashShell(workspace).sweep("swept/")
+        await under_way
+        return swept
+
+    assert asyncio.run(life()) > 0
+    assert not left("16.1803")
+
+
+# --- Where there is none ---------------------------------------------------------------------------------------------
+
+
+def test_without_bubblewrap_nothing_is_run(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert Sandbox(workspace).fault() == "bubblewrap is not installed"
+    assert run(workspace, "touch begun").fault == "bubblewrap is not installed"
+    assert list(workspace.iterdir()) == []
+
+
+def test_a_bubblewrap_that_does_not_work_says_why(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = workspace.parent / "programs"
+    programs.mkdir()
+    (programs / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    (programs / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{PATH}")
+    assert Sandbox(workspace).fault() == "bubblewrap does not work here: bwrap: No permissions to create new namespace"
+    assert run(workspace, "touch begun").fault == "bwrap: No permissions to create new namespace"
+
+
+def test_a_bubblewrap_in_the_workspace_is_none(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (workspace / "bwrap").write_text("#!/bin/sh\ntouch /tmp/begun\n")
+    (workspace / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(workspace))
+    assert Sandbox(workspace).fault() == "bubblewrap is not installed"
