@@ -200,7 +200,7 @@ class App:
         """What changed from one plan to another, and what of it to read first."""
         from ordain.core.difference import Comparison, difference  # only comparing needs it
 
-        tools = self._here.tools(self._here.settings()[0])
+        tools = self._here.tools(self._here.settings()[0], old.plan, new.plan)
         return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools))
 
     def run(self, ref: str) -> RunReport:
@@ -292,7 +292,7 @@ class App:
         if status == Stage.PROPOSED:
             plan = self._records.plan(summary.stream)
             requires_approval = self._here.rule(plan, settings).requires_approval
-            destructive = sum(one.destructive for one in planned_effects(plan, self._here.tools(settings)))
+            destructive = sum(one.destructive for one in planned_effects(plan, self._here.tools(settings, plan)))
         assert state.proposer is not None
         return PlanLine(
             lineage=lineage_id(summary.stream),

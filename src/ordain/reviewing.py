@@ -25,7 +25,7 @@ from ordain.documents.document import Document
 from ordain.documents.reading import read
 from ordain.documents.typed_values import read_values
 from ordain.records import lineage_id
-from ordain.surroundings import TIER, Surroundings
+from ordain.surroundings import TIER, Surroundings, called
 
 __all__ = ["Params", "Reviewing", "plan_or_refuse"]
 
@@ -66,14 +66,15 @@ class Reviewing:
         # The ledger is looked at only for a plan that names its workspace, or what only a trusted configuration can
         # say: linting must not need a state directory.
         here = self._here
-        tools: Mapping[str, ToolDefinition] = here.toolbox.definitions()
+        known = {**here.toolbox.definitions(), **here.sources.registered()}
         named = plan.workspace_id is not None and here.has_ledger()
         workspace_id = here.records.workspace_id() if named else None
-        asked = here.has_ledger() and (storing or _asks_settings(plan, tools))
+        asked = here.has_ledger() and (storing or _asks_settings(plan, known))
         settings = here.settings()[0] if asked else Settings()
-        tools = here.tools(settings)
+        tools, unreached = here.found_tools(settings, set(called(plan)))
         facts = here.workspace.facts(plan, tools, settings, workspace_id)
-        return lint(plan, msgspec.structs.replace(facts, panes=here.panes is not None), partial=partial)
+        facts = msgspec.structs.replace(facts, panes=here.panes is not None, unreached=unreached)
+        return lint(plan, facts, partial=partial)
 
     def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
         """The plan a template becomes with these values, or what is wrong with them."""
@@ -154,7 +155,7 @@ class Reviewing:
             workspace=here.workspace.identity()[0],
             requires_approval=ruling.requires_approval,
             reasons=ruling.reasons,
-            effects=planned_effects(plan, here.tools(settings)),
+            effects=planned_effects(plan, here.tools(settings, plan)),
             tier=TIER,
             base=here.base(plan),
             limits=limits(settings),
@@ -179,7 +180,8 @@ class Reviewing:
         from ordain.core.difference import difference, summary  # few plans have a predecessor
 
         at, stream, before = found
-        changed = difference(records.plan(stream, before), plan, self._here.tools(self._here.settings()[0]))
+        former = records.plan(stream, before)
+        changed = difference(former, plan, self._here.tools(self._here.settings()[0], former, plan))
         concerns = tuple(concern.detail for concern in changed.concerns)
         return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))
 

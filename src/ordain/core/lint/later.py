@@ -84,8 +84,6 @@ def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
             if getattr(step, name) not in (None, ()):
                 yield f"`{name}`"
     action = step.action
-    if isinstance(action, CallTool) and action.operation is not None:
-        yield "`operation`"
     if isinstance(action, WaitFor):
         if not isinstance(action.condition, External):
             yield f"the wait condition `{action.condition.__struct_config__.tag}`"
