@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ordain.answering import Answering, answer_commands
 from ordain.core.approval import Principal
 from ordain.core.ask import Given
@@ -347,9 +349,12 @@ class App:
         """The settings in force, the digest they are bound by, and a notice when the file says something else."""
         return self._here.settings()
 
-    def tools(self) -> Mapping[str, ToolDefinition]:
-        """Everything that steps can call, by its name."""
-        return {**COMMANDS, **self._here.tools(self._here.settings()[0])}
+    def tools(self) -> tuple[Mapping[str, ToolDefinition], tuple[Problem, ...]]:
+        """Everything that steps can call, by its name; and a notice for each source of tools that does not say what it
+        has."""
+        tools, unreached = self._here.found_tools(self._here.settings()[0])
+        notices = (replace(problem, code="W_TOOL_SOURCE") for problem in unreached.values())
+        return {**COMMANDS, **tools}, tuple(notices)
 
     def workspace_state(self) -> WorkspaceState:
         """The workspace's id, its trusted configuration and its approvers."""

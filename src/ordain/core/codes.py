@@ -271,6 +271,11 @@ PAGES: dict[str, Page] = {
         ),
         'Register it and have it trusted:\n\n    [actions.announce]\n    command = ["announce", "--stdin"]',
     ),
+    "W_TOOL_SOURCE": Page(
+        "Tools that cannot be had now",
+        "What `[tools.NAME]` of ordain.toml names does not say what tools it has. Plans that use it are refused with `E_TOOL_SOURCE`; all others work.",
+        "The problem says why.",
+    ),
     "E_TOOL_SOURCE": Page(
         "Tools that cannot be had",
         "What `[tools.NAME]` of ordain.toml names does not say what tools it has: the Python function cannot be imported, the plugin is not installed, or the server does not start, answer or make sense. Nothing can be approved that nobody has seen.",
