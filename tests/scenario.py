@@ -178,7 +178,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "expressions": Cel,
         "toolbox": ScriptedToolbox(),
         "handlers": ScriptedHandlers(),
-        "sources": ToolSources(),
+        "sources": ToolSources(Path("/nowhere")),
         "clock": ManualClock(),
         "ids": CountingIds(),
         "lock": MemoryWriterLock(),

@@ -103,11 +103,13 @@ class App:
             return self._here.redactor(defaults=True)
 
     async def close(self) -> None:
+        self._here.sources.close()
         if self._here.opened is not None:
             await self._here.opened.close()
 
     def let_go(self) -> None:
         """The same where only looking was done, and nobody can wait."""
+        self._here.sources.close()
         if self._here.opened is not None:
             self._here.opened.let_go()
 

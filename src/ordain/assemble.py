@@ -81,7 +81,7 @@ def open_workspace(
     def has_ledger() -> bool:
         return _ledger_of(workspace) is not None
 
-    boot_id, toolbox, sources = _boot_id(), built_in_tools(workspace, shelf), ToolSources(tools)
+    boot_id, toolbox, sources = _boot_id(), built_in_tools(workspace, shelf), ToolSources(workspace, tools)
     if taken := sources.registered().keys() & toolbox.definitions().keys():
         raise ValueError(f"two tools are called {min(taken)}")
     here = Surroundings(

@@ -347,8 +347,12 @@ class Sources(Protocol):
     async def call(self, tool: ToolDefinition, args: Mapping[str, Any], key: str, secret: Secret) -> ToolResult:
         """Call a tool with the step key, where it still is what this definition says. Whatever goes wrong is a result.
 
-        When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
+        When cancelled, either nothing goes on afterwards here, or the call is finished and its result returned.
         """
+        ...
+
+    def close(self) -> None:
+        """End whatever was started to ask or to call."""
         ...
 
 

@@ -12,11 +12,12 @@ import pytest
 
 import ordain
 from ordain.adapters.python_tools import PythonTools
+from ordain.adapters.sources import ToolSources
 from ordain.app import App
 from ordain.assemble import open_workspace
 from ordain.core.action import CallTool
 from ordain.core.problem import Refused
-from ordain.core.tool import EffectClass, argument_faults
+from ordain.core.tool import EffectClass, ToolSource, argument_faults
 from ordain.interfaces.preview import review_lines
 from ordain.interfaces.render import Style
 from ordain.ports import ToolResult
@@ -321,3 +322,36 @@ def test_no_tool_takes_the_name_of_one_that_is_built_in():
     with pytest.raises(Refused) as refused:
         configured('[tools.write_file]\npython = "tests.tool_functions:add"\n')
     assert refused.value.problems[0].code == "E_CONFIG" and "write_file" in refused.value.problems[0].detail
+
+
+# --- Plugins ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with two plugins, installed where Python finds it."""
+    info = tmp_path / "our_tools-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: our-tools\nVersion: 1.0\n")
+    named = "desk = tests.tool_functions:TICKETS\nbroken = tests.nowhere:x\n"
+    (info / "entry_points.txt").write_text(f"[ordain.tools]\n{named}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def test_a_plugin_counts_where_the_configuration_names_it(installed: None):
+    sources = ToolSources(Path("/nowhere"))
+    found = sources.definitions("tickets", ToolSource(plugin="desk"), lambda name: None)
+    assert list(found) == ["tickets:close", "tickets:drop"] and not sources.registered()
+    result = asyncio.run(sources.call(found["tickets:close"], {"number": 1}, "k", lambda name: None))
+    assert result.value == "1 is closed: done"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "why"),
+    [("dsk", "there is no such plugin"), ("our-tools", "several plugins"), ("broken", "tests.nowhere")],
+)
+def test_a_plugin_that_cannot_be_had_is_refused(installed: None, plugin: str, why: str):
+    with pytest.raises(Refused) as refused:
+        ToolSources(Path("/nowhere")).definitions("tickets", ToolSource(plugin=plugin), lambda name: None)
+    problem = refused.value.problems[0]
+    assert problem.code == "E_TOOL_SOURCE" and why in problem.detail

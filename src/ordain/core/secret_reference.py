@@ -12,7 +12,7 @@ from typing import Any
 
 from ordain.core.scalar import strings
 
-__all__ = ["Secret", "SecretMissing", "may_name", "named_secrets", "with_secrets"]
+__all__ = ["Secret", "SecretMissing", "filled_secrets", "may_name", "named_secrets", "with_secrets"]
 
 Secret = Callable[[str], str | None]
 """The value of a secret by its name; None where there is none that may be handed over."""
@@ -37,15 +37,24 @@ def may_name(name: str, patterns: Sequence[str]) -> bool:
     return any(re.fullmatch(one, name) for one in written)
 
 
+def filled_secrets(text: str, secret: Secret) -> str:
+    """A text of the configuration with every `secret:NAME` in it replaced; raises SecretMissing."""
+    return _REFERENCE.sub(lambda found: _had(found[1], secret), text)
+
+
+def _had(name: str, secret: Secret) -> str:
+    known = secret(name)
+    if known is None:
+        raise SecretMissing(f"the secret {name} is not set here, or too short to be hidden")
+    return known
+
+
 def with_secrets(written: Any, value: Any, secret: Secret) -> Any:
     """A value as it is handed over: a secret wherever `written`, what the plan says in that place, refers to one.
     Raises SecretMissing."""
     match written:
         case str() if found := _REFERENCE.fullmatch(written):
-            known = secret(found[1])
-            if known is None:
-                raise SecretMissing(f"the secret {found[1]} is not set here, or too short to be hidden")
-            return known
+            return _had(found[1], secret)
         case Mapping() if isinstance(value, Mapping):
             return {key: with_secrets(written.get(key), one, secret) for key, one in value.items()}
         case list() | tuple() if isinstance(value, list | tuple) and len(value) == len(written):

@@ -125,6 +125,10 @@ class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Of a handler that is a command: the program and its arguments. It gets the payload as JSON."""
     python: str | None = None
     """Of what is a Python callable: `module:name`."""
+    source: ToolSource | None = None
+    """Of an operation of a server: where that is."""
+    pinned: str = ""
+    """The digest of all that its server says of it."""
     registered: bool = False
     """Whether that callable was handed over by the program that uses us, and can be found in no other one."""
 

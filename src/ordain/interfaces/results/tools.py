@@ -100,6 +100,8 @@ def _kind(about: Mapping[str, Any]) -> str:
 def _source(tool: ToolDefinition) -> str:
     if tool.command:
         return typed(tool.command)
+    if tool.source is not None:
+        return tool.source.url or typed(tool.source.mcp)
     if tool.python is not None:
         return f"{tool.python}, handed over by the program" if tool.registered else tool.python
     return "built in"
