@@ -242,11 +242,20 @@ class Surroundings(msgspec.Struct, kw_only=True):
         for name, source in settings.sources.items():
             if wanted is None or name in wanted:
                 try:
-                    found |= self.sources.definitions(name, source, secret)
+                    said = self.sources.definitions(name, source, secret)
+                    found |= {one: self._clean(tool) for one, tool in said.items()}
                 except Refused as refused:
                     problems[name] = refused.problems[0]
         own = {**self.sources.registered(), **settings.actions, **self.handlers.registered()}
         return {**found, **own, **self.toolbox.definitions()}, problems
+
+    def _clean(self, tool: ToolDefinition) -> ToolDefinition:
+        """A definition as it may be shown and kept: a server can say anything, also what it was told in confidence."""
+        if tool.source is None:
+            return tool
+        redactor = self.redactor()
+        schema = redactor.value(msgspec.to_builtins(tool.schema))
+        return msgspec.structs.replace(tool, description=redactor.text(tool.description), schema=schema)
 
     def secret(self, settings: Settings) -> Secret:
         """The secrets that a call may be handed, by the names of their variables."""

@@ -258,3 +258,29 @@ def test_a_description_that_changed_after_approval_is_refused(tmp_path: Path, mo
     said.write_text("Say it again.")
     report = asyncio.run(committed(plan_id))
     assert report.status == "completed" and '"said": "hello"' in report.steps[0].output_tail
+
+
+def test_a_secret_that_a_server_tells_of_itself_is_in_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("SOME_TOKEN", "a-secret-of-somebody")
+    here, said = tmp_path / "here", tmp_path / "said.txt"
+    here.mkdir()
+    said.write_text("Uses a-secret-of-somebody to say it.")
+    command = [sys.executable, str(SERVER), "good", str(said)]
+    text = f'[tools.files]\nmcp = {json.dumps(command)}\neffects = {{ echo = "reads" }}\n'
+    (here / "ordain.toml").write_text(text)
+    made = plan(step("say", action=CallTool(tool="files", operation="echo", args={"text": "hello"})))
+
+    async def life() -> Any:
+        app = open_workspace(here, exact=True)
+        await app.trust(app.configuration()[1], KIM)
+        prepared = await app.prepare_plan(made, KIM)
+        report = await app.commit(prepared.review.plan_id, KIM)
+        shown = app.tools()[0]["files:echo"].description
+        await app.close()
+        return report.status, shown
+
+    status, shown = asyncio.run(life())
+    assert status == "completed" and "a-secret-of-somebody" not in shown
+    for file in (tmp_path / "state").rglob("*"):
+        assert not file.is_file() or b"a-secret-of-somebody" not in file.read_bytes(), file
