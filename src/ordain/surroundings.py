@@ -247,7 +247,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
                 except Refused as refused:
                     problems[name] = refused.problems[0]
         own = {**self.sources.registered(), **settings.actions, **self.handlers.registered()}
-        return {**found, **own, **self.toolbox.definitions()}, problems
+        built_in = self.toolbox.definitions()
+        return {**built_in, **found, **own, **built_in}, problems
 
     def _clean(self, tool: ToolDefinition) -> ToolDefinition:
         """A definition as it may be shown and kept: a server can say anything, also what it was told in confidence."""

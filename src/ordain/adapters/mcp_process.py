@@ -28,7 +28,7 @@ SEEN = ("PATH", "HOME", "LANG")
 LINE_MAX = 32 << 20
 GARBAGE_MAX = 100
 """How many lines may be no messages before a server is taken to speak something else."""
-END_S = 2.0
+END_S = 1.0
 """How long a server that is told to end may take."""
 
 
