@@ -34,6 +34,7 @@ from ordain.adapters.memory import (
     ToldNotifier,
 )
 from ordain.adapters.memory_ledger import MemoryLedger
+from ordain.adapters.sources import ToolSources
 from ordain.app import App
 from ordain.core.approval import Channel, Principal
 from ordain.core.event import (
@@ -177,6 +178,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "expressions": Cel,
         "toolbox": ScriptedToolbox(),
         "handlers": ScriptedHandlers(),
+        "sources": ToolSources(Path("/nowhere")),
         "clock": ManualClock(),
         "ids": CountingIds(),
         "lock": MemoryWriterLock(),

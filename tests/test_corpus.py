@@ -36,7 +36,11 @@ preset = "codex"
 [agents.reviewer]
 human = true
 [tools.odoo]
-mcp = ["odoo-mcp"]
+mcp = ["no-such-odoo-mcp"]
+[tools.tickets]
+python = "tests.tool_functions:TICKETS"
+[tools.add]
+python = "tests.tool_functions:add"
 """
 MIB = 1 << 20
 
@@ -548,7 +552,20 @@ SURROUNDINGS = [
         *both(call("write_file", "append", path="a", content="x")),
         md(args("path: a\ncontent: x") + "\n**operation:** append"),
     ),
-    row("source without operation", "E_TOOL_OPERATION", *both(call("odoo")), md("**tool:** odoo")),
+    row("source without operation", "E_TOOL_OPERATION", *both(call("tickets")), md("**tool:** tickets")),
+    row(
+        "unknown operation of a source",
+        "E_TOOL_OPERATION",
+        *both(call("tickets", "clos", number=1)),
+        hint="Did you mean `close`?",
+    ),
+    row("known operation of a source", None, *both(call("tickets", "close", number=1))),
+    row("source that cannot be had", "E_TOOL_SOURCE", *both(call("odoo", "search"))),
+    row("argument of another type", "E_TOOL_ARGS", *both(call("tickets", "close", number="one"))),
+    row("argument that is not there", "E_TOOL_ARGS", *both(call("tickets", "close"))),
+    row("argument too many", "E_TOOL_ARGS", *both(call("tickets", "close", number=1, numbr=2))),
+    row("argument by reference", None, *both(call("add", left=1, right=2, token="secret:TICKETS_TOKEN"))),
+    row("secret that nobody may name", "E_SECRET_REFERENCE", *both(call("add", left=1, right=2, token="secret:HOME"))),
     row(
         "unknown agent",
         "E_AGENT_UNKNOWN",

@@ -335,6 +335,19 @@ def test_custom(tried: Try) -> None:
     assert done.text("announced.txt") == "to ada, grace: Version 1.4.2 is out\n"
 
 
+def test_tools(tried: Try, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES / "tools"))
+    monkeypatch.setenv("LABEL_TOKEN", "nobody-may-see-this")
+
+    def go_there(workspace: Path) -> None:
+        monkeypatch.chdir(workspace)  # as `ordain` does, which is started there
+
+    done = tried("tools/tools.plan.md", first=go_there)
+    done.ended()
+    assert done.text("story.txt.label") == "9 words, the longest is quick\n"
+    assert "nobody-may-see-this" not in str(done.events)
+
+
 # --- A whole release -------------------------------------------------------------------------------------------------
 
 

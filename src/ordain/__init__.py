@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ordain.adapters.handlers import Handler
+    from ordain.adapters.python_tools import tool
     from ordain.app import App
     from ordain.assemble import open_workspace
     from ordain.core.action import CallTool, RunCommand
@@ -35,6 +36,7 @@ __all__ = [
     "Verification",
     "__version__",
     "open_workspace",
+    "tool",
 ]
 
 _HOMES = {
@@ -51,6 +53,7 @@ _HOMES = {
     "Step": "ordain.core.model",
     "Verification": "ordain.core.condition",
     "open_workspace": "ordain.assemble",
+    "tool": "ordain.adapters.python_tools",
 }
 
 

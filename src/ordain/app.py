@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ordain.answering import Answering, answer_commands
 from ordain.core.approval import Principal
 from ordain.core.ask import Given
@@ -104,11 +106,13 @@ class App:
             return self._here.redactor(defaults=True)
 
     async def close(self) -> None:
+        self._here.sources.close()
         if self._here.opened is not None:
             await self._here.opened.close()
 
     def let_go(self) -> None:
         """The same where only looking was done, and nobody can wait."""
+        self._here.sources.close()
         if self._here.opened is not None:
             self._here.opened.let_go()
 
@@ -203,7 +207,7 @@ class App:
         """What changed from one plan to another, and what of it to read first."""
         from ordain.core.difference import Comparison, difference  # only comparing needs it
 
-        tools = self._here.tools(self._here.settings()[0])
+        tools = self._here.tools(self._here.settings()[0], old.plan, new.plan)
         return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools))
 
     def run(self, ref: str) -> RunReport:
@@ -300,7 +304,7 @@ class App:
         if status == Stage.PROPOSED:
             plan = self._records.plan(summary.stream)
             requires_approval = self._here.rule(plan, settings).requires_approval
-            destructive = sum(one.destructive for one in planned_effects(plan, self._here.tools(settings)))
+            destructive = sum(one.destructive for one in planned_effects(plan, self._here.tools(settings, plan)))
         assert state.proposer is not None
         return PlanLine(
             lineage=lineage_id(summary.stream),
@@ -356,9 +360,12 @@ class App:
         """The settings in force, the digest they are bound by, and a notice when the file says something else."""
         return self._here.settings()
 
-    def tools(self) -> Mapping[str, ToolDefinition]:
-        """Everything that steps can call, by its name."""
-        return {**COMMANDS, **self._here.tools(self._here.settings()[0])}
+    def tools(self) -> tuple[Mapping[str, ToolDefinition], tuple[Problem, ...]]:
+        """Everything that steps can call, by its name; and a notice for each source of tools that does not say what it
+        has."""
+        tools, unreached = self._here.found_tools(self._here.settings()[0])
+        notices = (replace(problem, code="W_TOOL_SOURCE") for problem in unreached.values())
+        return {**COMMANDS, **tools}, tuple(notices)
 
     def workspace_state(self) -> WorkspaceState:
         """The workspace's id, its trusted configuration and its approvers."""

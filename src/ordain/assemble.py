@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ordain.adapters.bash import BashShell
 from ordain.adapters.client_tokens import FileClients
@@ -23,6 +24,7 @@ from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.read_only import ReadOnlyProbe
 from ordain.adapters.reserve import Reserve
 from ordain.adapters.sandbox import Sandbox
+from ordain.adapters.sources import ToolSources
 from ordain.adapters.state_directory import (
     check_state_directory,
     shelf_path,
@@ -53,9 +55,10 @@ def open_workspace(
     exact: bool = False,
     alone: bool = False,
     handlers: Mapping[str, Handler | Call] | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
 ) -> App:
     """Ordain over the workspace that `start` lies in, or over `start` itself when `exact`. `handlers` carry out custom
-    actions, by their types; a plain callable is an opaque one.
+    actions, by their types; a plain callable is an opaque one. `tools` are functions that steps can call (`tool`).
 
     Nothing is written until a verb has something to record. `alone` says that this process starts no others of its own,
     so that everything that a command leaves behind can be told from them and ended.
@@ -79,15 +82,18 @@ def open_workspace(
     def has_ledger() -> bool:
         return _ledger_of(workspace) is not None
 
-    boot_id = _boot_id()
+    boot_id, toolbox, sources = _boot_id(), built_in_tools(workspace, shelf), ToolSources(workspace, tools)
+    if taken := sources.registered().keys() & toolbox.definitions().keys():
+        raise ValueError(f"two tools are called {min(taken)}")
     here = Surroundings(
         open_ledger=open_ledger,
         ledger_exists=has_ledger,
         workspace=DirectoryWorkspace(workspace),
         protection=ProtectedFiles(workspace),
         expressions=_expressions,
-        toolbox=built_in_tools(workspace, shelf),
+        toolbox=toolbox,
         handlers=PythonHandlers(handlers),
+        sources=sources,
         clock=WallClock(boot_id),
         ids=RandomIds(),
         lock=FileWriterLock(shelf, boot_id),

@@ -78,6 +78,7 @@ from ordain.core.schedule import (
     settled,
     wants_proof,
 )
+from ordain.core.secret_reference import Secret
 from ordain.core.spending import owner_of
 from ordain.core.state import apply
 from ordain.core.value import Instant, StepId
@@ -95,6 +96,7 @@ from ordain.ports import (
     Panes,
     Protection,
     Shell,
+    Sources,
     Toolbox,
 )
 from ordain.records import Records
@@ -131,6 +133,8 @@ class Engine:
         approval: Approval | None = None,
         panes: Panes | None = None,
         handlers: Handlers | None = None,
+        sources: Sources | None = None,
+        secret: Secret = lambda name: None,
         former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
@@ -171,6 +175,8 @@ class Engine:
             shell=shell,
             toolbox=toolbox,
             handlers=handlers,
+            sources=sources,
+            secret=secret,
             tools=self._tools,
             clock=clock,
             sink=sink,

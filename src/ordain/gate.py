@@ -394,6 +394,11 @@ class Gate:
             raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
         settings, problems = read_settings(data)
         problems = (*problems, *unknown_names(settings, self._here.tools(settings)))
+        problems += tuple(
+            Problem(code="E_CONFIG", detail=f"ordain.toml has a section [tools.{name}], and `{name}` is built in.")
+            for name in settings.sources
+            if name in self._here.toolbox.definitions()
+        )
         if settings.require_signature and not self._here.workspace_state().active:
             detail = "approval.require_signature is true, and nobody is enrolled who could sign."
             problems += (Problem(code="E_CONFIG", detail=detail, command="ordain approver enroll"),)

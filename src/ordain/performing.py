@@ -27,11 +27,24 @@ from ordain.core.resolve import as_variable
 from ordain.core.result import Missing, referred_to
 from ordain.core.run_state import RunState
 from ordain.core.schedule import effect_class
+from ordain.core.secret_reference import Secret, SecretMissing, with_secrets
 from ordain.core.spending import read_usage, sound_usage
 from ordain.core.tool import EffectClass, ToolDefinition, action_kind, definition_of
 from ordain.core.value import StepId
 from ordain.deadline import Deadlines
-from ordain.ports import Artifact, Clock, Command, Finished, Handlers, Ledger, Shell, Toolbox, ToolResult, Whole
+from ordain.ports import (
+    Artifact,
+    Clock,
+    Command,
+    Finished,
+    Handlers,
+    Ledger,
+    Shell,
+    Sources,
+    Toolbox,
+    ToolResult,
+    Whole,
+)
 from ordain.results import Results
 from ordain.sink import Sink, in_parts
 from ordain.verify import signal_name
@@ -52,6 +65,8 @@ class Performing:
         shell: Shell,
         toolbox: Toolbox,
         handlers: Handlers | None,
+        sources: Sources | None,
+        secret: Secret,
         tools: Mapping[str, ToolDefinition],
         clock: Clock,
         sink: Sink,
@@ -68,6 +83,7 @@ class Performing:
         self._shell, self._toolbox, self._clock, self._sink, self._ledger = shell, toolbox, clock, sink, ledger
         self._key, self._mark, self._unwritten = key, mark, unwritten
         self._handlers, self._tools = handlers, tools
+        self._sources, self._secret = sources, secret
         self._deadlines = Deadlines()
         self.exact: dict[StepId, bytes | Artifact] = {}
         """The results of attempts that are not yet recorded as ended."""
@@ -99,15 +115,17 @@ class Performing:
         if command is not None:
             as_value = isinstance(step.action, Custom)
             return self._finished(step_id, await self._shell.run(command), timeout_ms, as_value=as_value)
+        tool = definition_of(step.action, self._tools)
+        if tool is not None and tool.schema is not None:
+            return await self._call_of_others(step_id, step, tool, timeout_ms)
         match step.action:
-            case CallTool(tool=tool, args=args):
-                call = self._toolbox.call(tool, literal(args), self._key(step.id))
+            case CallTool(tool=name, args=args):
+                call = self._toolbox.call(name, literal(args), self._key(step.id))
                 return await self._call(step, call, timeout_ms)
             case Custom(payload=payload):
-                handler = definition_of(step.action, self._tools)
-                if handler is None or self._handlers is None:
+                if tool is None or self._handlers is None:
                     return self._not_begun("there is no handler for it here")
-                call = self._handlers.call(handler, literal(payload), self._key(step.id))
+                call = self._handlers.call(tool, literal(payload), self._key(step.id))
                 return await self._call(step, call, timeout_ms)
             case StoreData(value=value):
                 return self.value(step_id, literal(value))
@@ -222,6 +240,17 @@ class Performing:
         outcome = self._given_back(step.id, result, self._clock.now() - started)
         used = sound_usage(result.used)
         return replace(outcome, used=used) if used is not None else outcome
+
+    async def _call_of_others(self, step_id: StepId, step: Step, tool: ToolDefinition, timeout_ms: int) -> Outcome:
+        written = self._state.step(step_id).action
+        assert isinstance(step.action, CallTool) and isinstance(written, CallTool)
+        if self._sources is None:
+            return self._not_begun("there is no such tool here")
+        try:
+            args = with_secrets(written.args, literal(step.action.args), self._secret)
+        except SecretMissing as missing:
+            return self._not_begun(str(missing))
+        return await self._call(step, self._sources.call(tool, args, self._key(step.id), self._secret), timeout_ms)
 
     def _given_back(self, step_id: StepId, result: ToolResult, duration_ms: int) -> Outcome:
         if result.output is not None:

@@ -20,10 +20,11 @@ from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
 from ordain.core.progress import Told
 from ordain.core.sandbox import SandboxLimits
+from ordain.core.secret_reference import Secret
 from ordain.core.settings import Settings
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.summary import PlanSummary
-from ordain.core.tool import ToolDefinition
+from ordain.core.tool import ToolDefinition, ToolSource
 from ordain.core.value import Instant
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "Saved",
     "Secrets",
     "Shell",
+    "Sources",
     "StepLogs",
     "ToolResult",
     "Toolbox",
@@ -343,6 +345,32 @@ class Handlers(Protocol):
 
         When cancelled, either nothing goes on afterwards, or the call is finished and its result returned.
         """
+        ...
+
+
+class Sources(Protocol):
+    """Tools that are not built in: what the program which uses us hands over, and what the configuration names."""
+
+    def registered(self) -> Mapping[str, ToolDefinition]:
+        """The tools that the program which uses us has handed over, by their names."""
+        ...
+
+    def definitions(self, name: str, source: ToolSource, secret: Secret) -> Mapping[str, ToolDefinition]:
+        """The tool that a source is, or the operations it has, by their names among the tools; asked for once and kept.
+
+        Raises `Refused` with E_TOOL_SOURCE where they cannot be had.
+        """
+        ...
+
+    async def call(self, tool: ToolDefinition, args: Mapping[str, Any], key: str, secret: Secret) -> ToolResult:
+        """Call a tool with the step key, where it still is what this definition says. Whatever goes wrong is a result.
+
+        When cancelled, either nothing goes on afterwards here, or the call is finished and its result returned.
+        """
+        ...
+
+    def close(self) -> None:
+        """End whatever was started to ask or to call."""
         ...
 
 

@@ -27,7 +27,7 @@ from ordain.documents.document import Document
 from ordain.documents.reading import read
 from ordain.documents.typed_values import read_values
 from ordain.records import lineage_id
-from ordain.surroundings import Surroundings
+from ordain.surroundings import Surroundings, called
 
 __all__ = ["Params", "Reviewing", "plan_or_refuse"]
 
@@ -68,17 +68,18 @@ class Reviewing:
         # The ledger is looked at only for a plan that names its workspace, or what only a trusted configuration can
         # say: linting must not need a state directory.
         here = self._here
-        tools: Mapping[str, ToolDefinition] = here.toolbox.definitions()
+        known = {**here.toolbox.definitions(), **here.sources.registered()}
         named = plan.workspace_id is not None and here.has_ledger()
         workspace_id = here.records.workspace_id() if named else None
-        asked = here.has_ledger() and (storing or _asks_settings(plan, tools))
+        asked = here.has_ledger() and (storing or _asks_settings(plan, known))
         settings = here.settings()[0] if asked else Settings()
-        tools = here.tools(settings)
+        tools, unreached = here.found_tools(settings, set(called(plan)))
         facts = here.workspace.facts(plan, tools, settings, workspace_id)
         tier = tier_of(plan, settings.tier)
         fault = here.tier_fault(tier)
         had = {"tier": 0, "tier_fault": fault} if fault is not None else {"tier": tier}
-        return lint(plan, msgspec.structs.replace(facts, panes=here.panes is not None, **had), partial=partial)
+        facts = msgspec.structs.replace(facts, panes=here.panes is not None, unreached=unreached, **had)
+        return lint(plan, facts, partial=partial)
 
     def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
         """The plan a template becomes with these values, or what is wrong with them."""
@@ -161,7 +162,7 @@ class Reviewing:
             workspace=here.workspace.identity()[0],
             requires_approval=ruling.requires_approval,
             reasons=ruling.reasons,
-            effects=planned_effects(plan, here.tools(settings)),
+            effects=planned_effects(plan, here.tools(settings, plan)),
             tier=tier,
             base=here.base(plan),
             limits=limits(settings, tier=tier),
@@ -187,7 +188,8 @@ class Reviewing:
         from ordain.core.difference import difference, summary  # few plans have a predecessor
 
         at, stream, before = found
-        changed = difference(records.plan(stream, before), plan, self._here.tools(self._here.settings()[0]))
+        former = records.plan(stream, before)
+        changed = difference(former, plan, self._here.tools(self._here.settings()[0], former, plan))
         concerns = tuple(concern.detail for concern in changed.concerns)
         return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))
 

@@ -253,7 +253,7 @@ class Running:
             plan_id=state.plan_id,
             lineage=stream,
             workspace=await here.identity(),
-            limits=limits(settings, here.handlers_of(plan, settings), tier=tier_of(plan, settings.tier)),
+            limits=limits(settings, here.kept_tools(plan, settings), tier=tier_of(plan, settings.tier)),
             rerun_of=again.run_id if again is not None else None,
             first_run=again.first_run if again is not None else None,
             may_keep=again.may_keep if again is not None else (),
@@ -364,11 +364,11 @@ class Running:
                 command=f"ordain cancel {run_id}",
             )
         self._here.refuse_tier(state.limits_in_force.tier)
-        here = self._here.handlers.registered()
+        here = {**self._here.handlers.registered(), **self._here.sources.registered()}
         for name, handler in state.limits_in_force.handlers.items():
             if handler.registered and here.get(name) != handler:
                 raise refuse(
-                    "E_ACTION_UNKNOWN",
+                    "E_TOOL_UNKNOWN" if handler.schema is not None else "E_ACTION_UNKNOWN",
                     f"{run_id} does `{name}`, which this program does not have as it was when the run was started.",
                     f"Go on with it in the program that registers {handler.python}.",
                 )
@@ -443,6 +443,8 @@ class Running:
             approval=permission.approval if permission is not None else None,
             panes=self._here.panes,
             handlers=self._here.handlers,
+            sources=self._here.sources,
+            secret=self._here.secret(self._here.settings()[0]),
             counts=lambda decision: self._gate.counts(state, decision),
             former={step_id: one.outcome for step_id, one in former.steps.items()} if former is not None else None,
             observers=(following.log.observe, *observers, Telling(self._here, state).observe),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from ordain.core.action import CallTool
 from ordain.core.approval import Base, Principal, Situation, WorkspaceIdentity
 from ordain.core.canonical import short_id
 from ordain.core.event import Limits, WorkspaceOpened
@@ -24,6 +25,7 @@ from ordain.core.operands import operand_paths, operand_patterns
 from ordain.core.policy import Ruling, rule
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
+from ordain.core.secret_reference import Secret
 from ordain.core.settings import Settings
 from ordain.core.signature import Signature
 from ordain.core.tier import STRONGEST, tier_of, tier_problem
@@ -54,6 +56,7 @@ from ordain.ports import (
     Sandbox,
     Secrets,
     Shell,
+    Sources,
     StepLogs,
     Toolbox,
     Workspace,
@@ -62,7 +65,7 @@ from ordain.ports import (
 from ordain.records import WORKSPACE_STREAM, Records
 from ordain.sink import Sink
 
-__all__ = ["Surroundings", "sha256"]
+__all__ = ["Surroundings", "called", "sha256"]
 
 
 class Former(NamedTuple):
@@ -84,6 +87,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     """The expression language, made when something is asked in it."""
     toolbox: Toolbox
     handlers: Handlers
+    sources: Sources
     clock: Clock
     ids: Ids
     lock: WriterLock
@@ -223,26 +227,65 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     # --- What an approval is bound to ------------------------------------------------------------------------------
 
-    def tools(self, settings: Settings) -> Mapping[str, ToolDefinition]:
-        """Everything that actions can call: the tools, and the handlers of custom actions. What the program that uses
-        us has registered goes before what the configuration says."""
-        return {**self.toolbox.definitions(), **settings.actions, **self.handlers.registered()}
+    def tools(self, settings: Settings, *plans: Plan) -> Mapping[str, ToolDefinition]:
+        """Everything that these plans can call: the tools, and the handlers of custom actions. What the program that
+        uses us has registered goes before what the configuration says, and what is built in before everything. What
+        cannot be had is not among them, and counts as unknown."""
+        return self.found_tools(settings, {name for plan in plans for name in called(plan)})[0]
 
-    def handlers_of(self, plan: Plan, settings: Settings) -> Mapping[str, ToolDefinition]:
-        """The handlers of a plan's custom actions; raises Refused where there is none for one."""
-        tools, names = self.tools(settings), {one: handler_name(one) for one in handlers_of(plan)}
+    def found_tools(
+        self, settings: Settings, wanted: Container[str] | None = None
+    ) -> tuple[Mapping[str, ToolDefinition], Mapping[str, Problem]]:
+        """The same, of the sources that are wanted only (all, where nothing is said); and by the names of those that
+        cannot be had, why."""
+        found: dict[str, ToolDefinition] = {}
+        problems: dict[str, Problem] = {}
+        secret = self.secret(settings)
+        for name, source in settings.sources.items():
+            if wanted is None or name in wanted:
+                try:
+                    said = self.sources.definitions(name, source, secret)
+                    found |= {one: self._clean(tool) for one, tool in said.items()}
+                except Refused as refused:
+                    problems[name] = refused.problems[0]
+        own = {**self.sources.registered(), **settings.actions, **self.handlers.registered()}
+        built_in = self.toolbox.definitions()
+        return {**built_in, **found, **own, **built_in}, problems
+
+    def _clean(self, tool: ToolDefinition) -> ToolDefinition:
+        """A definition as it may be shown and kept: a server can say anything, also what it was told in confidence."""
+        if tool.source is None:
+            return tool
+        redactor = self.redactor()
+        schema = redactor.value(msgspec.to_builtins(tool.schema))
+        return msgspec.structs.replace(tool, description=redactor.text(tool.description), schema=schema)
+
+    def secret(self, settings: Settings) -> Secret:
+        """The secrets that a call may be handed, by the names of their variables."""
+        known = self.secrets.known(settings.secret_env, ())[0]
+        return known.get
+
+    def kept_tools(self, plan: Plan, settings: Settings) -> Mapping[str, ToolDefinition]:
+        """What a run of a plan keeps the definitions of: the handlers of its custom actions and the tools that are not
+        built in; raises Refused where there is none for one."""
+        tools, names = self.tools(settings, plan), {one: handler_name(one) for one in handlers_of(plan)}
         missing = [one for one, name in names.items() if name not in tools]
         if missing:
             raise Refused(unhandled(one) for one in missing)
-        return {name: tools[name] for name in names.values()}
+        used = (definition_of(step.action, tools) for step in all_steps(plan))
+        called = {tool.name: tool for tool in used if tool is not None and tool.schema is not None}
+        return {**{name: tools[name] for name in names.values()}, **called}
 
     def rule(self, plan: Plan, settings: Settings) -> Ruling:
-        return rule(plan, self.tools(settings), settings)
+        return rule(plan, self.tools(settings, plan), settings)
 
     def base(self, plan: Plan) -> Base:
-        """What an approval of this plan depends on, as it is now."""
+        """What an approval of this plan depends on, as it is now; raises Refused where a source of its tools does not
+        say what it has."""
         settings, config, _ = self.settings()
-        tools = self.tools(settings)
+        tools, problems = self.found_tools(settings, set(called(plan)))
+        if problems:
+            raise Refused(problems.values())
         steps = list(all_steps(plan))
         used = {tool.name: tool for step in steps if (tool := definition_of(step.action, tools)) is not None}
         if any(contract_of(step) is not None for step in steps):
@@ -327,6 +370,11 @@ class Surroundings(msgspec.Struct, kw_only=True):
     def named(self, state: PlanState) -> str:
         """How to name a plan in a command: its document where it has one."""
         return shlex.quote(state.document) if state.document is not None else short_id(state.plan_id)
+
+
+def called(plan: Plan) -> Iterator[str]:
+    """The tools that a plan calls."""
+    return (step.action.tool for step in all_steps(plan) if isinstance(step.action, CallTool))
 
 
 def sha256(data: bytes) -> str:

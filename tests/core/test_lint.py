@@ -41,17 +41,22 @@ from ordain.core.lint.facts import Facts
 from ordain.core.lint.rules import RULES, WANT_ALL, lint
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Budget, ForEach, NestedPlan, Parameter, Plan
-from ordain.core.settings import Agent, Settings, ToolSource
-from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.core.settings import Agent, Settings
+from ordain.core.tool import EffectClass, ToolDefinition, ToolSource
 from tests.build import plan, step
 from tests.plans import plans
 
+OPERATIONS = ("odoo:search", "odoo:write")
 SETTINGS = Settings(
     agents={"coder": Agent(preset="codex"), "reviewer": Agent(human=True)},
     sources={"odoo": ToolSource(mcp=("odoo-mcp",), effects={"search": EffectClass.READS})},
 )
 FACTS = Facts(
-    tools={**BUILT_IN, "custom:x": ToolDefinition(name="custom:x", description="", effect=EffectClass.OPAQUE)},
+    tools={
+        **BUILT_IN,
+        "custom:x": ToolDefinition(name="custom:x", description="", effect=EffectClass.OPAQUE),
+        **{name: ToolDefinition(name=name, description="", effect=EffectClass.READS, schema={}) for name in OPERATIONS},
+    },
     settings=SETTINGS,
     workflows=frozenset(["deploy"]),
     tier=0,

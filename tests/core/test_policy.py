@@ -11,8 +11,8 @@ from ordain.core.action import Ask, CallTool, Task
 from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.policy import Ruling, planned_effects, rule, unknown_names
 from ordain.core.problem import Place, Problem
-from ordain.core.settings import Agent, Settings, ToolSource
-from ordain.core.tool import EffectClass, Parameter, ToolDefinition
+from ordain.core.settings import Agent, Settings
+from ordain.core.tool import EffectClass, Parameter, ToolDefinition, ToolSource
 from tests.build import plan, step
 
 

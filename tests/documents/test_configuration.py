@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.failure import Escalate, Retry
-from ordain.core.settings import Agent, Settings, ToolSource
-from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.core.settings import Agent, Settings
+from ordain.core.tool import EffectClass, ToolDefinition, ToolSource
 from ordain.documents.configuration import TEMPLATE, key_names, keys_set, read_settings
 
 
@@ -55,8 +55,14 @@ human = true
 mcp = ["npx", "-y", "server", "."]
 trust_annotations = true
 effects = { write_file = "checkable" }
+env = ["FILES_ROOT"]
 [tools.far]
-mcp = "https://example.org/mcp"
+url = "https://example.org/mcp"
+headers = { Authorization = "secret:FAR_TOKEN" }
+[tools.sum]
+python = "pkg.module:function"
+[tools.tickets]
+plugin = "tickets"
 [actions.announce]
 command = ["announce", "--to", "ops"]
 effect = "checkable"
@@ -89,8 +95,11 @@ python = "pkg.module:function"
                     mcp=("npx", "-y", "server", "."),
                     trust_annotations=True,
                     effects={"write_file": EffectClass.CHECKABLE},
+                    env=("FILES_ROOT",),
                 ),
-                "far": ToolSource(mcp=("https://example.org/mcp",)),
+                "far": ToolSource(url="https://example.org/mcp", headers={"Authorization": "secret:FAR_TOKEN"}),
+                "sum": ToolSource(python="pkg.module:function"),
+                "tickets": ToolSource(plugin="tickets"),
             },
             actions={
                 "custom:announce": ToolDefinition(
@@ -160,7 +169,18 @@ python = "pkg.module:function"
         '[agents."cоder"]\npreset = "pi"'.encode(),
         b"[tools.files]",
         b"[tools.files]\nmcp = 5",
-        b'[tools.files]\nmcp = "ftp://x"',
+        b'[tools.files]\nmcp = "https://x/mcp"',
+        b'[tools.files]\nurl = "ftp://x"',
+        b'[tools.files]\nurl = "https://x"\nmcp = ["x"]',
+        b'[tools.files]\nurl = "https://x"\nenv = ["A"]',
+        b'[tools.files]\nurl = "https://x"\nheaders = { A = 1 }',
+        b'[tools.files]\nurl = "https://x"\nheaders = { A = "b\\nc" }',
+        b'[tools.files]\nmcp = ["x"]\nheaders = { A = "b" }',
+        b'[tools.files]\npython = "no module"',
+        b'[tools.files]\npython = "a:b"\neffects = { a = "reads" }',
+        b'[tools.shell]\npython = "a:b"',
+        b'[tools.custom]\npython = "a:b"',
+        b'[tools.reads]\npython = "a:b"',
         b'[tools.files]\nmcp = ["x"]\ntrust_annotations = 1',
         b'[tools.files]\nmcp = ["x"]\neffects = { a = "harmless" }',
         b'[tools.files]\nmcp = ["x"]\neffects = ["a"]',

@@ -395,6 +395,25 @@ def test_the_envelope_of_a_refusal():
     }
 
 
+def test_json_tools(workspace: Workspace):
+    tools = {tool["name"]: tool for tool in answered(workspace.ordain("tools", "--json"))["tools"]}
+    assert (
+        tools["delete"]["destructive"] and tools["delete"]["source"] == "built in" and "schema" not in tools["delete"]
+    )
+    workspace.write(
+        "ordain.toml", '[tools.sum]\npython = "tests.tool_functions:add"\n[tools.far]\npython = "nowhere:x"\n'
+    )
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    document = envelope(workspace.ordain("tools", "--json").out)
+    assert document["ok"] and [problem["code"] for problem in document["problems"]] == ["W_TOOL_SOURCE"]
+    added = next(tool for tool in document["data"]["tools"] if tool["name"] == "sum")
+    assert (added["effect"], added["source"]) == ("reads", "tests.tool_functions:add")
+    assert added["parameters"][0] == {"name": "left", "kind": "integer", "required": True, "description": ""}
+    line = "sum(left, right?, token?) [reads]: The sum of two numbers, and how long the token is."
+    assert line in workspace.ordain("tools", "--text").out.splitlines()
+    assert "sum           reads  tests.tool_functions:add" in workspace.ordain("tools").out
+
+
 def test_json_config(workspace: Workspace):
     data = answered(workspace.ordain("config", "--json"))
     assert data["digest"] == "defaults"

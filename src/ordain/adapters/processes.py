@@ -16,6 +16,7 @@ from ordain.core.problem import refuse
 
 __all__ = [
     "MARK",
+    "SERVERS",
     "all_processes",
     "ancestors_of_us",
     "children_of_us",
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 MARK = "ORDAIN_MARK"
+SERVERS: set[int] = set()
+"""Children of this process that are no commands and outlive them: servers of tools. Who starts one ends it."""
 BECOMING_LOOKS = 20
 """How often a process without an environment is looked at, a millisecond apart, before it is believed to have none."""
 END_S = 3.0

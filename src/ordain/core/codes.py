@@ -271,6 +271,21 @@ PAGES: dict[str, Page] = {
         ),
         'Register it and have it trusted:\n\n    [actions.announce]\n    command = ["announce", "--stdin"]',
     ),
+    "W_TOOL_SOURCE": Page(
+        "Tools that cannot be had now",
+        "What `[tools.NAME]` of ordain.toml names does not say what tools it has. Plans that use it are refused with `E_TOOL_SOURCE`; all others work.",
+        "The problem says why.",
+    ),
+    "E_TOOL_SOURCE": Page(
+        "Tools that cannot be had",
+        "What `[tools.NAME]` of ordain.toml names does not say what tools it has: the Python function cannot be imported, the plugin is not installed, or the server does not start, answer or make sense. Nothing can be approved that nobody has seen.",
+        "The problem says why. Look at it with `ordain tools`, or at what the configuration says.",
+    ),
+    "E_SECRET_REFERENCE": Page(
+        "Secret that no call may have",
+        "An argument `secret:NAME` stands for the value of the variable NAME, which the tool gets when it is called. Only variables that `[secrets] env` of ordain.toml means can be named, for only they are kept out of everything that is written or shown.",
+        "Check the spelling, or add a pattern to `[secrets] env` and have it trusted.",
+    ),
     "E_TOOL_OPERATION": Page(
         "Unknown operation",
         "The tool has no operation of this name, or none at all.",

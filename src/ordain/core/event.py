@@ -156,7 +156,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: tuple[str, ...]
     """Names of environment variables that commands and contracts may see."""
     handlers: Mapping[str, ToolDefinition] = {}
-    """The handlers of the custom actions that the run may do, by their names among the tools: what was approved."""
+    """The handlers of the custom actions that the run may do, and the tools it may call that are not built in, by their
+    names among the tools: what was approved."""
     tier: int = 0
     """The trust tier that commands and contracts run at."""
     sandbox: SandboxLimits = SandboxLimits()

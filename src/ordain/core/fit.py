@@ -16,7 +16,7 @@ from ordain.core.model import Action
 from ordain.core.refs import literal
 from ordain.core.resolve import as_text, as_variable, escaped
 from ordain.core.result import Missing
-from ordain.core.tool import COMMANDS, ToolDefinition, argument_faults
+from ordain.core.tool import COMMANDS, ToolDefinition, argument_faults, definition_of
 
 __all__ = ["Unfit", "fitted"]
 
@@ -29,7 +29,7 @@ def fitted(action: Action, tools: Mapping[str, ToolDefinition]) -> Action:
     """An action whose references were put in, with every value of the type that its place wants; raises Unfit."""
     if not isinstance(action, CallTool):
         return action
-    tool = COMMANDS.get(action.tool) or tools.get(action.tool)
+    tool = COMMANDS.get(action.tool) or definition_of(action, tools)
     if action.tool in COMMANDS:
         action = replace(action, args=_of_command(action.args))
     faults = argument_faults(tool, action.args) if tool is not None else []

@@ -46,6 +46,7 @@ from ordain.core.lint.paths import COMPARED_MAX, OFF_LIMITS, folded, path_fault,
 from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contract_of
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Place, Problem, closest
+from ordain.core.secret_reference import named_secrets
 from ordain.core.settings import Settings
 from ordain.core.tool import (
     HANDLER,
@@ -78,6 +79,8 @@ class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
     destructive: bool
     claimed_repeatable: bool
     """The plan claims that this may be run again after a crash; approving makes it the approver's word."""
+    secrets: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The secrets that a call is handed, by their names."""
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,6 +113,7 @@ def effects_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[Plan
             effect=effect,
             destructive=tool is None or tool.destructive or _overwrites(step.action),
             claimed_repeatable=claimed and effect is not EffectClass.READS,
+            secrets=_secrets(step.action, tool) or msgspec.UNSET,
         )
     contract = contract_of(step)
     if contract is not None:
@@ -119,6 +123,13 @@ def effects_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[Plan
 def _overwrites(action: Action) -> bool:
     """Whether a call says that what is in its way may be lost."""
     return isinstance(action, CallTool) and action.args.get("overwrite") is True
+
+
+def _secrets(action: Action, tool: ToolDefinition | None) -> tuple[str, ...]:
+    """Tools that are built in are handed none; of what is not known, the worst is told."""
+    if not isinstance(action, CallTool) or (tool is not None and tool.schema is None):
+        return ()
+    return tuple(sorted(set(named_secrets(action.args))))
 
 
 def _kind(action: Action, tool: ToolDefinition | None) -> str:

@@ -1,4 +1,5 @@
-"""JSON Schema, as far as questions of plans need it: whether a value fits, and what is wrong in words for a person.
+"""JSON Schema, as far as questions and calls of plans need it: whether a value fits, and what is wrong in words
+for a person.
 
 The validation vocabulary of draft 2020-12 for values that stand by themselves. What is not known here (references,
 formats, conditions) is a fault of the schema, never silently ignored: an answer must not pass by a rule that nobody
@@ -13,7 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["Matches", "misfits", "patterns", "schema_faults"]
+from ordain.core.scalar import FORBIDDEN, number_fault
+
+__all__ = ["Matches", "misfits", "patterns", "schema_faults", "understood"]
 
 Matches = Callable[[str, str], bool]
 """Whether a pattern matches a text somewhere; what is no pattern matches nothing."""
@@ -105,6 +108,96 @@ def patterns(schema: Any) -> Iterator[str]:
         todo += [inner for name in _LISTS if isinstance(one.get(name), list | tuple) for inner in one[name]]
         if isinstance(known := one.get("properties"), Mapping):
             todo += known.values()
+
+
+# --- Schemas of others ---------------------------------------------------------------------------------------------
+
+_DEPTH_MAX = 24
+_PARTS_MAX = 2_000
+"""How much of a schema of others is looked at; what goes on after that checks nothing."""
+
+
+def understood(schema: Any) -> Any:
+    """What can be told of a value by a schema that others wrote, as a schema without faults: references within it are
+    put in, and what is not known here or cannot be is left out. What fits the one fits the other: whoever wrote it
+    checks the rest."""
+    return _Understanding(schema).of(schema, 0)
+
+
+class _Understanding:
+    def __init__(self, root: Any) -> None:
+        self._root, self._parts = root, 0
+        self._within: list[str] = []
+        """The references that are being put in: one within itself says nothing more."""
+
+    def of(self, schema: Any, depth: int) -> Any:
+        self._parts += 1
+        if isinstance(schema, bool) or not isinstance(schema, Mapping):
+            return schema if isinstance(schema, bool) else True
+        if depth > _DEPTH_MAX or self._parts > _PARTS_MAX:
+            return True
+        kept: dict[str, Any] = {}
+        for name, said in schema.items():
+            found = self._keyword(name, said, schema, depth)
+            if found is not None:
+                # What fits several forms of one may have been told apart by what is left out.
+                kept["anyOf" if name == "oneOf" and "anyOf" not in schema else name] = found
+        if isinstance(reference := schema.get("$ref"), str):
+            target: Any = True
+            if reference not in self._within:
+                self._within.append(reference)
+                target = self.of(self._at(reference), depth + 1)
+                self._within.pop()
+            return {**kept, "allOf": [*kept.get("allOf", ()), target]} if kept else target
+        return kept
+
+    def _keyword(self, name: str, said: Any, schema: Mapping[str, Any], depth: int) -> Any:
+        match name:
+            case "description" if isinstance(said, str):
+                return FORBIDDEN.sub("\ufffd", said)
+            case "items":
+                return self.of(said, depth + 1) if isinstance(said, Mapping | bool) else None
+            case "additionalProperties":
+                named = "patternProperties" in schema or not isinstance(said, Mapping | bool)
+                return None if named else self.of(said, depth + 1)
+            case "anyOf" | "oneOf" | "allOf" | "prefixItems":
+                good = isinstance(said, list | tuple) and bool(said) and not (name == "oneOf" and "anyOf" in schema)
+                return [self.of(one, depth + 1) for one in said] if good else None
+            case "properties" if isinstance(said, Mapping):
+                names = (key for key in said if isinstance(key, str) and not FORBIDDEN.search(key))
+                return {key: self.of(said[key], depth + 1) for key in names}
+            case "enum" | "const" | "type" | "required":
+                return said if _is_good(name, said) and not any(_unkept(said)) else None
+            case _ if name in _COUNTS | _NUMBERS:
+                good = _is_number(said) and number_fault(said) is None and not any(schema_faults({name: said}))
+                return said if good else None
+            case _:
+                return None
+
+    def _at(self, reference: str) -> Any:
+        """What a reference within the schema leads to; what leads elsewhere says nothing."""
+        found = self._root
+        for part in reference.removeprefix("#").split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, Mapping) or key not in found:
+                return True
+            found = found[key]
+        return found if reference.startswith("#") else True
+
+
+def _unkept(value: Any) -> Iterator[Any]:
+    """What in a value cannot be in a plan, so that nothing is the same as it."""
+    match value:
+        case str() if FORBIDDEN.search(value):
+            yield value
+        case int() | float() if not isinstance(value, bool) and number_fault(value) is not None:
+            yield value
+        case list() | tuple():
+            yield from (one for inner in value for one in _unkept(inner))
+        case Mapping():
+            yield from (one for pair in value.items() for inner in pair for one in _unkept(inner))
+        case _:
+            return
 
 
 def misfits(schema: Any, value: Any, matches: Matches, place: str = "it") -> Iterator[str]:

@@ -10,9 +10,9 @@ from ordain.core.bound import DAY_MS
 from ordain.core.event import Limits
 from ordain.core.failure import Abort, FailurePolicy
 from ordain.core.sandbox import SandboxLimits
-from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.core.tool import ToolDefinition, ToolSource
 
-__all__ = ["AGENT_PRESETS", "Agent", "Settings", "ToolSource", "limits", "sandbox_limits"]
+__all__ = ["AGENT_PRESETS", "Agent", "Settings", "limits", "sandbox_limits"]
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -32,14 +32,6 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     env: tuple[str, ...] = ()
     """Variables it may see beside those that every command sees."""
     network: bool | None = None
-
-
-class ToolSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A server of tools: the command that starts it, or the address where it is."""
-
-    mcp: tuple[str, ...]
-    trust_annotations: bool = False
-    effects: Mapping[str, EffectClass] = {}
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,11 +88,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secret_files: tuple[str, ...] = ()
     """Files that hold secrets."""
     sources: Mapping[str, ToolSource] = {}
-    """Known to lint; this version calls no tools of others."""
+    """Where tools come from that are not built in, by the names that plans call them by."""
 
 
 def limits(settings: Settings, handlers: Mapping[str, ToolDefinition] | None = None, *, tier: int = 0) -> Limits:
-    """The part of the settings that stays with a run, which uses these handlers and has this trust tier."""
+    """The part of the settings that stays with a run, which uses these handlers and tools that are not built in, and
+    has this trust tier."""
     return Limits(
         concurrency=settings.concurrency,
         step_timeout_ms=settings.step_timeout_ms,

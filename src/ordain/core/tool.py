@@ -6,7 +6,7 @@ registry, never from a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -30,22 +30,29 @@ from ordain.core.action import (
 from ordain.core.canonical import canonical_bytes, digest
 from ordain.core.model import Action, NestedPlan, Plan, all_steps
 from ordain.core.problem import closest
+from ordain.core.schema import misfits
+from ordain.core.secret_reference import named_secrets
 
 __all__ = [
     "COMMANDS",
     "EXEC",
     "HANDLER",
     "OWN_ACTION_KINDS",
+    "RESERVED",
     "SHELL",
     "EffectClass",
     "Parameter",
     "ToolDefinition",
+    "ToolSource",
     "action_kind",
     "argument_faults",
+    "argument_names",
     "definition_digest",
     "definition_of",
     "handler_name",
     "handlers_of",
+    "operation_name",
+    "operations_of",
     "tool_name",
 ]
 
@@ -79,19 +86,49 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     description: str = ""
 
 
+class ToolSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the configuration says that a tool comes from: `[tools.NAME]`."""
+
+    python: str | None = None
+    """A Python function, or a list of them, each an operation: `module:name`."""
+    plugin: str | None = None
+    """The same by the name of an entry point, or of the package that has it."""
+    mcp: tuple[str, ...] = ()
+    """The command that starts an MCP server."""
+    url: str | None = None
+    """The address of one."""
+    headers: Mapping[str, str] = {}
+    """What it is sent with every request; `secret:NAME` for a secret."""
+    env: tuple[str, ...] = ()
+    """Variables that a server may see besides the few that every one does."""
+    trust_annotations: bool = False
+    """Whether what a server says about the effects of its operations is believed."""
+    effects: Mapping[str, EffectClass] = {}
+    """What operations count as, whatever the server says."""
+
+
 class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One registered tool, or one handler of custom actions. `atomic`: no half-done effect is ever visible."""
+    """One registered tool, one operation of a tool that has several, or one handler of custom actions. `atomic`: no
+    half-done effect is ever visible."""
 
     name: str
+    """Of an operation, `tool:operation`."""
     description: str
     effect: EffectClass
     parameters: tuple[Parameter, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    """In place of parameters, for tools that are not built in: what is understood of the JSON Schema of its arguments
+    (`core.schema.understood`)."""
     atomic: bool = False
     destructive: bool = False
     command: tuple[str, ...] = ()
     """Of a handler that is a command: the program and its arguments. It gets the payload as JSON."""
     python: str | None = None
-    """Of a handler that is a Python callable: `module:name`."""
+    """Of what is a Python callable: `module:name`."""
+    source: ToolSource | None = None
+    """Of an operation of a server: where that is."""
+    pinned: str = ""
+    """The digest of all that its server says of it."""
     registered: bool = False
     """Whether that callable was handed over by the program that uses us, and can be found in no other one."""
 
@@ -140,6 +177,10 @@ OWN_ACTION_KINDS = frozenset(str(kind.__struct_config__.tag) for kind in _OWN_AC
 """Their names on the wire, which policy may use."""
 
 
+RESERVED = frozenset([*EffectClass, *OWN_ACTION_KINDS, *COMMANDS, "agent", "destructive", "path", "run", "tool"])
+"""Words that mean something to policy whatever tools there are: no tool of others can be called so."""
+
+
 def action_kind(action: Action) -> str:
     """The action's name on the wire: `run`, `tool`, `task` …"""
     tag = action.__struct_config__.tag
@@ -158,14 +199,25 @@ def handlers_of(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(action.action_type for action in actions if isinstance(action, Custom)))
 
 
+def operation_name(tool: str, operation: str) -> str:
+    """What an operation of a tool is called among the tools."""
+    return f"{tool}:{operation}"
+
+
+def operations_of(tool: str, tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
+    """The operations that a tool has among these; none where it is one thing, or not among them."""
+    begins = operation_name(tool, "")
+    return tuple(name.removeprefix(begins) for name in tools if name.startswith(begins)) if begins != HANDLER else ()
+
+
 def tool_name(action: Action) -> str:
-    """What scopes and policy call an action by: a command is the tool `shell`, a call its tool, a custom action its
-    handler, the rest its kind."""
+    """What scopes and policy call an action by: a command is the tool `shell`, a call its tool (and operation), a
+    custom action its handler, the rest its kind."""
     match action:
         case RunCommand():
             return SHELL.name
-        case CallTool(tool=tool):
-            return tool
+        case CallTool(tool=tool, operation=operation):
+            return tool if operation is None else operation_name(tool, operation)
         case Custom(action_type=action_type):
             return handler_name(action_type)
         case _:
@@ -178,8 +230,9 @@ def definition_of(action: Action, tools: Mapping[str, ToolDefinition]) -> ToolDe
     match action:
         case RunCommand():
             return SHELL
-        case CallTool(tool=tool):
-            return tools.get(tool) if not tool.startswith(HANDLER) else None
+        case CallTool():
+            name = tool_name(action)
+            return tools.get(name) if not name.startswith(HANDLER) else None
         case Custom(action_type=action_type):
             return tools.get(handler_name(action_type))
         case _:
@@ -210,8 +263,10 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 def argument_faults(
     tool: ToolDefinition, args: Mapping[str, Any], later: Container[str] = ()
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Everything wrong with a call's arguments, as (sentence, hints); empty when the call fits. The type of those named
-    in `later` is not known yet."""
+    """Everything wrong with a call's arguments, as (sentence, hints); empty when the call fits. The values of those
+    named in `later` are not known yet, and neither are those that hold a secret."""
+    if tool.schema is not None:
+        return list(_misfits(tool, args, later))
     known = {parameter.name: parameter for parameter in tool.parameters}
     faults: list[tuple[str, tuple[str, ...]]] = []
     for name in args:
@@ -230,6 +285,33 @@ def argument_faults(
         elif parameter.choices and value not in parameter.choices:
             faults.append((f"`{tool.name}` wants `{parameter.name}` to be one of {', '.join(parameter.choices)}.", ()))
     return faults
+
+
+def _misfits(
+    tool: ToolDefinition, args: Mapping[str, Any], later: Container[str]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    schema: Mapping[str, Any] = tool.schema or {}
+    known: Mapping[str, Any] = schema.get("properties", {})
+    for name in args:
+        if name not in known and schema.get("additionalProperties") is False:
+            yield f"`{tool.name}` takes no argument `{name}`.", closest(name, known)
+    for name in schema.get("required", ()):
+        if name not in args:
+            yield f"`{tool.name}` needs the argument `{name}`.", ()
+    for name, value in args.items():
+        if name in known and name not in later and not any(named_secrets(value)):
+            # Whether a text matches a pattern the tool finds out itself, in its own language of patterns.
+            for fault in misfits(known[name], value, lambda pattern, text: True, f"`{name}`"):
+                yield f"`{tool.name}`: {fault}.", ()
+
+
+def argument_names(tool: ToolDefinition) -> Iterator[tuple[str, bool]]:
+    """The arguments of a tool, and whether each is required."""
+    if tool.schema is None:
+        yield from ((one.name, one.required) for one in tool.parameters)
+    else:
+        required = tool.schema.get("required", ())
+        yield from ((name, name in required) for name in tool.schema.get("properties", {}))
 
 
 def definition_digest(tools: tuple[ToolDefinition, ...]) -> str:

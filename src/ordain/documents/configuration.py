@@ -15,8 +15,9 @@ from ordain.core.environment import variable_fault
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.lint.paths import path_fault
 from ordain.core.problem import Place, Problem, closest
-from ordain.core.settings import AGENT_PRESETS, Agent, Settings, ToolSource
-from ordain.core.tool import EffectClass, ToolDefinition, handler_name
+from ordain.core.request import header_fault, read_address
+from ordain.core.settings import AGENT_PRESETS, Agent, Settings
+from ordain.core.tool import RESERVED, EffectClass, ToolDefinition, ToolSource, handler_name
 from ordain.documents.duration import read_duration
 from ordain.documents.failure import read_failure
 
@@ -177,12 +178,19 @@ def _human(value: Any) -> bool:
     return True
 
 
-def _server(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        if not re.fullmatch(r"https?://[^\s]+", value):
-            raise _Wrong("must be a list of words, or an address that begins with https://")
-        return (value,)
-    return _command(value)
+def _address(value: Any) -> str:
+    if not isinstance(value, str) or read_address(value) is None:
+        raise _Wrong('must be an address such as "https://tools.example/mcp", with no password and no `#`')
+    return value
+
+
+def _headers(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise _Wrong('must be a section of texts, such as { Authorization = "secret:TOOLS_TOKEN" }')
+    fault = header_fault(value)
+    if fault is not None:
+        raise _Wrong(f"has the header {fault}")
+    return dict(value)
 
 
 def _effects(value: Any) -> dict[str, EffectClass]:
@@ -218,7 +226,23 @@ _ACTION_KEYS: dict[str, _Reader] = {
     "destructive": _flag,
     "description": _text,
 }
-_SOURCE_KEYS: dict[str, _Reader] = {"mcp": _server, "trust_annotations": _flag, "effects": _effects}
+_SOURCE_KEYS: dict[str, _Reader] = {
+    "python": _callable,
+    "plugin": _text,
+    "mcp": _command,
+    "url": _address,
+    "headers": _headers,
+    "env": _variables,
+    "trust_annotations": _flag,
+    "effects": _effects,
+}
+_SOURCE_KINDS: dict[str, tuple[str, ...]] = {
+    "python": (),
+    "plugin": (),
+    "mcp": ("env", "trust_annotations", "effects"),
+    "url": ("headers", "trust_annotations", "effects"),
+}
+"""What a tool can come from, and the keys that say more about it."""
 
 
 def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
@@ -234,9 +258,15 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
 def _sources(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolSource]:
     found = {}
     for name, values in _named_sections("tools", tree, _SOURCE_KEYS, problems):
-        if "mcp" not in tree[name]:
-            problems.append(_problem(f"tools.{name} needs `mcp`, the command or address of its server"))
-        found[name] = ToolSource(**{"mcp": (), **values})
+        given = [kind for kind in _SOURCE_KINDS if kind in tree[name]]
+        if len(given) != 1:
+            problems.append(_problem(f"tools.{name} needs exactly one of {', '.join(_SOURCE_KINDS)}"))
+        elif name in RESERVED:
+            problems.append(_problem(f"has a section [tools.{name}], and `{name}` means something else to policies"))
+        else:
+            more = [key for key in values if key not in (*given, *_SOURCE_KINDS[given[0]])]
+            problems += [_problem(f"tools.{name}.{key} says nothing about `{given[0]}`") for key in more]
+            found[name] = ToolSource(**values)
     return found
 
 
@@ -440,4 +470,7 @@ TEMPLATE = """\
 [secrets]
 # env = ["*_TOKEN", "*_KEY", "*_SECRET"]   # values of these variables are never written or shown
 # files = []                               # nor what stands in these, such as "~/.netrc"
+
+# Tools of yours, each in a section [tools.NAME] with one of
+#   python = "module:function" · plugin = "package" · mcp = ["server", "--stdio"] · url = "https://host/mcp"
 """

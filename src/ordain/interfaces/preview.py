@@ -401,6 +401,9 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
             decided = f"`{name}` of {step.id} is decided at run time, by {', '.join(sources)}"
             yield f"    {style.warn(visible(decided))}"
     for effect in review.effects:
+        if effect.secrets:
+            secrets = ", ".join(f"secret {name}" for name in effect.secrets)
+            yield f"    {style.warn(visible(f'hands {secrets} to {effect.target}'))} (step {visible(effect.step)})"
         if effect.claimed_repeatable:
             yield f"    {style.warn('may run again after a crash')}: {visible(effect.step)}"
     verdict = "needs approval" if review.requires_approval else "needs no approval"

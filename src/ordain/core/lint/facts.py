@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ordain.core.lint.script import Script
+from ordain.core.problem import Problem
 from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
 
@@ -19,6 +20,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, ToolDefinition] = {}
     settings: Settings = Settings()
     """The settings in force: who the agents are, and where tools come from."""
+    unreached: Mapping[str, Problem] = {}
+    """Sources of tools that do not say what they have → why."""
     workflows: frozenset[str] = frozenset()
     """The names of the workflows there are."""
     shell_faults: Mapping[str, str] = {}

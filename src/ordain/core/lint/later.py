@@ -101,8 +101,6 @@ def _field_parts(step: Step, tools: Mapping[str, ToolDefinition], tier: int) -> 
 
 def _step_parts(step: Step, *, panes: bool) -> Iterator[str]:
     action = step.action
-    if isinstance(action, CallTool) and action.operation is not None:
-        yield "`operation`"
     if isinstance(action, WaitFor):
         if not isinstance(action.condition, External):
             yield f"the wait condition `{action.condition.__struct_config__.tag}`"

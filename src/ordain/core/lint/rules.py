@@ -68,6 +68,7 @@ RULES: tuple[Rule, ...] = (
     tools.operations,
     tools.scope,
     tools.arguments,
+    tools.secrets,
     tools.requests,
     tools.sizes,
     tools.variables,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from ordain.core.action import Custom
 from ordain.core.bound import STRING_BYTES_MAX
 from ordain.core.environment import setting_fault
@@ -13,12 +15,24 @@ from ordain.core.lint.survey import Survey
 from ordain.core.model import Step
 from ordain.core.payload import payload
 from ordain.core.problem import Place, Problem
-from ordain.core.refs import is_reference, without_references
+from ordain.core.refs import is_reference, literal, references, without_references
 from ordain.core.request import header_fault, read_address
 from ordain.core.scalar import strings
-from ordain.core.tool import HANDLER, SHELL, argument_faults
+from ordain.core.secret_reference import may_name, named_secrets
+from ordain.core.tool import HANDLER, SHELL, argument_faults, definition_of, operations_of
 
-__all__ = ["arguments", "handlers", "known", "operations", "requests", "scope", "sizes", "unhandled", "variables"]
+__all__ = [
+    "arguments",
+    "handlers",
+    "known",
+    "operations",
+    "requests",
+    "scope",
+    "secrets",
+    "sizes",
+    "unhandled",
+    "variables",
+]
 
 _PATH_BYTES_MAX = 4095
 _PATH_PART_BYTES_MAX = 255
@@ -27,13 +41,15 @@ _PATH_PART_BYTES_MAX = 255
 
 def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every tool that is called is registered, or of a source that is."""
-    tools = [name for name in facts.tools if not name.startswith(HANDLER)]
+    tools = [name.partition(":")[0] for name in facts.tools if not name.startswith(HANDLER)]
     named = {*tools, *facts.settings.sources}
     for step, call in survey.calls:
         name = call.tool
+        if name in facts.unreached:
+            yield replace(facts.unreached[name], where=Place(step=step.id))
         if name in named or not name.isascii() or "${" in name:
             continue
-        hints = survey.near(name, [*tools, *facts.settings.sources])
+        hints = survey.near(name, sorted(named))
         yield Problem(
             code="E_TOOL_UNKNOWN", detail=f"There is no tool `{name}`.", where=Place(step=step.id), hints=hints
         )
@@ -60,23 +76,24 @@ def unhandled(action_type: str, where: Place | None = None, near: tuple[str, ...
 
 
 def operations(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """A tool has no operations; a source of tools has nothing else."""
+    """A tool that is one thing has no operations, and of any other a step says which it means."""
     for step, call in survey.calls:
+        several = operations_of(call.tool, facts.tools)
+        source = facts.settings.sources.get(call.tool)
+        serves = source is not None and (bool(source.mcp) or source.url is not None)
+        detail: str | None = None
+        hints: tuple[str, ...] = ()
         if call.operation is not None and call.tool in facts.tools:
-            hints = survey.near(call.operation, facts.tools)
-            yield Problem(
-                code="E_TOOL_OPERATION",
-                detail=f"`{call.tool}` has no operation `{call.operation}`, or any other.",
-                where=Place(step=step.id),
-                hints=hints or ("Leave `operation` out.",),
-            )
-        elif call.operation is None and call.tool in facts.settings.sources and call.tool not in facts.tools:
-            yield Problem(
-                code="E_TOOL_OPERATION",
-                detail=f"`{call.tool}` is a source of tools, and the step does not say which of them it calls.",
-                where=Place(step=step.id),
-                hints=survey.near("", facts.settings.sources[call.tool].effects) or ("Name it with `operation:`.",),
-            )
+            detail = f"`{call.tool}` has no operation `{call.operation}`, or any other."
+            hints = survey.near(call.operation, facts.tools) or ("Leave `operation` out.",)
+        elif call.operation is None and (several or serves) and call.tool not in facts.tools:
+            detail = f"`{call.tool}` has several operations, and the step does not say which of them it calls."
+            hints = ("Name it with `operation:`.", "ordain tools lists them.")
+        elif call.operation is not None and several and call.operation not in several and "${" not in call.operation:
+            detail = f"`{call.tool}` has no operation `{call.operation}`."
+            hints = survey.near(call.operation, several) or ("ordain tools lists them.",)
+        if detail is not None:
+            yield Problem(code="E_TOOL_OPERATION", detail=detail, where=Place(step=step.id), hints=hints)
 
 
 def scope(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -109,15 +126,36 @@ def _uses(survey: Survey) -> Iterator[tuple[Step, str, str | None]]:
 
 
 def arguments(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """Every call's arguments fit the tool's parameters; what a reference decides is judged when it is known."""
+    """Every call's arguments fit what the tool takes; what a reference decides is judged when it is known."""
     for step, call in survey.calls:
-        tool = facts.tools.get(call.tool)
+        tool = definition_of(call, facts.tools)
         if tool is None:
             continue
         item = step.for_each.name or "item" if step.for_each is not None else "item"
-        later = {name for name, value in call.args.items() if is_reference(value, item)}
-        for sentence, hints in argument_faults(tool, call.args, later):
+        if tool.schema is None:
+            args, later = call.args, {name for name, value in call.args.items() if is_reference(value, item)}
+        else:
+            args = literal(dict(call.args))
+            later = {name for name, value in call.args.items() if next(references(value, item), None) is not None}
+        for sentence, hints in argument_faults(tool, args, later):
             yield Problem(code="E_TOOL_ARGS", detail=sentence, where=Place(step=step.id), hints=hints)
+
+
+def secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """A call is handed no secret but those that the settings name."""
+    patterns = facts.settings.secret_env
+    for step, call in survey.calls:
+        tool = definition_of(call, facts.tools)
+        if tool is None or tool.schema is None:
+            continue
+        for name in sorted(set(named_secrets(call.args))):
+            if not may_name(name, patterns):
+                yield Problem(
+                    code="E_SECRET_REFERENCE",
+                    detail=f"`{step.id}` wants the secret `{name}`, which no pattern of `[secrets] env` means.",
+                    where=Place(step=step.id),
+                    hints=(f"The patterns are {', '.join(patterns) or 'none'}.",),
+                )
 
 
 def requests(survey: Survey, facts: Facts) -> Iterator[Problem]:

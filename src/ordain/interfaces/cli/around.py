@@ -1,4 +1,4 @@
-"""The commands around plans: init, config, explain."""
+"""The commands around plans: init, config, tools, explain."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from ordain.documents.failure import write_failure
 from ordain.interfaces import render
 from ordain.interfaces.cli.shell import FINE, Session, command
 from ordain.interfaces.results.around import ConfigResult, InitResult, SettingValue, page_result
+from ordain.interfaces.results.tools import inventory_lines, summary, tools_result
 
-__all__ = ["config", "explain", "init"]
+__all__ = ["config", "explain", "init", "tools"]
 
 
 @command()
@@ -89,6 +90,30 @@ def _source(key: str, given: bool, narrowed: bool) -> str:
     if key == "policy.allow" and narrowed:
         return "narrowed, until ordain.toml is trusted as it stands"
     return "trusted" if given else "default"
+
+
+@command()
+@click.option("--text", is_flag=True, help="As the inventory that planners get: one line for each, nothing else.")
+def tools(session: Session, text: bool) -> int:
+    """Show everything that steps can call: what its effect is like, and where it comes from.
+
+    Example: ordain tools
+    """
+    found, notices = session.app.tools()
+    result = tools_result(found.values())
+    if session.json:
+        session.answer(result, problems=notices)
+        return FINE
+    session.notices(notices)
+    if text:
+        session.say(map(render.visible, inventory_lines(result)))
+        return FINE
+    width = max(len(tool.name) for tool in result.tools)
+    for tool in result.tools:
+        effect = session.style.warn(f"{tool.effect}, destructive") if tool.destructive else tool.effect
+        source = session.style.dim(render.visible(tool.source))
+        session.say([f"{render.visible(tool.name):<{width}}  {effect}  {source}", f"  {render.visible(summary(tool))}"])
+    return FINE
 
 
 @command()

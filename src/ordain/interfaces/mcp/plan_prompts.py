@@ -18,7 +18,6 @@ from ordain.core.event import StepState
 from ordain.core.redaction import Redactor
 from ordain.core.report import Review, RunReport
 from ordain.core.settings import Settings
-from ordain.core.tool import ToolDefinition
 from ordain.core.value import StepId
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure
@@ -27,6 +26,7 @@ from ordain.interfaces.mcp.surface import Argument, Call, Prompt
 from ordain.interfaces.next_commands import after_run
 from ordain.interfaces.question import brief_lines
 from ordain.interfaces.render import Style
+from ordain.interfaces.results.tools import inventory_lines, tools_result
 from ordain.interfaces.skill import skill_body, skill_sections
 from ordain.interfaces.visible import visible
 from ordain.records import lineage_id
@@ -62,7 +62,7 @@ async def _skill(call: Call, given: Mapping[str, str]) -> str:
 
 async def _write_plan(call: Call, given: Mapping[str, str]) -> str:
     async with call.app() as app:
-        redactor, tools, settings = app.redactor(trusted=True), app.tools(), app.settings()[0]
+        redactor, (tools, _), settings = app.redactor(trusted=True), app.tools(), app.settings()[0]
     return _whole(
         [
             "Write a plan for Ordain that does the task below. If the rules say that it needs no plan, say so instead. "
@@ -73,17 +73,11 @@ async def _write_plan(call: Call, given: Mapping[str, str]) -> str:
             quoted(redactor, given["task"]),
             skill_sections("When to plan", "Writing a plan", "Writing a contract"),
             "## Tools of this workspace",
-            quoted(redactor, "\n".join(map(_tool_line, tools.values()))),
+            quoted(redactor, "\n".join(inventory_lines(tools_result(tools.values())))),
             "## Settings of this workspace",
             quoted(redactor, "\n".join(_setting_lines(settings))),
         ]
     )
-
-
-def _tool_line(tool: ToolDefinition) -> str:
-    names = ", ".join(one.name if one.required else f"{one.name}?" for one in tool.parameters)
-    harm = ", destructive" if tool.destructive else ""
-    return f"{tool.name}({names}) [{tool.effect.value}{harm}]: {' '.join(tool.description.split())}"
 
 
 def _setting_lines(settings: Settings) -> list[str]:

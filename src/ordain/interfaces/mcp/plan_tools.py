@@ -31,11 +31,9 @@ from ordain.interfaces.mcp.results import (
     QueuedAnswer,
     RunAnswer,
     StatusAnswer,
-    ToolsAnswer,
     plan_answer,
     plan_brief,
     proposed_answer,
-    tool_brief,
 )
 from ordain.interfaces.mcp.run_tasks import run_task
 from ordain.interfaces.mcp.surface import Answer, Call, Task, Tool
@@ -43,6 +41,7 @@ from ordain.interfaces.preview import review_lines
 from ordain.interfaces.render import Style
 from ordain.interfaces.results.plans import lint_result
 from ordain.interfaces.results.runs import failure
+from ordain.interfaces.results.tools import ToolsResult, tools_result
 from ordain.records import names_run
 
 __all__ = ["PLAN_TOOLS"]
@@ -194,9 +193,9 @@ class _Nothing(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _tools(call: Call, _: _Nothing) -> Answer:
     async with call.app() as app:
-        tools = app.tools()
-    following = ("A step calls one with `tool` and `args`; a command is simply `run`.",)
-    return Answer(data=ToolsAnswer(tools=tuple(map(tool_brief, tools.values()))), next=following)
+        tools = app.tools()[0]
+    following = ("A step calls `a:b` with `tool: a`, `operation: b` and `args`; a command is simply `run`.",)
+    return Answer(data=tools_result(tools.values()), next=following)
 
 
 # --- Carrying out --------------------------------------------------------------------------------------------------
@@ -467,7 +466,7 @@ PLAN_TOOLS = (
         title="Tools for planning",
         description="Everything that steps of a plan can call, with arguments and effects. Look here before planning.",
         arguments=_Nothing,
-        results=(ToolsAnswer,),
+        results=(ToolsResult,),
         call=_tools,
         read_only=True,
         idempotent=True,

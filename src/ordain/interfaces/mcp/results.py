@@ -15,7 +15,6 @@ from ordain.core.decision import Question
 from ordain.core.event import StepState
 from ordain.core.policy import PlannedEffect
 from ordain.core.report import PlanLine, Prepared, Review, RunReport, StepReport
-from ordain.core.tool import ToolDefinition
 from ordain.interfaces.results.plans import ApprovalRequest, LintResult, prepared_result
 from ordain.interfaces.results.runs import error_code, status_word
 
@@ -29,12 +28,10 @@ __all__ = [
     "QueuedAnswer",
     "RunAnswer",
     "StatusAnswer",
-    "ToolsAnswer",
     "plan_answer",
     "plan_brief",
     "proposed_answer",
     "run_answer",
-    "tool_brief",
 ]
 
 STEPS_MAX = 50
@@ -215,32 +212,6 @@ class ApprovalAsked(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: int | None
 
 
-class ParameterBrief(msgspec.Struct, frozen=True, kw_only=True):
-    """One argument of a tool that steps can call."""
-
-    name: str
-    kind: str
-    required: bool
-    description: str
-
-
-class ToolBrief(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool that steps can call."""
-
-    name: str
-    description: str
-    effect: str
-    """`reads`, `repeatable`, `checkable` or `opaque`: how little may be assumed after a crash."""
-    destructive: bool
-    parameters: tuple[ParameterBrief, ...]
-
-
-class ToolsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that steps of a plan can call."""
-
-    tools: tuple[ToolBrief, ...]
-
-
 def plan_brief(line: PlanLine) -> PlanBrief:
     return PlanBrief(
         plan=short_id(line.plan_id),
@@ -349,16 +320,3 @@ def _step(step: StepReport) -> StepBrief:
 
 def _question(question: Question) -> QuestionBrief:
     return QuestionBrief(item=question.item, kind=question.kind, text=question.text, command=question.asking)
-
-
-def tool_brief(definition: ToolDefinition) -> ToolBrief:
-    return ToolBrief(
-        name=definition.name,
-        description=definition.description,
-        effect=definition.effect.value,
-        destructive=definition.destructive,
-        parameters=tuple(
-            ParameterBrief(name=one.name, kind=one.kind, required=one.required, description=one.description)
-            for one in definition.parameters
-        ),
-    )

@@ -42,6 +42,7 @@ from ordain.interfaces.results.runs import (
     RunResult,
     StatusResult,
 )
+from ordain.interfaces.results.tools import ToolsResult
 
 __all__ = ["RESULTS"]
 
@@ -73,6 +74,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "log": (LogResult,),
     "init": (InitResult,),
     "config": (ConfigResult,),
+    "tools": (ToolsResult,),
     "trust": (),
     "revoke": (RevokedResult,),
     "approver enroll": (),

@@ -1,0 +1,298 @@
+"""MCP servers as sources of tools: each is one tool, and what it lists are its operations.
+
+A server is asked once what it has, and the same session makes the calls. What it said of an operation is pinned by a
+digest: an operation that says something else by the time of a call is not called. Nothing that a server says about
+effects is believed unless the configuration says so.
+
+All sessions live in a thread of their own, so that whoever waits for one holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from ordain.core.command import typed
+from ordain.core.problem import Refused, refuse
+from ordain.core.scalar import FORBIDDEN
+from ordain.core.schema import understood
+from ordain.core.secret_reference import Secret, SecretMissing, filled_secrets
+from ordain.core.tool import EffectClass, ToolDefinition, ToolSource, operation_name
+from ordain.ports import ToolResult
+
+if TYPE_CHECKING:
+    import mcp
+    import mcp_types
+
+__all__ = ["McpTools"]
+
+ASK_S = 30.0
+"""How long a server may take to start and to list what it has."""
+CLOSE_S = 10.0
+OPERATIONS_MAX = 1_000
+PAGES_MAX = 100
+DEFINITION_BYTES_MAX = 256 << 10
+DETAIL_MAX = 500
+_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
+_T = TypeVar("_T")
+
+
+class _Server:
+    """One session, and what its server listed."""
+
+    def __init__(self) -> None:
+        self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.closing = asyncio.Event()
+        self.client: mcp.Client | None = None
+        self.listed: dict[str, mcp_types.Tool] = {}
+        self.task: asyncio.Task[None] | None = None
+
+
+class McpTools:
+    """Tools of MCP servers, which are started in the workspace."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._servers: dict[bytes, _Server] = {}
+
+    # --- What there is -----------------------------------------------------------------------------------------------
+
+    def definitions(self, name: str, source: ToolSource, secret: Secret) -> Mapping[str, ToolDefinition]:
+        """The operations of a server, by their names among the tools; raises Refused with E_TOOL_SOURCE."""
+        endpoint = _endpoint(source)
+        try:
+            server = asyncio.run_coroutine_threadsafe(self._server(endpoint, secret), self._running()).result()
+        except ImportError as error:
+            how = 'Install it with `pip install "ordain[mcp]"`.'
+            raise refuse("E_TOOL_SOURCE", f"The tool `{name}` needs the extra `mcp`: {error}.", how) from error
+        except Exception as error:
+            raise refuse("E_TOOL_SOURCE", f"The tool `{name}` cannot be had: {_why(error)}.", _where(source)) from error
+        made = (_definition(name, source, tool) for tool in server.listed.values())
+        return {one.name: one for one in made}
+
+    # --- Calling -----------------------------------------------------------------------------------------------------
+
+    async def call(self, tool: ToolDefinition, args: Mapping[str, Any], secret: Secret) -> ToolResult:
+        """Where it is cancelled the session ends with it, and so does a server that is a process of ours."""
+        assert tool.source is not None
+        work = self._over_there(self._call(tool, tool.source, dict(args), secret))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._over_there(self._end(tool.source)))
+            raise
+
+    async def _call(
+        self, tool: ToolDefinition, endpoint: ToolSource, args: dict[str, Any], secret: Secret
+    ) -> ToolResult:
+        try:
+            server = await self._server(endpoint, secret)
+        except Exception as error:
+            return ToolResult(error="F_STEP_FAILED", detail=f"{tool.name} cannot be had: {_why(error)}")
+        operation = tool.name.partition(":")[2]
+        if operation not in server.listed or _pin(server.listed[operation]) != tool.pinned:
+            return ToolResult(error="F_STEP_FAILED", detail=f"{tool.name} is not what it was when it was approved")
+        assert server.client is not None
+        try:
+            return _result(await server.client.call_tool(operation, args))
+        except Exception as error:
+            if server.closing.is_set():
+                return ToolResult(error="F_STEP_FAILED", detail=f"its server ended before it answered: {_why(error)}")
+            return ToolResult(error="F_STEP_FAILED", detail=_why(error))
+
+    # --- Sessions ----------------------------------------------------------------------------------------------------
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        """The loop that all sessions live in."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="tool servers", daemon=True)
+            self._thread.start()
+            atexit.register(self.close)
+        return self._loop
+
+    def _over_there(self, work: Coroutine[Any, Any, _T]) -> asyncio.Future[_T]:
+        return asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._running()))
+
+    async def _server(self, endpoint: ToolSource, secret: Secret) -> _Server:
+        key = msgspec.json.encode(endpoint)
+        server = self._servers.get(key)
+        if server is None or server.closing.is_set() or (server.task is not None and server.task.done()):
+            server = self._servers[key] = _Server()
+            server.task = asyncio.create_task(self._session(server, endpoint, secret))
+        try:
+            async with asyncio.timeout(ASK_S):
+                await asyncio.shield(server.ready)
+        except TimeoutError:
+            await self._end(endpoint)
+            raise TimeoutError(f"it did not say what it has within {ASK_S:g} s") from None
+        return server
+
+    async def _session(self, server: _Server, endpoint: ToolSource, secret: Secret) -> None:
+        try:
+            from mcp import Client
+
+            async with AsyncExitStack() as stack:
+                transport = await self._transport(endpoint, secret, stack, server.closing.set)
+                server.client = await stack.enter_async_context(Client(transport, cache=None))
+                server.listed = await _listed(server.client)
+                server.ready.set_result(None)
+                await server.closing.wait()
+        except (Exception, asyncio.CancelledError) as error:
+            if not server.ready.done():
+                server.ready.set_exception(error if isinstance(error, Exception) else ConnectionError("it was ended"))
+                server.ready.exception()  # told to whoever asks; nobody may be left who does
+
+    async def _transport(
+        self, endpoint: ToolSource, secret: Secret, stack: AsyncExitStack, over: Callable[[], None]
+    ) -> AbstractAsyncContextManager[Any]:
+        if endpoint.url is None:
+            from ordain.adapters.mcp_process import served
+
+            return served(endpoint.mcp, endpoint.env, self._workspace, over)
+        from mcp.client.streamable_http import streamable_http_client
+        from mcp.shared._httpx_utils import create_mcp_http_client
+
+        headers = {name: filled_secrets(value, secret) for name, value in endpoint.headers.items()}
+        http = await stack.enter_async_context(create_mcp_http_client(headers=headers))
+        return streamable_http_client(endpoint.url, http_client=http)
+
+    async def _end(self, endpoint: ToolSource) -> None:
+        server = self._servers.pop(msgspec.json.encode(endpoint), None)
+        if server is not None:
+            await _ended(server)
+
+    def close(self) -> None:
+        """End all sessions, and the servers that are processes of ours."""
+        loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is None or thread is None:
+            return
+        atexit.unregister(self.close)
+        servers = list(self._servers.values())
+        self._servers.clear()
+
+        async def end_all() -> None:
+            await asyncio.gather(*map(_ended, servers), return_exceptions=True)
+
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(end_all(), loop).result(CLOSE_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(CLOSE_S)
+        if not thread.is_alive():
+            loop.close()
+
+
+async def _ended(server: _Server) -> None:
+    server.closing.set()
+    if server.task is not None:
+        if not server.ready.done():
+            server.task.cancel()
+        with suppress(asyncio.CancelledError):
+            await server.task
+
+
+async def _listed(client: mcp.Client) -> dict[str, mcp_types.Tool]:
+    found: dict[str, mcp_types.Tool] = {}
+    cursor: str | None = None
+    for _ in range(PAGES_MAX):
+        page = await client.list_tools(cursor=cursor)
+        for tool in page.tools:
+            if _NAME.fullmatch(tool.name):
+                found[tool.name] = tool
+            if len(found) > OPERATIONS_MAX:
+                raise ValueError(f"it lists more than {OPERATIONS_MAX:,} operations")
+            if len(tool.model_dump_json()) > DEFINITION_BYTES_MAX:
+                raise ValueError(f"what it says of {tool.name[:40]!r} is longer than anybody should read")
+        cursor = page.next_cursor
+        if cursor is None:
+            return found
+    raise ValueError(f"its list has more than {PAGES_MAX} pages")
+
+
+# --- What they say -------------------------------------------------------------------------------------------------
+
+
+def _endpoint(source: ToolSource) -> ToolSource:
+    """Where a source is, without what is thought of it."""
+    return ToolSource(mcp=source.mcp, url=source.url, headers=source.headers, env=source.env)
+
+
+def _definition(name: str, source: ToolSource, tool: mcp_types.Tool) -> ToolDefinition:
+    effect, destructive = _effect(source, tool)
+    return ToolDefinition(
+        name=operation_name(name, tool.name),
+        description=FORBIDDEN.sub("\ufffd", tool.description or tool.title or f"The operation {tool.name}."),
+        effect=effect,
+        destructive=destructive,
+        schema=_arguments(tool.input_schema),
+        source=_endpoint(source),
+        pinned=_pin(tool),
+    )
+
+
+def _arguments(schema: Any) -> Mapping[str, Any]:
+    made = understood(schema)
+    return made if isinstance(made, Mapping) else {}
+
+
+def _effect(source: ToolSource, tool: mcp_types.Tool) -> tuple[EffectClass, bool]:
+    """What an operation counts as: what the configuration says, else the hints where they are trusted. A missing hint
+    is the worst."""
+    hints = tool.annotations if source.trust_annotations else None
+    reads = hints is not None and hints.read_only_hint is True
+    destructive = not reads and not (hints is not None and hints.destructive_hint is False)
+    effect = EffectClass.OPAQUE
+    if reads:
+        effect = EffectClass.READS
+    elif hints is not None and hints.idempotent_hint is True:
+        effect = EffectClass.REPEATABLE
+    if tool.name in source.effects:
+        effect = source.effects[tool.name]
+    return effect, destructive and effect is not EffectClass.READS
+
+
+def _pin(tool: mcp_types.Tool) -> str:
+    """The digest of everything that a server says about an operation and that anybody might be led by."""
+    said = tool.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta", "icons"})
+    return "sha256:" + hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _result(given: mcp_types.CallToolResult) -> ToolResult:
+    texts = [part.text for part in given.content if part.type == "text"]
+    if given.is_error:
+        text = "\n".join(texts)
+        detail = " ".join(text.split())[:DETAIL_MAX] or "it failed and did not say why"
+        return ToolResult(error="F_STEP_FAILED", detail=detail, output=text.encode("utf-8", "replace"))
+    if given.structured_content is not None:
+        return ToolResult(value=given.structured_content)
+    if len(texts) == len(given.content):
+        return ToolResult(value="\n".join(texts))
+    return ToolResult(value=[part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in given.content])
+
+
+def _why(error: BaseException) -> str:
+    """What went wrong, as the end of a sentence; of several things at once the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, SecretMissing | TimeoutError | ValueError) and str(error):
+        return str(error).split("\n")[0][:DETAIL_MAX]
+    if isinstance(error, Refused):
+        return error.problems[0].detail.removesuffix(".")
+    said = " ".join(str(error).split())[:DETAIL_MAX]
+    return said or type(error).__name__
+
+
+def _where(source: ToolSource) -> str:
+    return f"It is at {source.url}." if source.url is not None else f"It is started with: {typed(source.mcp)}"
