@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
@@ -142,6 +143,26 @@ def test_a_client_can_wait_for_a_person(workspace: Workspace) -> None:
         assert status["data"]["run"]["status"] == "stopped"
         assert status["next"] == [f"Nobody carries it out. Call plan_commit with plan={plan} to go on."]
         assert answer_of(client.call("plan_commit", plan=plan, wait_s=30))["data"]["status"] == "success"
+
+
+def test_progress_grows_each_time_whatever_is_waited_for(workspace: Workspace) -> None:
+    slow = ASKS.replace("echo tried", "until test -f go; do sleep 0.02; done; echo tried")
+    with RpcClient(workspace.path, extensions=(), legacy=True) as client:
+        plan = proposed(client, document=slow)["plan"]
+        workspace.approve(plan)
+        item = f"{answer_of(client.call('plan_commit', plan=plan))['data']['run_id']}/fetch"
+        waiting = {"name": "plan_status", "arguments": {"what": plan, "wait_s": 60}, "_meta": {"progressToken": 7}}
+        asked = client.ask("tools/call", waiting)
+        told = [client.told("notifications/progress")]  # while a step is at work
+        (workspace.path / "go").touch()
+        while "waits for a person" not in told[-1]["message"]:
+            told.append(client.told("notifications/progress"))
+        assert workspace.at_terminal("answer", item, "skip").status == 0
+        assert answer_of(client.answer(asked))["data"]["run"]["status"] == "stopped"
+    told += [one["params"] for one in client.notifications if one["method"] == "notifications/progress"]
+    assert "at work: fetch" in told[0]["message"] and {one["progressToken"] for one in told} == {7}
+    amounts = [one["progress"] for one in told]
+    assert len(amounts) > 1 and all(before < after for before, after in itertools.pairwise(amounts)), amounts
 
 
 def test_a_plan_that_has_ended_can_be_approved_for_one_run_more(workspace: Workspace) -> None:

@@ -26,7 +26,7 @@ from ordain.interfaces.mcp.results import run_answer
 from ordain.interfaces.mcp.surface import Answer, Call
 from ordain.interfaces.next_commands import after_run
 
-__all__ = ["OPEN", "begin", "follow", "how_far", "how_it_stands", "person", "time_to_wait", "who_acts"]
+__all__ = ["OPEN", "begin", "follow", "how_far", "how_it_stands", "time_to_wait", "wait_for_person", "who_acts"]
 
 OPEN = ("executing", "pausing", "cancelling")
 """How a run stands that somebody carries out."""
@@ -37,11 +37,9 @@ BEAT_S = 5.0
 """How often a client is told at least: some give up on a call that says nothing for a minute."""
 PERSON_S = 0.5
 """How often it is looked whether a person has done something."""
-_LOOKS_A_BEAT = 10
+_LOOKS_A_BEAT = round(BEAT_S / PERSON_S)
 WAITING_MAX = 32
 """How many calls of one client wait at a time: each holds the ledger open, and no client may use up what all need."""
-_BEAT = 0.001
-"""How much further something has come that has not come further: the protocol wants it to grow each time."""
 _begun: dict[tuple[str, ...], Background] = {}
 """The processes that were begun and may still be at work, by what they do with which plan or run. Those that have ended
 are let go of when the next one is begun."""
@@ -127,13 +125,13 @@ def time_to_wait(call: Call, wait_s: float) -> Iterator[float]:
         _waiting[call.by.name] -= 1
 
 
-async def person(call: Call, look: Callable[[], tuple[object, ...]], words: str, wait_s: float) -> None:
+async def wait_for_person(call: Call, look: Callable[[], tuple[object, ...]], words: str, wait_s: float) -> None:
     """Wait until what is looked at is otherwise, which takes somebody to do something, or the time is over."""
     loop = asyncio.get_running_loop()
     before, until, beats = look(), loop.time() + wait_s, 0
     while loop.time() < until and look() == before:
         if beats % _LOOKS_A_BEAT == 0:
-            await call.progress(beats * _BEAT, None, words)
+            await call.progress(0, None, words)
         beats += 1
         await asyncio.sleep(min(PERSON_S, max(until - loop.time(), 0)))
 
@@ -159,14 +157,11 @@ async def _watch(call: Call, app: App, run_id: RunId) -> None:
     changed = asyncio.Event()
     watching = asyncio.ensure_future(app.watch(run_id, lambda told: changed.set()))
     watching.add_done_callback(lambda ended: changed.set())
-    told = -1.0
     try:
         while not watching.done():
             changed.clear()
             report = app.run(run_id)
-            settled = _settled(report)
-            told = settled if settled > told else told + _BEAT
-            await call.progress(told, len(report.steps), how_far(report))
+            await call.progress(_settled(report), len(report.steps), how_far(report))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), BEAT_S)
                 await asyncio.sleep(TELLING_S)

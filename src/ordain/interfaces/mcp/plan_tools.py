@@ -19,7 +19,7 @@ from ordain.core.canonical import short_id
 from ordain.core.problem import Place, Problem, Refused, refuse
 from ordain.core.report import PlanLine, PlanStanding, Prepared, RunReport
 from ordain.core.value import StepId
-from ordain.interfaces.mcp.following import OPEN, begin, follow, how_it_stands, person, time_to_wait
+from ordain.interfaces.mcp.following import OPEN, begin, follow, how_it_stands, time_to_wait, wait_for_person
 from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
 from ordain.interfaces.mcp.results import (
     ApprovalAsked,
@@ -269,7 +269,7 @@ async def _stand(call: Call, app: App, what: str, wait_s: float) -> tuple[PlanLi
         if run is not None and run.status in OPEN:
             await follow(call, app, run.run_id, left)
         elif _persons_turn(line, run):
-            await person(call, lambda: _standing(*look()), "It waits for a person.", left)
+            await wait_for_person(call, lambda: _standing(*look()), "It waits for a person.", left)
         else:
             return line, run
 

@@ -48,6 +48,8 @@ _CACHED = CacheHint(ttl_ms=3_600_000, scope="public")
 
 P = TypeVar("P")
 R = TypeVar("R")
+_A_LITTLE = 0.001
+"""How much further something has come that has come no further: the protocol wants it to grow each time it is told."""
 _log = logging.getLogger(__name__)
 
 
@@ -105,8 +107,12 @@ class OrdainServer:
     def call(self, context: Context) -> Call:
         """The call that a request is."""
 
+        told = -1.0
+
         async def progress(done: float, total: float | None, words: str) -> None:
-            await context.session.report_progress(done, total, words)
+            nonlocal told
+            told = max(done, told + _A_LITTLE)
+            await context.session.report_progress(told, total, words)
 
         takes_tasks = self.surface.tasks is not None and declared(context)
         return Call(self.principal(context), self._workspaces, progress, takes_tasks=takes_tasks)
