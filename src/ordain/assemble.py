@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ordain.adapters.agents.local import LocalAgents
 from ordain.adapters.bash import BashShell
 from ordain.adapters.client_tokens import FileClients
 from ordain.adapters.clock import RandomIds, WallClock
@@ -56,9 +57,11 @@ def open_workspace(
     alone: bool = False,
     handlers: Mapping[str, Handler | Call] | None = None,
     tools: Sequence[Callable[..., Any]] = (),
+    agents: Mapping[str, Callable[..., Any]] | None = None,
 ) -> App:
     """Ordain over the workspace that `start` lies in, or over `start` itself when `exact`. `handlers` carry out custom
-    actions, by their types; a plain callable is an opaque one. `tools` are functions that steps can call (`tool`).
+    actions, by their types; a plain callable is an opaque one. `tools` are functions that steps can call (`tool`),
+    `agents` perform tasks, by their names.
 
     Nothing is written until a verb has something to record. `alone` says that this process starts no others of its own,
     so that everything that a command leaves behind can be told from them and ended.
@@ -94,6 +97,7 @@ def open_workspace(
         toolbox=toolbox,
         handlers=PythonHandlers(handlers),
         sources=sources,
+        agents=LocalAgents(workspace, agents),
         clock=WallClock(boot_id),
         ids=RandomIds(),
         lock=FileWriterLock(shelf, boot_id),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from ordain.conditions import Conditions
+from ordain.core.action import Task
 from ordain.core.approval import Approval
 from ordain.core.bound import OUTPUT_BYTES_MAX, STEPS_OF_RUN_MAX
 from ordain.core.budget import may_begin
@@ -113,7 +114,14 @@ class Beginnings:
             if not self._state.has_room(count):
                 return self._full(step_id, count, now)
             return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
-        return AttemptStarted(step=step_id, attempt=record.attempts + 1, key=self._key(step_id)), ()
+        agent = self._state.choice(step_id) if isinstance(step.action, Task) else None
+        return AttemptStarted(
+            step=step_id,
+            attempt=record.attempts + 1,
+            key=self._key(step_id),
+            agent=agent.agent if agent is not None else "",
+            why=agent.why if agent is not None else "",
+        ), ()
 
     def _broken(self, step_id: StepId, conditions: Sequence[Precondition], of: Plan | None = None) -> str | None:
         """What of these does not hold first, in words."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ordain.beginning import Beginnings
 from ordain.core import chain
-from ordain.core.action import Ask, CallTool
+from ordain.core.action import Ask, CallTool, Task
 from ordain.core.approval import Approval
 from ordain.core.ask import given_up, waiting_for
 from ordain.core.budget import expected
@@ -87,6 +87,7 @@ from ordain.gathering import gathered
 from ordain.guard import Guard
 from ordain.performing import Performing
 from ordain.ports import (
+    Agents,
     Append,
     Artifact,
     Clock,
@@ -102,6 +103,7 @@ from ordain.ports import (
 from ordain.records import Records
 from ordain.results import Results
 from ordain.sink import Sink
+from ordain.tasking import Tasking
 from ordain.verify import ask, verify
 from ordain.waiting import Waiting, looks_outside
 
@@ -134,6 +136,7 @@ class Engine:
         panes: Panes | None = None,
         handlers: Handlers | None = None,
         sources: Sources | None = None,
+        agents: Agents | None = None,
         secret: Secret = lambda name: None,
         former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
@@ -185,6 +188,18 @@ class Engine:
             mark=self._mark,
             unwritten=self._artifacts,
             approval=approval,
+        )
+        self._tasking = Tasking(
+            state,
+            self._performing,
+            agents=agents,
+            shell=shell,
+            clock=clock,
+            sink=sink,
+            tools=self._tools,
+            key=self._keys.__getitem__,
+            mark=self._mark,
+            record=self._record_all,
         )
         self._waiting = Waiting(
             state, ledger=ledger, clock=clock, tick=self._tick, fold=self._fold, record=self._record_with
@@ -511,7 +526,7 @@ class Engine:
             unproved = await self._look_first(step_id)
             step = self._state.step(step_id)
             waits = unproved is None and (isinstance(step.action, Ask) or looks_outside(step))
-            outcome = unproved or (Outcome(duration_ms=0) if waits else await self._performing.effect(step_id))
+            outcome = unproved or (Outcome(duration_ms=0) if waits else await self._effect(step_id))
             await self._guard.after(step_id, self._record)
             if waits and not self._state.steps[step_id].tampered:  # what comes now changes only the ledger
                 if isinstance(step.action, Ask):
@@ -525,6 +540,10 @@ class Engine:
             await self._guard.after(step_id, self._record)
             outcome = _stopped(duration)
         return self._ended_with(step_id, outcome, stopped=stopped)
+
+    async def _effect(self, step_id: StepId) -> Outcome:
+        task = isinstance(self._state.step(step_id).action, Task)
+        return await (self._tasking if task else self._performing).effect(step_id)
 
     def _ended_with(self, step_id: StepId, outcome: Outcome, *, stopped: bool = False) -> Report:
         """The end of an attempt; its exact result is kept in the same append, however it went."""
@@ -709,6 +728,10 @@ class Engine:
 
     async def _record(self, event: RunEvent, keeps: tuple[bytes, ...] = ()) -> None:
         """From inside a task: have the loop record this event, and go on only when it is durable."""
+        await self._record_all((event,), keeps)
+
+    async def _record_all(self, events: tuple[RunEvent, ...], keeps: tuple[bytes, ...] = ()) -> None:
+        """The same of several events, in one append."""
         if self._ended:
             raise asyncio.CancelledError  # nobody reads the mailbox any more
         durable = asyncio.get_running_loop().create_future()
@@ -716,8 +739,10 @@ class Engine:
         def report(now: Instant) -> RunEvent:
             self._after_flush.append(lambda: None if durable.done() else durable.set_result(None))
             self._keeps += keeps
-            return event
+            return events[-1]
 
+        for event in events[:-1]:
+            self._mailbox.put_nowait(_saying(event))
         self._mailbox.put_nowait(report)
         await durable
 
@@ -757,6 +782,10 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._under_way.clear()  # one that was ended before it began could not see to that itself
         self._performing.close()
+
+
+def _saying(event: RunEvent) -> Report:
+    return lambda now: event
 
 
 def _stopped(duration_ms: int) -> Outcome:

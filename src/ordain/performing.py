@@ -99,14 +99,11 @@ class Performing:
             return self._not_begun(f"what it refers to does not fit: {unfit}", "F_REF_VALUE")
         except Missing as missing:
             return self._not_begun(f"what it refers to is not there: {missing}")
-        timeout_ms = self.timeout_ms(step)
-        left_ms = time_left_ms(self._state, step_id, self._clock.now())
-        if left_ms is not None and left_ms < timeout_ms:
-            outcome = await self._effect(step_id, step, left_ms)
-            if outcome.error == "F_STEP_TIMEOUT":
-                return replace(outcome, detail=f"{outcome.detail}, which was all that its budget had left")
-            return outcome
-        return await self._effect(step_id, step, timeout_ms)
+        timeout_ms = self.time_for(step_id)
+        outcome = await self._effect(step_id, step, timeout_ms)
+        if outcome.error == "F_STEP_TIMEOUT" and timeout_ms < self.timeout_ms(step):
+            return replace(outcome, detail=f"{outcome.detail}, which was all that its budget had left")
+        return outcome
 
     async def _effect(self, step_id: StepId, step: Step, timeout_ms: int) -> Outcome:
         command = self._command(step, timeout_ms)
@@ -135,6 +132,12 @@ class Performing:
             case action:
                 # Refused before a run can start (core.lint.later); said here too, so that nothing is ever half-done.
                 return self._not_begun(f"{action_kind(action)} is not carried out by this version")
+
+    def time_for(self, step_id: StepId) -> int:
+        """How long an attempt of a step may take that begins now: no longer than its budget lasts."""
+        timeout_ms = self.timeout_ms(self._state.step(step_id))
+        left_ms = time_left_ms(self._state, step_id, self._clock.now())
+        return timeout_ms if left_ms is None else min(timeout_ms, left_ms)
 
     def timeout_ms(self, step: Step) -> int:
         """How long an attempt of a step may take."""
@@ -223,6 +226,10 @@ class Performing:
             output_json=as_value and error is None and finished.whole is None and _is_structure(finished.output),
         )
         return replace(outcome, used=used) if used is not None else outcome
+
+    async def called(self, step_id: StepId, call: Coroutine[Any, Any, ToolResult], timeout_ms: int) -> Outcome:
+        """What was seen of a call that does a step's work."""
+        return await self._call(self._state.step(step_id), call, timeout_ms)
 
     # --- Tools ---------------------------------------------------------------------------------------------------
 

@@ -5,13 +5,14 @@ Ports speak core's types only. A port never decides: it stores, performs, tells 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
+from ordain.core.agent import Agent
 from ordain.core.approval import Moment
 from ordain.core.chain import Entry, Tip
 from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
@@ -26,9 +27,11 @@ from ordain.core.signature import PublicKey, Signature
 from ordain.core.summary import PlanSummary
 from ordain.core.tool import ToolDefinition, ToolSource
 from ordain.core.value import Instant
+from ordain.core.work import WorkItem
 
 __all__ = [
     "PART_BYTES",
+    "Agents",
     "Append",
     "Archive",
     "Artifact",
@@ -38,10 +41,12 @@ __all__ = [
     "Command",
     "Copies",
     "Credential",
+    "Doors",
     "Finished",
     "Handlers",
     "Holder",
     "Ids",
+    "Invocation",
     "Keyring",
     "Ledger",
     "Notifier",
@@ -49,12 +54,14 @@ __all__ = [
     "Panes",
     "Probe",
     "Protection",
+    "Said",
     "Sandbox",
     "Saved",
     "Secrets",
     "Shell",
     "Sources",
     "StepLogs",
+    "StepServer",
     "ToolResult",
     "Toolbox",
     "Whole",
@@ -229,6 +236,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """What of the workspace it may change, as patterns that `core.sandbox` knows; None: all of it. Held at tier 1."""
     network: bool = False
     """Whether it has the network. Held at tier 1."""
+    sees: tuple[str, ...] = ()
+    """Directories and files besides that it can read at tier 1, where it could not otherwise."""
+    home: tuple[str, ...] = ()
+    """Files of the home directory, written from `~/`, of which it has a copy in its own at tier 1."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -371,6 +382,76 @@ class Sources(Protocol):
 
     def close(self) -> None:
         """End whatever was started to ask or to call."""
+        ...
+
+
+class StepServer(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent reaches the tools of its step: a command that speaks MCP, and what that must be given."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    sees: tuple[str, ...] = ()
+    """What it must be able to read."""
+
+
+class Doors(Protocol):
+    """Ways for the agent of one attempt, and nobody else, to reach the tools of its step. Nothing decides here: whoever
+    opens a door says what is behind it and answers each call."""
+
+    def open(
+        self, room: str, listed: Callable[[], Any], serve: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+    ) -> AbstractAsyncContextManager[StepServer]:
+        """A door with a token of its own, in this private directory, for as long as the attempt lasts. `listed` says
+        what there is, `serve` answers a call of a tool with arguments."""
+        ...
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent that has come to its end is understood to have said. Nothing of it is believed."""
+
+    text: bytes = b""
+    """Its last words."""
+    used: Usage | None = None
+    error: str | None = None
+    """What went wrong by its own account, whatever its exit status is."""
+
+
+class Invocation(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent is started for one work item."""
+
+    argv: tuple[str, ...]
+    read: Callable[[Finished], Said]
+    """What its output says."""
+    stdin: bytes = b""
+    env: Mapping[str, str] = {}
+    """Variables besides those that it is allowed to see."""
+    sees: tuple[str, ...] = ()
+    """What it must be able to read at tier 1."""
+    home: tuple[str, ...] = ()
+    """Files of the home directory that it must have a copy of at tier 1."""
+
+
+class Agents(Protocol):
+    """What performs tasks."""
+
+    def registered(self) -> Mapping[str, Agent]:
+        """The agents that the program which uses us has handed over, by their names."""
+        ...
+
+    def fault(self, agent: Agent) -> str | None:
+        """Why an agent cannot be started here; None where it can, as far as can be told."""
+        ...
+
+    def room(self) -> AbstractContextManager[str]:
+        """A private directory for one attempt, gone after it."""
+        ...
+
+    def invocation(self, agent: Agent, item: WorkItem, room: str, server: StepServer | None) -> Invocation:
+        """How to start an agent for an item; what it is to find in files is put into the room."""
+        ...
+
+    async def call(self, agent: Agent, item: WorkItem) -> ToolResult:
+        """Have a registered callable do it. Whatever goes wrong is a result."""
         ...
 
 

@@ -14,8 +14,10 @@ from typing import NamedTuple
 import msgspec
 
 from ordain.core.action import CallTool
+from ordain.core.agent import Agent, agent_digest
 from ordain.core.approval import Base, Principal, Situation, WorkspaceIdentity
 from ordain.core.canonical import short_id
+from ordain.core.choosing import agents_of
 from ordain.core.event import Limits, WorkspaceOpened
 from ordain.core.expr import Expressions
 from ordain.core.lineage import PlanState
@@ -41,6 +43,7 @@ from ordain.core.value import Instant
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.documents.configuration import read_settings
 from ordain.ports import (
+    Agents,
     Append,
     Archive,
     Clock,
@@ -88,6 +91,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     toolbox: Toolbox
     handlers: Handlers
     sources: Sources
+    agents: Agents
     clock: Clock
     ids: Ids
     lock: WriterLock
@@ -276,6 +280,16 @@ class Surroundings(msgspec.Struct, kw_only=True):
         called = {tool.name: tool for tool in used if tool is not None and tool.schema is not None}
         return {**{name: tools[name] for name in names.values()}, **called}
 
+    def kept_agents(self, plan: Plan, settings: Settings) -> Mapping[str, Agent]:
+        """Who performs the tasks of a plan: those that a run of it keeps the definitions of."""
+        known = self.known_agents(settings)
+        return {name: known[name] for name in agents_of(plan, settings.agent_for, settings.agent) if name in known}
+
+    def known_agents(self, settings: Settings) -> Mapping[str, Agent]:
+        """Everybody who can be given tasks. What the program that uses us has registered goes before what the
+        configuration says."""
+        return {**settings.agents, **self.agents.registered()}
+
     def rule(self, plan: Plan, settings: Settings) -> Ruling:
         return rule(plan, self.tools(settings, plan), settings)
 
@@ -290,10 +304,14 @@ class Surroundings(msgspec.Struct, kw_only=True):
         used = {tool.name: tool for step in steps if (tool := definition_of(step.action, tools)) is not None}
         if any(contract_of(step) is not None for step in steps):
             used[SHELL.name] = SHELL
+        agents = self.kept_agents(plan, settings)
         digests = self.workspace.digests(operand_paths(plan, tools), operand_patterns(plan))
         return Base(
             tools=definition_digest(tuple(used.values())),
-            definitions={name: definition_digest((tool,)) for name, tool in sorted(used.items())},
+            definitions={
+                **{name: definition_digest((tool,)) for name, tool in sorted(used.items())},
+                **{f"agent:{name}": agent_digest(agent) for name, agent in sorted(agents.items())},
+            },
             config=config,
             operands={path: self._sealed(what) for path, what in digests.items()},
             git_head=(self.workspace.git_head() or "none") if settings.bind_git_head else None,

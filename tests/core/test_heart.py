@@ -59,6 +59,8 @@ from ordain.core.event import (
     StepState,
     StepUnfolded,
     Verdict,
+    WorkClaimed,
+    WorkOffered,
 )
 from ordain.core.failure import Abort, AskApproval, Continue, Escalate, FailurePolicy, Fallback, Replan, Retry, Skip
 from ordain.core.model import ForEach, NestedPlan, Plan, Step
@@ -673,6 +675,8 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
 STAYING = {
     FilesProtected: {"running"},
     ContractSeen: {"running"},
+    WorkOffered: {"running"},
+    WorkClaimed: {"running"},
     DoubtReferred: {"in_doubt"},
     StepNotKept: {"pending"},
     ProtectedChanged: {"running", "verifying", "in_doubt"},

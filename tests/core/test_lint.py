@@ -24,6 +24,7 @@ from ordain.core.action import (
     Task,
     WaitFor,
 )
+from ordain.core.agent import Agent
 from ordain.core.condition import (
     Contract,
     CustomCondition,
@@ -41,7 +42,7 @@ from ordain.core.lint.facts import Facts
 from ordain.core.lint.rules import RULES, WANT_ALL, lint
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Budget, ForEach, NestedPlan, Parameter, Plan
-from ordain.core.settings import Agent, Settings
+from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, ToolDefinition, ToolSource
 from tests.build import plan, step
 from tests.plans import plans

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core import policy
 from ordain.core.action import Ask, CallTool, Task
+from ordain.core.agent import Agent
 from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.policy import Ruling, planned_effects, rule, unknown_names
 from ordain.core.problem import Place, Problem
-from ordain.core.settings import Agent, Settings
+from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, Parameter, ToolDefinition, ToolSource
 from tests.build import plan, step
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordain.core.agent import Agent
 from ordain.core.failure import Escalate, Retry
-from ordain.core.settings import Agent, Settings
+from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, ToolDefinition, ToolSource
 from ordain.documents.configuration import TEMPLATE, key_names, keys_set, read_settings
 

@@ -16,6 +16,7 @@ from typing import Any
 from ordain.adapters import keys
 from ordain.adapters.directory import operand_path, operand_pattern
 from ordain.adapters.toolbox import BUILT_IN
+from ordain.core.agent import Agent
 from ordain.core.approval import Moment
 from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
 from ordain.core.event import ProtectedFile
@@ -29,7 +30,8 @@ from ordain.core.settings import Settings
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.tool import HANDLER, EffectClass, ToolDefinition, handler_name
 from ordain.core.value import Instant
-from ordain.ports import Command, Credential, Finished, Holder, Saved, ToolResult
+from ordain.core.work import WorkItem
+from ordain.ports import Command, Credential, Finished, Holder, Invocation, Said, Saved, StepServer, ToolResult
 
 __all__ = [
     "CountingIds",
@@ -42,6 +44,7 @@ __all__ = [
     "MemoryStepLogs",
     "MemoryWorkspace",
     "MemoryWriterLock",
+    "ScriptedAgents",
     "ScriptedHandlers",
     "ScriptedProbe",
     "ScriptedShell",
@@ -219,6 +222,35 @@ class ScriptedHandlers:
         await asyncio.sleep(0)
         answer = self.script.get(name, ToolResult())
         return answer if isinstance(answer, ToolResult) else await answer(payload)
+
+
+class ScriptedAgents:
+    """ports.Agents that start nothing: a script says what each gives, by its name; `items` lists every work item."""
+
+    def __init__(self) -> None:
+        self.script: dict[str, ToolResult | Callable[[WorkItem], Awaitable[ToolResult]]] = {}
+        self.items: list[WorkItem] = []
+
+    def registered(self) -> Mapping[str, Agent]:
+        return {name: Agent(python=f"script:{name}", registered=True) for name in self.script}
+
+    def fault(self, agent: Agent) -> str | None:
+        return None
+
+    def room(self) -> contextlib.AbstractContextManager[str]:
+        return contextlib.nullcontext("/room")
+
+    def invocation(self, agent: Agent, item: WorkItem, room: str, server: StepServer | None) -> Invocation:
+        self.items.append(item)
+        return Invocation(
+            argv=agent.command, stdin=item.prompt.encode(), read=lambda finished: Said(text=finished.output)
+        )
+
+    async def call(self, agent: Agent, item: WorkItem) -> ToolResult:
+        self.items.append(item)
+        await asyncio.sleep(0)
+        answer = self.script[item.agent]
+        return answer if isinstance(answer, ToolResult) else await answer(item)
 
 
 class ScriptedProbe:

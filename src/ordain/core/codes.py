@@ -909,6 +909,11 @@ PAGES: dict[str, Page] = {
         "The command exited with a status other than 0, could not be started, or the tool failed.",
         "The report shows the end of its output; the plan's failure policy says what follows.",
     ),
+    "F_AGENT_CANNOT": Page(
+        "The agent says that it cannot be done",
+        "The agent of a step said that its contract cannot be satisfied by doing the task, and why.",
+        "A person decides: change the plan, try again, skip the step, or say that it is done all the same.",
+    ),
     "F_RUN_STOPPED": Page(
         "Run stopped",
         (

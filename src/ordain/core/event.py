@@ -15,12 +15,14 @@ from typing import Any
 
 import msgspec
 
+from ordain.core.agent import Agent
 from ordain.core.approval import Approval, Principal, WorkspaceIdentity
 from ordain.core.failure import FailurePolicy
 from ordain.core.sandbox import SandboxLimits
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
+from ordain.core.work import Lease, WorkItem
 
 __all__ = [
     "WIRE_NAMES",
@@ -88,6 +90,8 @@ __all__ = [
     "StopAsked",
     "Usage",
     "Verdict",
+    "WorkClaimed",
+    "WorkOffered",
     "WorkspaceEvent",
     "WorkspaceOpened",
     "ids_named",
@@ -162,6 +166,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The trust tier that commands and contracts run at."""
     sandbox: SandboxLimits = SandboxLimits()
     """What they are held to at tier 1."""
+    agents: Mapping[str, Agent] = {}
+    """Who performs the run's tasks: what was approved."""
+    agent: str = ""
+    """Who performs those that name nobody, and whose kind no rule names."""
+    agent_for: Mapping[str, str] = {}
+    """The rules, by kind."""
+    prompt: str = ""
+    """The template of prompts; ours where it is empty."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -467,6 +479,26 @@ class AttemptStarted(_Fact, frozen=True, tag="attempt_started"):
     step: StepId
     attempt: int
     key: str
+    agent: str = ""
+    """Of a task: who performs it."""
+    why: str = ""
+    """Why it is that agent."""
+
+
+class WorkOffered(_Fact, frozen=True, tag="work_offered"):
+    """A work item was made of a step's task; its prompt is kept beside the chain."""
+
+    step: StepId
+    attempt: int
+    item: WorkItem
+
+
+class WorkClaimed(_Fact, frozen=True, tag="work_claimed"):
+    """Somebody took the item. When the lease is over it is theirs no longer."""
+
+    step: StepId
+    attempt: int
+    lease: Lease
 
 
 class FilesProtected(_Fact, frozen=True, tag="files_protected"):
@@ -755,6 +787,8 @@ StepEvent = (
     | StepApprovalAsked
     | StepUnfolded
     | AttemptStarted
+    | WorkOffered
+    | WorkClaimed
     | FilesProtected
     | ContractSeen
     | AttemptWaiting

@@ -7,13 +7,14 @@ changes, never on the size of the plan. Adjectives (ready, blocked) are question
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from ordain.core.action import LockAction, StoreData
 from ordain.core.approval import Principal, WorkspaceIdentity
 from ordain.core.bound import STEPS_OF_RUN_MAX
+from ordain.core.choosing import Choice, choose
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
     BudgetReached,
@@ -38,7 +39,8 @@ from ordain.core.group import (
 from ordain.core.model import Plan, Step
 from ordain.core.spending import RUN, Account, account_of, new_account
 from ordain.core.tries import Try, with_try
-from ordain.core.value import Instant, RunId, StepId
+from ordain.core.value import Instant, PlanId, RunId, StepId
+from ordain.core.work import Lease, WorkItem
 
 __all__ = ["AT_WORK", "SATISFIES", "SETTLED", "IllegalTransition", "RunState", "StepRecord"]
 
@@ -95,6 +97,13 @@ class StepRecord(msgspec.Struct):
     """Whether what must not change was kept before this attempt's effect."""
     tampered: tuple[str, ...] = ()
     """Protected files that were found changed while this attempt was at work, in words. It cannot pass by itself."""
+    agent: str = ""
+    """Of a task: who performs or performed the last attempt."""
+    agent_why: str = ""
+    work: WorkItem | None = None
+    """What was offered in this attempt."""
+    lease: Lease | None = None
+    """Who claimed it, and until when it is theirs."""
     settle: Settlement | None = None
     """For a step in doubt: how to settle it."""
     how: str = ""
@@ -171,6 +180,7 @@ class RunState:
         self.size = 0
         """Events folded so far: what the next append expects."""
         self.run_id = RunId("")
+        self.plan_id = PlanId("")
         self.lineage = ""
         self.workspace: WorkspaceIdentity | None = None
         self.limits: Limits | None = None
@@ -298,6 +308,18 @@ class RunState:
         nested = nested_plan_of(self.defined[around]) if around is not None else self.plan
         assert nested is not None
         return nested
+
+    def plans_around(self, step_id: StepId) -> Iterator[Plan]:
+        """The plan that a step is of, then the one around that, to the outermost."""
+        yield self.plan_around(step_id)
+        around = self.holder(step_id)
+        if around is not None:
+            yield from self.plans_around(around)
+
+    def choice(self, step_id: StepId) -> Choice | None:
+        """Who performs the task of a step."""
+        limits = self.limits_in_force
+        return choose(self.defined[step_id], self.plans_around(step_id), limits.agent_for, limits.agent)
 
     def holder(self, step_id: StepId) -> StepId | None:
         """The step that holds the plan which a step is of; None where that is the outermost."""

@@ -6,32 +6,17 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ordain.core.agent import Agent
 from ordain.core.bound import DAY_MS
 from ordain.core.event import Limits
 from ordain.core.failure import Abort, FailurePolicy
 from ordain.core.sandbox import SandboxLimits
 from ordain.core.tool import ToolDefinition, ToolSource
 
-__all__ = ["AGENT_PRESETS", "Agent", "Settings", "limits", "sandbox_limits"]
+__all__ = ["Settings", "limits", "sandbox_limits"]
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
-
-
-AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")
-
-
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """Who performs tasks under a name: exactly one of a preset, a command, a Python callable or a person."""
-
-    preset: str | None = None
-    command: tuple[str, ...] = ()
-    python: str | None = None
-    human: bool = False
-    model: str | None = None
-    env: tuple[str, ...] = ()
-    """Variables it may see beside those that every command sees."""
-    network: bool | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +62,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[str, ...] = ()
     agent: str = ""
     """Who performs tasks that name nobody."""
+    agent_for: Mapping[str, str] = {}
+    """Who performs tasks of a kind (`core.kind`) that name nobody."""
     agents: Mapping[str, Agent] = {}
-    """Known to lint; this version carries out no tasks."""
+    prompt: str = ""
+    """The template of prompts; ours where it is empty (`core.prompt`)."""
     actions: Mapping[str, ToolDefinition] = {}
     """The handlers of custom actions, by their names among the tools (`core.tool.handler_name`)."""
     notify: tuple[str, ...] = ()
@@ -91,9 +79,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where tools come from that are not built in, by the names that plans call them by."""
 
 
-def limits(settings: Settings, handlers: Mapping[str, ToolDefinition] | None = None, *, tier: int = 0) -> Limits:
+def limits(
+    settings: Settings,
+    handlers: Mapping[str, ToolDefinition] | None = None,
+    agents: Mapping[str, Agent] | None = None,
+    *,
+    tier: int = 0,
+) -> Limits:
     """The part of the settings that stays with a run, which uses these handlers and tools that are not built in, and
-    has this trust tier."""
+    these agents, and has this trust tier."""
     return Limits(
         concurrency=settings.concurrency,
         step_timeout_ms=settings.step_timeout_ms,
@@ -101,6 +95,10 @@ def limits(settings: Settings, handlers: Mapping[str, ToolDefinition] | None = N
         on_failure=settings.on_failure,
         env=settings.env,
         handlers=handlers or {},
+        agents=agents or {},
+        agent=settings.agent if agents else "",
+        agent_for=settings.agent_for if agents else {},
+        prompt=settings.prompt if agents else "",
         tier=tier,
         sandbox=sandbox_limits(settings) if tier else SandboxLimits(),
     )

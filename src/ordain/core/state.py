@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from ordain.core.action import Ask
+from ordain.core.action import Ask, Task
 from ordain.core.bound import REPETITIONS_MAX
 from ordain.core.event import (
     AttemptEnded,
@@ -44,6 +44,8 @@ from ordain.core.event import (
     StepState,
     StepUnfolded,
     Verdict,
+    WorkClaimed,
+    WorkOffered,
 )
 from ordain.core.group import (
     Group,
@@ -117,7 +119,7 @@ def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
             if state.size:
                 raise IllegalTransition("a run is opened once, first")
             state.run_id, state.lineage, state.opened_at = event.run_id, event.lineage, at
-            state.workspace, state.limits = event.workspace, event.limits
+            state.workspace, state.limits, state.plan_id = event.workspace, event.limits, event.plan_id
             state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
             state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
             state.opened_at, state.signals = at, event.signals
@@ -172,6 +174,17 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             _refuse_held(state, event)
             state.move(event.step, RUNNING)
             _begin(state, event.step, record, at)
+            record.agent, record.agent_why = event.agent, event.why
+        case WorkOffered():
+            task = isinstance(state.step(event.step).action, Task)
+            if record.state is not RUNNING or record.work is not None or not task:
+                raise IllegalTransition(f"the task of {event.step} is offered once, before anybody performs it")
+            record.work = event.item
+        case WorkClaimed():
+            free = record.lease is None or record.lease.is_over(at)
+            if record.state is not RUNNING or record.work is None or not free:
+                raise IllegalTransition(f"the task of {event.step} is not to be had")
+            record.lease = event.lease
         case AttemptEnded():
             if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
                 raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
@@ -431,6 +444,7 @@ def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) ->
     record.outcome, record.evidence, record.broken = None, None, None
     record.seen_before, record.operand_before = None, None
     record.protected_now, record.tampered, record.fell_back = False, (), ""
+    record.work, record.lease = None, None
     record.started_at, record.ended_at, record.how, record.decided_by = at, None, "", None
 
 
@@ -535,7 +549,7 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             to = RUNNING
         case AttemptEnded():
             to = event.to
-        case FilesProtected() | ContractSeen() | DoubtReferred():
+        case FilesProtected() | ContractSeen() | DoubtReferred() | WorkOffered() | WorkClaimed():
             return  # they leave a step where it is, and are refused where they have no place
         case AttemptWaiting() | StepUnfolded():
             to = WAITING

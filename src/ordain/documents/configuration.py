@@ -10,13 +10,16 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ordain.core.agent import AGENT_PRESETS, Agent
 from ordain.core.bound import CONCURRENCY_MAX
 from ordain.core.environment import variable_fault
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.kind import KINDS
 from ordain.core.lint.paths import path_fault
 from ordain.core.problem import Place, Problem, closest
+from ordain.core.prompt import template_fault
 from ordain.core.request import header_fault, read_address
-from ordain.core.settings import AGENT_PRESETS, Agent, Settings
+from ordain.core.settings import Settings
 from ordain.core.tool import RESERVED, EffectClass, ToolDefinition, ToolSource, handler_name
 from ordain.documents.duration import read_duration
 from ordain.documents.failure import read_failure
@@ -207,6 +210,33 @@ def _effect(value: Any) -> EffectClass:
     return EffectClass(value)
 
 
+def _template(value: Any) -> str:
+    fault = template_fault(_text(value))
+    if fault is not None:
+        raise _Wrong(fault)
+    return str(value)
+
+
+def _output(value: Any) -> str:
+    if value not in ("text", "json"):
+        raise _Wrong('must be "text" or "json"')
+    return str(value)
+
+
+def _home_files(value: Any) -> tuple[str, ...]:
+    files = _files(value)
+    for file in files:
+        if not file.startswith("~/") or ".." in file.split("/"):
+            raise _Wrong(f"names `{file}`, which is not written from ~/")
+    return files
+
+
+def _by_kind(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not value.keys() <= set(KINDS):
+        raise _Wrong(f"must be a section that gives an agent to each of some of {', '.join(KINDS)}")
+    return {kind: _name_or_nothing(name) for kind, name in value.items()}
+
+
 _Reader = Callable[[Any], Any]
 
 _AGENT_KEYS: dict[str, _Reader] = {
@@ -214,9 +244,14 @@ _AGENT_KEYS: dict[str, _Reader] = {
     "command": _command,
     "python": _callable,
     "human": _human,
+    "description": _text,
     "model": _text,
     "env": _variables,
+    "files": _home_files,
     "network": _flag,
+    "own_tools": _flag,
+    "output": _output,
+    "prompt": _template,
 }
 _AGENT_KINDS = ("preset", "command", "python", "human")
 _ACTION_KEYS: dict[str, _Reader] = {
@@ -249,6 +284,8 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
     found = {}
     for name, values in _named_sections("agents", tree, _AGENT_KEYS, problems):
         given = [kind for kind in _AGENT_KINDS if kind in tree[name]]
+        if given == ["preset", "command"]:  # where its program is
+            given = ["preset"]
         if len(given) != 1:
             problems.append(_problem(f"agents.{name} needs exactly one of {', '.join(_AGENT_KINDS)}"))
         found[name] = Agent(**values)
@@ -339,6 +376,8 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
         "contract_timeout": ("contract_timeout_ms", _duration),
         "on_failure": ("on_failure", _policy),
         "agent": ("agent", _name_or_nothing),
+        "agent_for": ("agent_for", _by_kind),
+        "prompt": ("prompt", lambda value: _template(value) if value != "" else ""),
         "tier": ("tier", _tier),
     },
     "policy": {"allow": ("allow", _names), "ask": ("ask", _names), "deny": ("deny", _names)},
@@ -445,7 +484,9 @@ TEMPLATE = """\
 # step_timeout = "10m"
 # contract_timeout = "60s"
 # on_failure = "abort"         # or "retry(2), then escalate" …
-# agent = ""                   # for tasks that name none; this version knows agents and carries out no tasks
+# agent = ""                   # for tasks that name none
+# agent_for = {}               # by kind of work, before that: { review = "reviewer", docs = "writer" }
+# prompt = ""                  # what agents are told, in place of `ordain show --prompt`'s own template
 # tier = 0                     # 1: commands and contracts of every plan run in a sandbox; needs bubblewrap
 
 [sandbox]                      # what a command is held to at tier 1

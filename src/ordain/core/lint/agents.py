@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ordain.core.action import RunWorkflow
+from ordain.core.choosing import choose
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Budget
@@ -18,8 +19,8 @@ TASK_TOKENS_MIN = 1000
 
 def named(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every task is somebody's."""
-    for scope, step, task in survey.tasks:
-        if not (task.agent or scope.plan.agent or survey.plan.agent or facts.settings.agent):
+    for scope, step, _ in survey.tasks:
+        if choose(step, (scope.plan, *scope.around), facts.settings.agent_for, facts.settings.agent) is None:
             yield Problem(
                 code="E_STEP_AGENT",
                 detail=f"Nobody is named to do the task of `{step.id}`.",

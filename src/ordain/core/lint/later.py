@@ -16,6 +16,7 @@ from ordain.core.action import (
     LockAction,
     RunCommand,
     StoreData,
+    Task,
     ValidateApproval,
     WaitFor,
 )
@@ -40,11 +41,10 @@ from ordain.core.tool import ToolDefinition, action_kind
 
 __all__ = ["not_yet", "not_yet_refused"]
 
-_CARRIED_OUT = RunCommand | CallTool | LockAction | StoreData | NestedPlan | Ask | ValidateApproval | Custom
-_PLAN_FIELDS = ("task", "agent", "model")
-_STEP_FIELDS = ("writes", "network", "model", "worktree", "pool")
+_CARRIED_OUT = RunCommand | CallTool | Task | LockAction | StoreData | NestedPlan | Ask | ValidateApproval | Custom
+_STEP_FIELDS = ("writes", "network", "worktree", "pool")
 _step_values = attrgetter(*_STEP_FIELDS)
-_NOTHING = ((), None, None, None, None)
+_NOTHING = ((), None, None, None)
 """The values of a step that uses none of these fields."""
 _HELD_BY_SANDBOX = ("writes", "network")
 """Those that hold for a command at tier 1."""
@@ -77,8 +77,6 @@ def _parts(
     survey: Survey, tools: Mapping[str, ToolDefinition], *, panes: bool, tier: int
 ) -> Iterator[tuple[str | None, str]]:
     for scope in survey.scopes:
-        whose = "a nested plan's" if scope.depth else "the plan's"
-        yield from ((None, f"{whose} `{name}`") for name in _PLAN_FIELDS if getattr(scope.plan, name))
         yield from ((None, what) for what in _condition_parts(scope.plan.preconditions, panes=panes))
     for step in survey.steps:
         if _step_values(step) != _NOTHING:
@@ -93,6 +91,8 @@ def _field_parts(step: Step, tools: Mapping[str, ToolDefinition], tier: int) -> 
             continue
         if name not in _HELD_BY_SANDBOX:
             yield f"`{name}`"
+        elif isinstance(step.action, Task):
+            continue  # its tools are held to it at every tier
         elif tier == 0:
             yield f"`{name}` at trust tier 0, where nothing would hold a step to it"
         elif not is_command(step.action, tools):

@@ -39,11 +39,16 @@ COMPARED_MAX = 50_000
 class Scope:
     """One plan, the outer one or one nested in it, and what its own steps can name."""
 
-    def __init__(self, plan: Plan, depth: int) -> None:
-        self.plan, self.depth = plan, depth
+    def __init__(self, plan: Plan, around: tuple[Plan, ...] = ()) -> None:
+        """`around` are the plans that this one is nested in, the innermost first."""
+        self.plan, self.around = plan, around
         self.steps: dict[str, Step] = {step.id: step for step in plan.steps}
         self.fallbacks: dict[str, Step] = {step.id: step for step in plan.fallbacks}
         self.links: list[Link] = []
+
+    @property
+    def depth(self) -> int:
+        return len(self.around)
 
     @cached_property
     def known(self) -> dict[str, Step]:
@@ -123,18 +128,18 @@ class Survey:
         self._link()
 
     def _walk(self, plan: Plan) -> None:
-        todo = [(plan, 0)]
+        todo = [Scope(plan)]
         while todo and len(self.steps) <= STEPS_MAX:
-            plan, depth = todo.pop()
-            scope = Scope(plan, depth)
+            scope = todo.pop()
+            plan = scope.plan
             self.scopes.append(scope)
             if plan.preconditions:
                 self._take_conditions(scope, None, plan.preconditions)
             for step in (*plan.steps, *plan.fallbacks) if plan.fallbacks else plan.steps:
                 self._take(scope, step)
                 if type(step.action) is NestedPlan:
-                    if depth < NESTED_PLANS_MAX:
-                        todo.append((step.action.plan, depth + 1))
+                    if scope.depth < NESTED_PLANS_MAX:
+                        todo.append(Scope(step.action.plan, (plan, *scope.around)))
                     else:
                         self.too_deep.append(step)
 

@@ -1,0 +1,60 @@
+"""Agents: who performs tasks under a name, and how that is started.
+
+A definition is what a person trusted with the configuration. An approval is bound to those that its plan uses, and a
+run keeps them: what performs a task later is what was approved.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordain.core.canonical import canonical_bytes, digest
+
+__all__ = ["AGENT_PRESETS", "PROMPT_WORD", "Agent", "agent_digest", "runner_words"]
+
+AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")
+"""Command-line agents whose command line we know."""
+PROMPT_WORD = "{prompt}"
+"""A word of a command that stands for the prompt, which comes on standard input where no word does."""
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who performs tasks under a name: exactly one of a preset, a command, a Python callable or a person."""
+
+    preset: str | None = None
+    command: tuple[str, ...] = ()
+    """Of a preset: where its program is, where that is not simply its name."""
+    python: str | None = None
+    human: bool = False
+    description: str = ""
+    """What it is good for, for people and models that choose."""
+    model: str | None = None
+    """What it uses where neither the step nor the plan names one."""
+    env: tuple[str, ...] = ()
+    """Variables it may see beside those that every command sees."""
+    files: tuple[str, ...] = ()
+    """Files of the home directory that it has in its own, at tier 1."""
+    network: bool | None = None
+    """Whether it has the network at tier 1."""
+    own_tools: bool = False
+    """Whether a preset keeps the tools that are built into it, which nothing but the sandbox holds to the step."""
+    output: str = "text"
+    """What a command writes: `text`, or `json` with its last words and what it used."""
+    prompt: str = ""
+    """The template of its prompts, where it has one of its own."""
+    registered: bool = False
+    """Whether it is a callable of the program that uses us, and can be found in no other one."""
+
+
+def runner_words(agent: Agent) -> str:
+    """What performs the tasks, in a few words."""
+    if agent.human:
+        return "a person"
+    if agent.preset is not None:
+        return agent.preset
+    return agent.python or " ".join(agent.command)
+
+
+def agent_digest(agent: Agent) -> str:
+    """What an approval is bound to: another definition of the same name is another agent."""
+    return "sha256:" + digest("application/vnd.ordain.agent.v1+json", canonical_bytes(msgspec.to_builtins(agent)))

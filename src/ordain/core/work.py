@@ -1,0 +1,62 @@
+"""Work items: a step's task as it is handed to whoever performs it.
+
+An item says everything that a worker needs and names the step that it comes from; it is the same whether the worker is
+a process on this machine or one that takes it from a queue. It is offered, claimed with a lease, and then completed or
+timed out; an item whose lease is over is nobody's, whatever its worker says later.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordain.core.value import Instant, PlanId, RunId, StepId
+
+__all__ = ["Lease", "Read", "WorkItem"]
+
+
+class Read(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was put before an agent: a file, a topic, or the result of an earlier step."""
+
+    ref: str
+    """As the plan has it: `file:PATH`, `topic:NAME`, `step:ID`."""
+    size: int
+    """Of all of it, in bytes."""
+    seal: str = ""
+    """Commits to what was put into the prompt."""
+    cut: bool = False
+    """Whether only its beginning was."""
+    hidden: int = 0
+    """How many secrets were taken out of it."""
+
+
+class WorkItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt at a task."""
+
+    agent: str
+    kind: str
+    """What kind of work it is (`core.kind`)."""
+    plan_id: PlanId
+    run_id: RunId
+    step: StepId
+    attempt: int
+    key: str
+    """The step key: the same for every attempt at the same thing."""
+    timeout_ms: int
+    reads: tuple[Read, ...] = ()
+    tools: tuple[str, ...] = ()
+    """What it may use through the step's own door."""
+    model: str | None = None
+    prompt: str = ""
+    """Empty where the item is recorded: it is kept beside the chain under its seal."""
+    prompt_seal: str = ""
+    prompt_bytes: int = 0
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """Who has claimed an item, and until when it is theirs."""
+
+    worker: str
+    until: Instant
+
+    def is_over(self, now: Instant) -> bool:
+        return now >= self.until
