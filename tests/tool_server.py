@@ -24,14 +24,20 @@ def tools(manner: str) -> list[dict[str, Any]]:
         {"name": "die", "description": "End.", "inputSchema": {"type": "object"}},
         {"name": "hang", "description": "Take long.", "inputSchema": {"type": "object"}},
         {"name": "big", "description": "Give much.", "inputSchema": {"type": "object"}},
+        {"name": "tell", "description": "Tell how far it has come.", "inputSchema": {"type": "object"}},
         {"name": "no good name!", "description": "Nobody can call this.", "inputSchema": {"type": "object"}},
     ]
     many = 10_000 if manner == "many" else 0
     return found + [{"name": f"t{number}", "inputSchema": {"type": "object"}} for number in range(many)]
 
 
-def call(name: str, args: dict[str, Any]) -> dict[str, Any]:
+def call(name: str, args: dict[str, Any], token: object) -> dict[str, Any]:
     match name:
+        case "tell":
+            said = {"progressToken": token, "progress": 2, "total": 3, "message": "packing the\nboxes"}
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/progress", "params": said}), flush=True)
+            time.sleep(0.3)
+            return {"content": [{"type": "text", "text": "told"}]}
         case "echo":
             return {"content": [{"type": "text", "text": args["text"]}], "structuredContent": {"said": args["text"]}}
         case "fail":
@@ -45,6 +51,13 @@ def call(name: str, args: dict[str, Any]) -> dict[str, Any]:
         case _:
             time.sleep(600)
             raise AssertionError
+
+
+def _called(manner: str, params: dict[str, Any]) -> dict[str, Any]:
+    if manner == "counts":
+        with Path("calls").open("a") as calls:
+            calls.write(f"{params['name']}\n")
+    return call(params["name"], params.get("arguments") or {}, params.get("_meta", {}).get("progressToken"))
 
 
 def main(manner: str) -> None:
@@ -71,7 +84,7 @@ def main(manner: str) -> None:
             case "tools/list":
                 answer["result"] = {"tools": tools(manner)}
             case "tools/call":
-                answer["result"] = call(asked["params"]["name"], asked["params"].get("arguments") or {})
+                answer["result"] = _called(manner, asked["params"])
             case _:
                 answer["error"] = {"code": -32601, "message": "not here"}
         print("not a message", flush=True)

@@ -93,6 +93,7 @@ from ordain.ports import (
     Clock,
     Handlers,
     Ledger,
+    Lost,
     Observer,
     Panes,
     Protection,
@@ -223,6 +224,10 @@ class Engine:
         """Begin nothing more; let what is under way end and be recorded."""
         self._stopping = True
         self._mailbox.put_nowait(lambda now: None)
+
+    def key_of(self, step_id: StepId) -> str:
+        """The step key of the attempt under way; nothing where there is none."""
+        return self._keys.get(step_id, "")
 
     async def carry_out(self, pid: int, boot_id: str) -> RunState:
         """Work until the run has finished, waits for a person, or was told to stop. Raises Refused when the ledger
@@ -532,6 +537,9 @@ class Engine:
                 if isinstance(step.action, Ask):
                     return lambda now: waiting_for(self._state, step_id)
                 return self._comes_outside(step_id)
+        except Lost:
+            await self._guard.after(step_id, self._record)
+            return lambda now: doubt(self._state, step_id, self._tools)
         except asyncio.CancelledError:
             if self._state.aborting(step_id) is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -59,6 +59,8 @@ class Following:
         self._seen: dict[StepId, _Seen] = {}
         """Of each step under way: what was seen of its output last."""
         self._looks = 0
+        self.said: Callable[[StepId], str] = lambda step_id: ""
+        """How far a call says that it has come that is no command and writes nothing."""
 
     async def look(self) -> None:
         """Tell what has been written since, and bring the log up to date. The loop goes on in between."""
@@ -83,7 +85,7 @@ class Following:
         grown = []
         for step_id in active:
             mark = attempt_mark(self._state, step_id)
-            size = self._shell.written(mark, 0)[1]
+            size = self._shell.written(mark, 0)[1] or len(self.said(step_id))
             seen = self._seen.get(step_id, _NOTHING)
             if size and (seen.mark, seen.size) != (mark, size):
                 grown.append(step_id)
@@ -94,7 +96,8 @@ class Following:
         mark = attempt_mark(self._state, step_id)
         data, size = self._shell.written(mark, self._sink.looks_back)
         before = self._seen.get(step_id, _NOTHING)
-        seen = _Seen(mark, size, self._sink.so_far(data, size), self._looks)
+        tail = self._sink.so_far(data, size) if size else self._sink.text(self.said(step_id))
+        seen = _Seen(mark, size or len(tail), tail, self._looks)
         self._seen[step_id] = seen
         if not seen.tail or (seen.mark, seen.tail) == (before.mark, before.tail):
             return None

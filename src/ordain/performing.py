@@ -39,6 +39,7 @@ from ordain.ports import (
     Finished,
     Handlers,
     Ledger,
+    Lost,
     Shell,
     Sources,
     Toolbox,
@@ -240,10 +241,12 @@ class Performing:
         except TimeoutError:
             result = ToolResult(error="F_STEP_TIMEOUT", detail=f"did not end within {timeout_ms / 1000:g} s")
         except Exception as error:
-            # A bug in a tool. Where it does no harm to call it again, the step fails; else it stays in doubt.
+            # A bug in a tool, or nobody is left to answer. Where it does no harm to call it again, the step fails;
+            # else it is in doubt.
             if effect_class(step, self._tools) not in (EffectClass.READS, EffectClass.REPEATABLE):
                 raise
-            result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
+            why = str(error) if isinstance(error, Lost) else f"the tool broke: {error!r}"
+            result = ToolResult(error="F_STEP_FAILED", detail=why)
         outcome = self._given_back(step.id, result, self._clock.now() - started)
         used = sound_usage(result.used)
         return replace(outcome, used=used) if used is not None else outcome

@@ -49,6 +49,7 @@ __all__ = [
     "Invocation",
     "Keyring",
     "Ledger",
+    "Lost",
     "Notifier",
     "Observer",
     "Panes",
@@ -359,6 +360,10 @@ class Handlers(Protocol):
         ...
 
 
+class Lost(Exception):
+    """Nobody can tell any more whether a call happened: what was to answer it is gone. In words, why."""
+
+
 class Sources(Protocol):
     """Tools that are not built in: what the program which uses us hands over, and what the configuration names."""
 
@@ -374,10 +379,15 @@ class Sources(Protocol):
         ...
 
     async def call(self, tool: ToolDefinition, args: Mapping[str, Any], key: str, secret: Secret) -> ToolResult:
-        """Call a tool with the step key, where it still is what this definition says. Whatever goes wrong is a result.
+        """Call a tool with the step key, where it still is what this definition says. Whatever goes wrong is a result;
+        raises `Lost` where whoever was asked is gone and did not answer.
 
         When cancelled, either nothing goes on afterwards here, or the call is finished and its result returned.
         """
+        ...
+
+    def said(self, key: str) -> str:
+        """How far the call with this step key says that it has come, in words; nothing where it says nothing."""
         ...
 
     def close(self) -> None:

@@ -456,6 +456,8 @@ class Running:
             observers=(following.log.observe, *observers, Telling(self._here, state).observe),
         )
 
+        following.said = lambda step_id: self._here.sources.said(engine.key_of(step_id))
+
         async def give_signs_of_life() -> None:
             while True:
                 await asyncio.sleep(BEAT_S)

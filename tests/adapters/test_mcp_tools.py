@@ -18,9 +18,10 @@ from ordain.adapters.processes import SERVERS, all_processes, mark_of
 from ordain.adapters.sources import ToolSources
 from ordain.assemble import open_workspace
 from ordain.core.action import CallTool
+from ordain.core.failure import Abort, Retry
 from ordain.core.problem import Refused
 from ordain.core.tool import EffectClass, ToolDefinition, ToolSource, argument_faults
-from ordain.ports import ToolResult
+from ordain.ports import Lost, ToolResult
 from tests import tool_server
 from tests.build import plan, step
 
@@ -65,7 +66,8 @@ def refusal(sources: ToolSources, source: ToolSource) -> str:
 
 def test_a_server_is_a_tool_and_what_it_lists_are_its_operations(sources: ToolSources):
     found = operations(sources, served_by())
-    assert list(found) == [f"files:{name}" for name in ("echo", "fail", "environment", "die", "hang", "big")]
+    names = ("echo", "fail", "environment", "die", "hang", "big", "tell")
+    assert list(found) == [f"files:{name}" for name in names]
     faults = [sentence for sentence, _ in argument_faults(found["files:echo"], {"text": 5})]
     assert faults == ["`files:echo`: `text` should be a text."]
 
@@ -114,9 +116,9 @@ def test_it_sees_a_few_variables_and_those_that_are_named(sources: ToolSources, 
     assert "FILES_ROOT" in call(sources, served_by(env=("FILES_ROOT",)), "environment").value.split()
 
 
-def test_one_that_dies_fails_the_call_and_is_started_again(sources: ToolSources):
-    died = call(sources, served_by(), "die")
-    assert died.error == "F_STEP_FAILED" and "ended before it answered" in died.detail
+def test_of_one_that_dies_nobody_can_tell_what_it_did_and_it_is_started_again(sources: ToolSources):
+    with pytest.raises(Lost, match="ended before it answered"):
+        call(sources, served_by(), "die")
     assert call(sources, served_by(), "echo", text="again").value == {"said": "again"}
 
 
@@ -132,6 +134,49 @@ def test_a_call_that_is_cancelled_ends_the_server(sources: ToolSources):
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
     assert not SERVERS
+
+
+def test_it_says_how_far_it_has_come(sources: ToolSources):
+    tell = operations(sources, served_by())["files:tell"]
+
+    async def told() -> tuple[str, ToolResult]:
+        call = asyncio.create_task(sources.call(tell, {}, "the key", nobody))
+        while not (said := sources.said("the key")):
+            assert not call.done()
+            await asyncio.sleep(0.01)
+        return said, await call
+
+    said, result = asyncio.run(told())
+    assert said == "2 of 3: packing the boxes" and result.value == "told"
+    assert sources.said("the key") == "", "it is over"
+
+
+@pytest.mark.parametrize(("effects", "states"), [({}, ["in_doubt"]), ({"die": "repeatable"}, ["failed"])])
+def test_a_call_that_nobody_answers_is_in_doubt_and_not_made_again_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effects: dict[str, str], states: list[str]
+):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    here = tmp_path / "here"
+    here.mkdir()
+    command = [sys.executable, str(SERVER), "counts"]
+    listed = ", ".join(f'{name} = "{effect}"' for name, effect in effects.items())
+    (here / "ordain.toml").write_text(f"[tools.files]\nmcp = {json.dumps(command)}\neffects = {{ {listed} }}\n")
+    action = CallTool(tool="files", operation="die")
+    made = plan(step("send", action=action, on_failure=Retry(max_attempts=2, then=Abort())))
+
+    async def life() -> Any:
+        app = open_workspace(here, exact=True)
+        await app.trust(app.configuration()[1], KIM)
+        prepared = await app.prepare_plan(made, KIM)
+        await app.approve(prepared.review.plan_id, KIM)
+        report = await app.commit(prepared.review.plan_id, KIM)
+        await app.close()
+        return report
+
+    report = asyncio.run(life())
+    assert [one.state.value for one in report.steps] == states
+    calls = (here / "calls").read_text().splitlines()
+    assert len(calls) == (2 if effects else 1), "what may be repeated is, and nothing else"
 
 
 # --- Servers that are no good ----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from ordain.core.scalar import FORBIDDEN
 from ordain.core.schema import understood
 from ordain.core.secret_reference import Secret, SecretMissing, filled_secrets
 from ordain.core.tool import EffectClass, ToolDefinition, ToolSource, operation_name
-from ordain.ports import ToolResult
+from ordain.ports import Lost, ToolResult
 
 if TYPE_CHECKING:
     import mcp
@@ -66,6 +66,8 @@ class McpTools:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._servers: dict[bytes, _Server] = {}
+        self._said: dict[str, str] = {}
+        """How far calls under way have come, by their keys."""
 
     # --- What there is -----------------------------------------------------------------------------------------------
 
@@ -84,18 +86,25 @@ class McpTools:
 
     # --- Calling -----------------------------------------------------------------------------------------------------
 
-    async def call(self, tool: ToolDefinition, args: Mapping[str, Any], secret: Secret) -> ToolResult:
-        """Where it is cancelled the session ends with it, and so does a server that is a process of ours."""
+    def said(self, key: str) -> str:
+        """How far a call under way says that it has come."""
+        return self._said.get(key, "")
+
+    async def call(self, tool: ToolDefinition, args: Mapping[str, Any], key: str, secret: Secret) -> ToolResult:
+        """Where it is cancelled the session ends with it, and so does a server that is a process of ours. Raises Lost
+        where the server is gone before it answered."""
         assert tool.source is not None
-        work = self._over_there(self._call(tool, tool.source, dict(args), secret))
+        work = self._over_there(self._call(tool, tool.source, dict(args), key, secret))
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             await asyncio.shield(self._over_there(self._end(tool.source)))
             raise
+        finally:
+            self._said.pop(key, None)
 
     async def _call(
-        self, tool: ToolDefinition, endpoint: ToolSource, args: dict[str, Any], secret: Secret
+        self, tool: ToolDefinition, endpoint: ToolSource, args: dict[str, Any], key: str, secret: Secret
     ) -> ToolResult:
         try:
             server = await self._server(endpoint, secret)
@@ -105,11 +114,15 @@ class McpTools:
         if operation not in server.listed or _pin(server.listed[operation]) != tool.pinned:
             return ToolResult(error="F_STEP_FAILED", detail=f"{tool.name} is not what it was when it was approved")
         assert server.client is not None
+
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            self._said[key] = _far(progress, total, message)
+
         try:
-            return _result(await server.client.call_tool(operation, args))
+            return _result(await server.client.call_tool(operation, args, progress_callback=note))
         except Exception as error:
             if server.closing.is_set():
-                return ToolResult(error="F_STEP_FAILED", detail=f"its server ended before it answered: {_why(error)}")
+                raise Lost(f"its server ended before it answered: {_why(error)}") from error
             return ToolResult(error="F_STEP_FAILED", detail=_why(error))
 
     # --- Sessions ----------------------------------------------------------------------------------------------------
@@ -280,6 +293,13 @@ def _result(given: mcp_types.CallToolResult) -> ToolResult:
     if len(texts) == len(given.content):
         return ToolResult(value="\n".join(texts))
     return ToolResult(value=[part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in given.content])
+
+
+def _far(progress: float, total: float | None, message: str | None) -> str:
+    """What a server says of how far it has come."""
+    words = " ".join((message or "").split())[:DETAIL_MAX]
+    count = f"{progress:g} of {total:g}" if total is not None else f"{progress:g}"
+    return f"{count}: {words}" if words else count
 
 
 def _why(error: BaseException) -> str:

@@ -53,8 +53,11 @@ class ToolSources:
 
     async def call(self, tool: ToolDefinition, args: Mapping[str, Any], key: str, secret: Secret) -> ToolResult:
         if tool.source is not None:
-            return await self._servers.call(tool, args, secret)
+            return await self._servers.call(tool, args, key, secret)
         return await self._python.call(tool, args, key)
+
+    def said(self, key: str) -> str:
+        return self._servers.said(key) if "_servers" in self.__dict__ else ""
 
     @cached_property
     def _servers(self) -> McpTools:
