@@ -207,8 +207,9 @@ class App:
         """What changed from one plan to another, and what of it to read first."""
         from ordain.core.difference import Comparison, difference  # only comparing needs it
 
-        tools = self._here.tools(self._here.settings()[0], old.plan, new.plan)
-        return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools))
+        settings = self._here.settings()[0]
+        tools = self._here.tools(settings, old.plan, new.plan)
+        return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools, settings))
 
     def run(self, ref: str) -> RunReport:
         """One run as it stands."""

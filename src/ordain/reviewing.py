@@ -189,7 +189,8 @@ class Reviewing:
 
         at, stream, before = found
         former = records.plan(stream, before)
-        changed = difference(former, plan, self._here.tools(self._here.settings()[0], former, plan))
+        settings = self._here.settings()[0]
+        changed = difference(former, plan, self._here.tools(settings, former, plan), settings)
         concerns = tuple(concern.detail for concern in changed.concerns)
         return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))
 
