@@ -164,17 +164,20 @@ class App:
         return await self._simulate(self._records.plan(*self._records.find(ref)))
 
     async def _simulate(self, plan: Plan) -> Simulation:
-        from ordain.foresight import foresee  # only simulating needs it
+        from ordain.core.assignment import assignments  # only simulating needs it
+        from ordain.foresight import foresee
 
         usual = self._records.durations() if self._here.has_ledger() else {}
-        in_force = limits(self._here.settings()[0])
+        settings = self._here.settings()[0]
+        tools = self._here.tools(settings, plan)
         return await foresee(
             plan,
             probe=self._probe,
             shell=self._shell,
-            limits=in_force,
+            limits=limits(settings),
             usual=usual,
             expressions=self._here.expressions,
+            tasks=tuple(assignments(plan, settings, self._here.known_agents(settings), tools)),
         )
 
     def stored(self, ref: str) -> Side:

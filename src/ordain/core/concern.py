@@ -166,7 +166,7 @@ class _Judge:
         by_plan = [one.agent for one in plans.olds] != [one.agent for one in plans.news]
         own = old.action.agent or new.action.agent
         if (before and before.agent) != (now and now.agent) and (own or not by_plan):
-            why = f", for {now.why}" if now is not None and not new.action.agent else ""
+            why = f", because {now.why}" if now is not None and not new.action.agent else ""
             yield "agent_changed", f"is given to {_choice('agent', now.agent if now is not None else None)}{why}"
 
     def _chosen(self, step: Step, plans: _Around) -> Choice | None:

@@ -167,7 +167,9 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
 
 def _step_line(step: StepReport, style: Style, digits: int, width: int) -> str:
     took = f"{duration(step.duration_ms):>8}" if step.duration_ms is not None else " " * 8
-    tries = style.dim(f" (attempt {step.attempts})") if step.attempts > 1 else ""
+    said = [visible(step.agent)] if step.agent else []
+    said += [f"attempt {step.attempts}"] if step.attempts > 1 else []
+    tries = style.dim(f" ({', '.join(said)})") if said else ""
     why = step.waiting or step.evidence
     if step.error is not None and step.waiting is None:
         why = f"{step.error} {why}"
@@ -190,6 +192,8 @@ def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iter
         by_contract = step.verified is not None
         yield from tail_lines(step.output_tail, f"ordain log {report.run_id} --json" if by_contract else own)
     if verbose:
+        if step.agent:
+            yield f"         Agent:    {visible(step.agent)}, because {step.agent_why}"
         yield from _evidence_lines(step)
 
 

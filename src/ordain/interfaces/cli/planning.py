@@ -191,10 +191,12 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
         run: RunReport | None = session.app.run(what)
         assert run is not None
         plan = session.app.stored(run.plan_id).plan
+        agents = {str(step.id): step.agent for step in run.steps}
         following = after_run(run)
     else:
         review = _review(session, what, params)
         plan, run, notices = review.plan, review.run, review.notices
+        agents = {task.step: task.agent for task in review.tasks}
         following = _after_review(review, what, params)
     if output == "-":
         if session.json:
@@ -213,7 +215,7 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
         count = f"{len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"
         session.say([f"Wrote {render.visible(output)}: {count}, as a Mermaid flowchart."])
     else:
-        session.say(picture_lines(plan, run, session.style))
+        session.say(picture_lines(plan, run, session.style, agents))
     return FINE
 
 
