@@ -79,7 +79,14 @@ class Reviewing:
         tier = tier_of(plan, settings.tier)
         fault = here.tier_fault(tier)
         had = {"tier": 0, "tier_fault": fault} if fault is not None else {"tier": tier}
-        facts = msgspec.structs.replace(facts, panes=here.panes is not None, unreached=unreached, **had)
+        facts = msgspec.structs.replace(
+            facts,
+            panes=here.panes is not None,
+            unreached=unreached,
+            agents=here.known_agents(settings),
+            agent_faults=here.agent_faults(plan, settings),
+            **had,
+        )
         return lint(plan, facts, partial=partial)
 
     def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:

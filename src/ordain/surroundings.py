@@ -21,6 +21,7 @@ from ordain.core.choosing import agents_of
 from ordain.core.event import Limits, WorkspaceOpened
 from ordain.core.expr import Expressions
 from ordain.core.lineage import PlanState
+from ordain.core.lint.agents import agent_problem
 from ordain.core.lint.tools import unhandled
 from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.operands import operand_paths, operand_patterns
@@ -289,6 +290,23 @@ class Surroundings(msgspec.Struct, kw_only=True):
         """Everybody who can be given tasks. What the program that uses us has registered goes before what the
         configuration says."""
         return {**settings.agents, **self.agents.registered()}
+
+    def agent_faults(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
+        """Those of them who cannot be started here now, and why, as far as can be told."""
+        kept = self.kept_agents(plan, settings)
+        return {name: fault for name, agent in kept.items() if (fault := self.agents.fault(agent)) is not None}
+
+    def refuse_agents(self, plan: Plan, settings: Settings) -> None:
+        """Raise Refused where somebody who performs tasks of a plan is not there or cannot be started here: no run
+        begins that cannot come to its end."""
+        known = self.known_agents(settings)
+        missing = [name for name in agents_of(plan, settings.agent_for, settings.agent) if name not in known]
+        problems = [
+            *(agent_problem("E_AGENT_START", name, "there is no such agent") for name in dict.fromkeys(missing)),
+            *(agent_problem("E_AGENT_START", name, why) for name, why in self.agent_faults(plan, settings).items()),
+        ]
+        if problems:
+            raise Refused(problems)
 
     def rule(self, plan: Plan, settings: Settings) -> Ruling:
         return rule(plan, self.tools(settings, plan), settings)
