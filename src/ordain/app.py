@@ -38,6 +38,7 @@ from ordain.core.report import (
     SignalReport,
     StepOutput,
 )
+from ordain.core.roster import RosterLine, roster
 from ordain.core.run_state import RunState, StepRecord
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
@@ -45,6 +46,7 @@ from ordain.core.summary import PlanSummary
 from ordain.core.tool import COMMANDS, ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
+from ordain.documents.configuration import read_settings
 from ordain.gate import Gate
 from ordain.ports import Credential, Observer, Probe, Shell
 from ordain.proposals import Proposals
@@ -370,6 +372,15 @@ class App:
         tools, unreached = self._here.found_tools(self._here.settings()[0])
         notices = (replace(problem, code="W_TOOL_SOURCE") for problem in unreached.values())
         return {**COMMANDS, **tools}, tuple(notices)
+
+    def agents(self) -> tuple[RosterLine, ...]:
+        """Everybody who can be given tasks, and whether they could be started here. Nobody is."""
+        here = self._here
+        settings, text = here.settings()[0], here.workspace.configuration()
+        written = read_settings(text)[0].agents if text is not None else {}
+        known = here.known_agents(settings)
+        faults = {name: fault for name, agent in known.items() if (fault := here.agents.fault(agent)) is not None}
+        return tuple(roster(settings, here.agents.registered(), written, faults))
 
     def workspace_state(self) -> WorkspaceState:
         """The workspace's id, its trusted configuration and its approvers."""

@@ -125,6 +125,18 @@ def waiting(workspace: Workspace) -> str:
     return ""
 
 
+def staffed(workspace: Workspace) -> str:
+    workspace.write(
+        "ordain.toml",
+        '[run]\nagent = "coder"\nagent_for = { review = "critic" }\n'
+        '[agents.coder]\ncommand = ["cat"]\nmodel = "small"\ndescription = "Edits code."\nnetwork = true\n'
+        '[agents.critic]\nhuman = true\n[agents.gone]\ncommand = ["no-such-agent"]\n',
+    )
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    workspace.write("ordain.toml", '[agents.coder]\ncommand = ["cat", "-v"]\n')
+    return ""
+
+
 def configured(workspace: Workspace) -> str:
     workspace.write("ordain.toml", "[run]\nconcurrency = 2\n")
     return ""
@@ -186,6 +198,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "init.": (FINE, "init", nothing),
     "config.": (FINE, "config", configured),
     "tools.": (FINE, "tools", configured),
+    "agents.": (FINE, "agents", staffed),
     "trust.": (WAITING, "trust", configured),
     "revoke.": (FINE, "revoke IT", lambda workspace: workspace.approved("small.plan.md")),
     "approver-enroll.": (WAITING, "approver enroll kim", nothing),

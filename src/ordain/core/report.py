@@ -14,6 +14,7 @@ from ordain.core.assignment import Assignment
 from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.budget import Spending, spending
 from ordain.core.canonical import plan_hash
+from ordain.core.choosing import Choice
 from ordain.core.decision import Question, questions
 from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState, Usage
 from ordain.core.lineage import Rejection
@@ -172,10 +173,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Protected files that changed while its last attempt was at work, and were put back."""
     label: str = ""
     """Of an item: what tells it from the others."""
-    agent: str = ""
-    """Of a task: who performs it."""
-    agent_why: str = ""
-    """Why it is that agent."""
+    agent: Choice | msgspec.UnsetType = msgspec.UNSET
+    """Of a task: who performs it, and why that one."""
     unfolds: bool = False
     """Whether it does nothing itself but wait for steps of its own: its items, or those of its plan."""
     part_of: StepId | None = None
@@ -418,8 +417,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         tampered=record.tampered,
         decided_by=record.decided_by,
         used=outcome.used if outcome is not None else None,
-        agent=choice.agent if choice is not None else "",
-        agent_why=choice.why if choice is not None else "",
+        agent=choice or msgspec.UNSET,
     )
 
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ordain.core.assignment import Assignment
+from ordain.core.roster import RosterLine
 from ordain.interfaces.render import Style
 from ordain.interfaces.visible import visible
 
-__all__ = ["Tasks", "assignment_lines", "by_name", "summary_lines"]
+__all__ = ["Tasks", "assignment_lines", "by_name", "roster_lines", "summary_lines"]
 
 Tasks = Mapping[str, Assignment]
 """Who performs each task, by what a run calls its step."""
@@ -60,6 +61,25 @@ def summary_lines(tasks: Iterable[Assignment], tier: int, style: Style) -> Itera
         else:
             what = f"gives {count} to {name}, and starts {given[0].runner} for each attempt at one"
             yield f"    {visible(what)}, {_reach(given, tier)}"
+
+
+def roster_lines(roster: Iterable[RosterLine], style: Style) -> Iterator[str]:
+    """Everybody who can be given tasks, each with what is known of it."""
+    for one in roster:
+        model = f", model {one.model}" if one.model is not None else ""
+        found = style.bad(visible(one.fault)) if one.fault is not None else "found"
+        if one.source == "not trusted":
+            found = style.warn("counts once ordain.toml is trusted: ordain trust")
+        yield f"{style.bold(visible(one.name))}  {visible(one.runner + model)}  {style.dim(one.source)}, {found}"
+        if one.description:
+            yield f"  {visible(' '.join(one.description.split()))}"
+        kinds = [*one.rules, *(["whatever no rule names"] if one.default else [])]
+        if kinds:
+            yield f"  Performs tasks that name nobody: {', '.join(kinds)}"
+        if one.own_tools:
+            yield f"  {style.warn('Keeps tools of its own, which only the sandbox holds to a step.')}"
+        if one.network:
+            yield f"  {style.warn('Has the network in the sandbox too.')}"
 
 
 def _reach(given: list[Assignment], tier: int) -> str:

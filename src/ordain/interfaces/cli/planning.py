@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ordain.answering import answer_ways
+from ordain.core.choosing import Choice
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.report import LintReport, Prepared, Review, RunReport, StepOutput
 from ordain.interfaces import render
@@ -191,7 +192,7 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
         run: RunReport | None = session.app.run(what)
         assert run is not None
         plan = session.app.stored(run.plan_id).plan
-        agents = {str(step.id): step.agent for step in run.steps}
+        agents = {str(step.id): step.agent.agent for step in run.steps if isinstance(step.agent, Choice)}
         following = after_run(run)
     else:
         review = _review(session, what, params)

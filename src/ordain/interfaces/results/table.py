@@ -12,6 +12,7 @@ from ordain.core.decision import Asked
 from ordain.core.report import PlanLine, RunReport, SignalReport
 from ordain.core.simulation import Simulation
 from ordain.core.statistics import Statistics
+from ordain.interfaces.results.agents import AgentsResult
 from ordain.interfaces.results.around import (
     ConfigResult,
     InitResult,
@@ -75,6 +76,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "init": (InitResult,),
     "config": (ConfigResult,),
     "tools": (ToolsResult,),
+    "agents": (AgentsResult,),
     "trust": (),
     "revoke": (RevokedResult,),
     "approver enroll": (),
