@@ -59,6 +59,7 @@ from ordain.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from ordain.auditing import Auditing
+    from ordain.core.arbiter import Arbitration
     from ordain.core.brief import Brief
     from ordain.core.difference import Comparison
     from ordain.core.simulation import Simulation
@@ -624,6 +625,19 @@ class App:
         state, identity, _ = self._records.run(run_id)
         self._refuse_unknown_step(state, step)
         return brief(state, identity, StepId(step), self._running.report(run_id))
+
+    def arbiter(self, ref: str, step: str | None) -> Arbitration:
+        """What somebody should know who chooses the agent of a task of a stored plan or a run; without a name, of the
+        first task that is not done."""
+        from ordain.core.arbiter import arbitration, plan_standing, run_standing  # only few ask for it
+
+        if names_run(ref):
+            run_id = self._records.find_run(ref)
+            state, identity, _ = self._records.run(run_id)
+            standing = run_standing(state, identity, self._running.report(run_id), self._here.toolbox.definitions())
+        else:
+            standing = plan_standing(self.review(ref))
+        return arbitration(standing, step, self.agents())
 
     @property
     def carries_out(self) -> RunId | None:

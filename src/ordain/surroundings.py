@@ -15,7 +15,7 @@ import msgspec
 
 from ordain.core.action import CallTool
 from ordain.core.agent import Agent, agent_digest
-from ordain.core.approval import Base, Principal, Situation, WorkspaceIdentity
+from ordain.core.approval import AGENT, Base, Principal, Situation, WorkspaceIdentity
 from ordain.core.canonical import short_id
 from ordain.core.choosing import agents_of
 from ordain.core.event import Limits, WorkspaceOpened
@@ -328,7 +328,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
             tools=definition_digest(tuple(used.values())),
             definitions={
                 **{name: definition_digest((tool,)) for name, tool in sorted(used.items())},
-                **{f"agent:{name}": agent_digest(agent) for name, agent in sorted(agents.items())},
+                **{f"{AGENT}{name}": agent_digest(agent) for name, agent in sorted(agents.items())},
             },
             config=config,
             operands={path: self._sealed(what) for path, what in digests.items()},

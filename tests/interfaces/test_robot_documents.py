@@ -137,6 +137,13 @@ def staffed(workspace: Workspace) -> str:
     return ""
 
 
+def tasked(workspace: Workspace) -> str:
+    """A plan that gives a task to an agent."""
+    staffed(workspace)
+    workspace.write("task.plan.md", "# Think\n\n**Budget:** max 10k tokens\n\n1. Review the code\n")
+    return workspace.prepared("task.plan.md")
+
+
 def configured(workspace: Workspace) -> str:
     workspace.write("ordain.toml", "[run]\nconcurrency = 2\n")
     return ""
@@ -156,6 +163,8 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "show.run": (FINE, "show IT", failed),
     "show.question": (FINE, "show IT/fetch", asking),
     "show.brief": (FINE, "show IT --brief fetch", asking),
+    "show.arbiter": (FINE, "show IT --arbiter", tasked),
+    "show.task": (FINE, "show IT", tasked),
     "show.output": (FINE, "show IT --output echo-broken-pipe-in-the-cellar-exit-7", failed),
     "show.graph": (FINE, "show IT --graph", failed),
     "show.mermaid": (FINE, "show small.plan.md --graph -o -", nothing),

@@ -11,6 +11,7 @@ import msgspec
 from ordain.core.action import Task
 from ordain.core.agent import Agent, runner_words
 from ordain.core.choosing import choose, has_network, model_of, tasks_of
+from ordain.core.event import Limits
 from ordain.core.kind import kind_of
 from ordain.core.model import Plan
 from ordain.core.scope import offered
@@ -49,9 +50,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def assignments(
-    plan: Plan, settings: Settings, agents: Mapping[str, Agent], tools: Mapping[str, ToolDefinition]
+    plan: Plan, settings: Settings | Limits, agents: Mapping[str, Agent], tools: Mapping[str, ToolDefinition]
 ) -> Iterator[Assignment]:
-    """Every task of a plan and of those nested in it, in the order of the plan."""
+    """Every task of a plan and of those nested in it, in the order of the plan; by the settings in force, or by those
+    that a run has kept."""
     for name, step, plans in tasks_of(plan):
         assert isinstance(step.action, Task)
         choice = choose(step, plans, settings.agent_for, settings.agent)

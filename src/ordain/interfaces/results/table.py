@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ordain.core.arbiter import Arbitration
 from ordain.core.brief import Brief
 from ordain.core.decision import Asked
 from ordain.core.report import PlanLine, RunReport, SignalReport
@@ -50,7 +51,7 @@ __all__ = ["RESULTS"]
 RESULTS: dict[str, tuple[Any, ...]] = {
     "run": (RunResult, PreparedResult),
     "lint": (LintResult, tuple[LintResult, ...]),
-    "show": (ReviewResult, RunReport, Asked, Brief, OutputResult, PictureResult),
+    "show": (ReviewResult, RunReport, Asked, Brief, Arbitration, OutputResult, PictureResult),
     "prepare": (PreparedResult,),
     "approve": (),
     "commit": (RunResult, BegunResult, QueuedResult),
