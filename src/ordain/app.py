@@ -38,6 +38,7 @@ from ordain.core.report import (
     SignalReport,
     StepOutput,
 )
+from ordain.core.roster import RosterLine, roster
 from ordain.core.run_state import RunState, StepRecord
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
@@ -45,6 +46,7 @@ from ordain.core.summary import PlanSummary
 from ordain.core.tool import COMMANDS, ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
+from ordain.documents.configuration import read_settings
 from ordain.gate import Gate
 from ordain.ports import Credential, Observer, Probe, Shell
 from ordain.proposals import Proposals
@@ -57,6 +59,7 @@ from ordain.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from ordain.auditing import Auditing
+    from ordain.core.arbiter import Arbitration
     from ordain.core.brief import Brief
     from ordain.core.difference import Comparison
     from ordain.core.simulation import Simulation
@@ -164,17 +167,20 @@ class App:
         return await self._simulate(self._records.plan(*self._records.find(ref)))
 
     async def _simulate(self, plan: Plan) -> Simulation:
-        from ordain.foresight import foresee  # only simulating needs it
+        from ordain.core.assignment import assignments  # only simulating needs it
+        from ordain.foresight import foresee
 
         usual = self._records.durations() if self._here.has_ledger() else {}
-        in_force = limits(self._here.settings()[0])
+        settings = self._here.settings()[0]
+        tools = self._here.tools(settings, plan)
         return await foresee(
             plan,
             probe=self._probe,
             shell=self._shell,
-            limits=in_force,
+            limits=limits(settings),
             usual=usual,
             expressions=self._here.expressions,
+            tasks=tuple(assignments(plan, settings, self._here.known_agents(settings), tools)),
         )
 
     def stored(self, ref: str) -> Side:
@@ -207,8 +213,9 @@ class App:
         """What changed from one plan to another, and what of it to read first."""
         from ordain.core.difference import Comparison, difference  # only comparing needs it
 
-        tools = self._here.tools(self._here.settings()[0], old.plan, new.plan)
-        return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools))
+        settings = self._here.settings()[0]
+        tools = self._here.tools(settings, old.plan, new.plan)
+        return Comparison(old=old, new=new, difference=difference(old.plan, new.plan, tools, settings))
 
     def run(self, ref: str) -> RunReport:
         """One run as it stands."""
@@ -366,6 +373,15 @@ class App:
         tools, unreached = self._here.found_tools(self._here.settings()[0])
         notices = (replace(problem, code="W_TOOL_SOURCE") for problem in unreached.values())
         return {**COMMANDS, **tools}, tuple(notices)
+
+    def agents(self) -> tuple[RosterLine, ...]:
+        """Everybody who can be given tasks, and whether they could be started here. Nobody is."""
+        here = self._here
+        settings, text = here.settings()[0], here.workspace.configuration()
+        written = read_settings(text)[0].agents if text is not None else {}
+        known = here.known_agents(settings)
+        faults = {name: fault for name, agent in known.items() if (fault := here.agents.fault(agent)) is not None}
+        return tuple(roster(settings, here.agents.registered(), written, faults))
 
     def workspace_state(self) -> WorkspaceState:
         """The workspace's id, its trusted configuration and its approvers."""
@@ -609,6 +625,19 @@ class App:
         state, identity, _ = self._records.run(run_id)
         self._refuse_unknown_step(state, step)
         return brief(state, identity, StepId(step), self._running.report(run_id))
+
+    def arbiter(self, ref: str, step: str | None) -> Arbitration:
+        """What somebody should know who chooses the agent of a task of a stored plan or a run; without a name, of the
+        first task that is not done."""
+        from ordain.core.arbiter import arbitration, plan_standing, run_standing  # only few ask for it
+
+        if names_run(ref):
+            run_id = self._records.find_run(ref)
+            state, identity, _ = self._records.run(run_id)
+            standing = run_standing(state, identity, self._running.report(run_id), self._here.toolbox.definitions())
+        else:
+            standing = plan_standing(self.review(ref))
+        return arbitration(standing, step, self.agents())
 
     @property
     def carries_out(self) -> RunId | None:

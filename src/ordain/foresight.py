@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from ordain.core.assignment import Assignment
 from ordain.core.canonical import plan_id
 from ordain.core.dependency import item_name
 from ordain.core.event import Limits
@@ -27,6 +28,7 @@ async def foresee(
     limits: Limits,
     usual: Mapping[str, Sequence[int]],
     expressions: Callable[[], Expressions],
+    tasks: tuple[Assignment, ...],
 ) -> Simulation:
     """How a run of the plan would go; `usual` says how long actions took before."""
     at_once = asyncio.Semaphore(limits.concurrency)
@@ -43,6 +45,7 @@ async def foresee(
         concurrency=plan.concurrency or limits.concurrency,
         looked={step.id: found for step, found in zip(wanted, looked, strict=True)},
         usual=usual,
+        tasks=tasks,
     )
 
 

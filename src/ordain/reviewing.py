@@ -9,6 +9,7 @@ import msgspec
 
 from ordain.core.action import CallTool, Custom, Task
 from ordain.core.approval import Principal
+from ordain.core.assignment import assignments
 from ordain.core.canonical import plan_hash, plan_id
 from ordain.core.lineage import PlanState, Rejection
 from ordain.core.lint.rules import lint
@@ -78,7 +79,14 @@ class Reviewing:
         tier = tier_of(plan, settings.tier)
         fault = here.tier_fault(tier)
         had = {"tier": 0, "tier_fault": fault} if fault is not None else {"tier": tier}
-        facts = msgspec.structs.replace(facts, panes=here.panes is not None, unreached=unreached, **had)
+        facts = msgspec.structs.replace(
+            facts,
+            panes=here.panes is not None,
+            unreached=unreached,
+            agents=here.known_agents(settings),
+            agent_faults=here.agent_faults(plan, settings),
+            **had,
+        )
         return lint(plan, facts, partial=partial)
 
     def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
@@ -151,7 +159,7 @@ class Reviewing:
         here = self._here
         settings, _, _ = here.settings()
         ruling, tier = here.rule(plan, settings), tier_of(plan, settings.tier)
-        identity = plan_id(plan)
+        identity, tools = plan_id(plan), here.tools(settings, plan)
         size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
         return Review(
             plan_id=identity,
@@ -162,10 +170,11 @@ class Reviewing:
             workspace=here.workspace.identity()[0],
             requires_approval=ruling.requires_approval,
             reasons=ruling.reasons,
-            effects=planned_effects(plan, here.tools(settings, plan)),
+            effects=planned_effects(plan, tools, settings),
+            tasks=tuple(assignments(plan, settings, here.known_agents(settings), tools)),
             tier=tier,
             base=here.base(plan),
-            limits=limits(settings, tier=tier),
+            limits=limits(settings, agents=here.kept_agents(plan, settings), tier=tier),
             document=document,
             proposer=proposer,
             notices=(*notices, *ruling.denied),
@@ -189,7 +198,8 @@ class Reviewing:
 
         at, stream, before = found
         former = records.plan(stream, before)
-        changed = difference(former, plan, self._here.tools(self._here.settings()[0], former, plan))
+        settings = self._here.settings()[0]
+        changed = difference(former, plan, self._here.tools(settings, former, plan), settings)
         concerns = tuple(concern.detail for concern in changed.concerns)
         return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))
 

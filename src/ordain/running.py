@@ -282,6 +282,7 @@ class Running:
         """Whether a run of a plan needs an approval; raises Refused where none may start whoever approved it."""
         self.refuse_open(state)
         self._here.refuse_tier(tier_of(plan, settings.tier))
+        self._here.refuse_agents(plan, settings)
         ruling = self._here.rule(plan, settings)
         if ruling.denied:
             raise Refused(ruling.denied)

@@ -15,12 +15,13 @@ import msgspec
 
 from ordain.core.action import CallTool
 from ordain.core.agent import Agent, agent_digest
-from ordain.core.approval import Base, Principal, Situation, WorkspaceIdentity
+from ordain.core.approval import AGENT, Base, Principal, Situation, WorkspaceIdentity
 from ordain.core.canonical import short_id
 from ordain.core.choosing import agents_of
 from ordain.core.event import Limits, WorkspaceOpened
 from ordain.core.expr import Expressions
 from ordain.core.lineage import PlanState
+from ordain.core.lint.agents import agent_problem
 from ordain.core.lint.tools import unhandled
 from ordain.core.model import Plan, all_steps, contract_of
 from ordain.core.operands import operand_paths, operand_patterns
@@ -290,6 +291,23 @@ class Surroundings(msgspec.Struct, kw_only=True):
         configuration says."""
         return {**settings.agents, **self.agents.registered()}
 
+    def agent_faults(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
+        """Those of them who cannot be started here now, and why, as far as can be told."""
+        kept = self.kept_agents(plan, settings)
+        return {name: fault for name, agent in kept.items() if (fault := self.agents.fault(agent)) is not None}
+
+    def refuse_agents(self, plan: Plan, settings: Settings) -> None:
+        """Raise Refused where somebody who performs tasks of a plan is not there or cannot be started here: no run
+        begins that cannot come to its end."""
+        known = self.known_agents(settings)
+        missing = [name for name in agents_of(plan, settings.agent_for, settings.agent) if name not in known]
+        problems = [
+            *(agent_problem("E_AGENT_START", name, "there is no such agent") for name in dict.fromkeys(missing)),
+            *(agent_problem("E_AGENT_START", name, why) for name, why in self.agent_faults(plan, settings).items()),
+        ]
+        if problems:
+            raise Refused(problems)
+
     def rule(self, plan: Plan, settings: Settings) -> Ruling:
         return rule(plan, self.tools(settings, plan), settings)
 
@@ -310,7 +328,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
             tools=definition_digest(tuple(used.values())),
             definitions={
                 **{name: definition_digest((tool,)) for name, tool in sorted(used.items())},
-                **{f"agent:{name}": agent_digest(agent) for name, agent in sorted(agents.items())},
+                **{f"{AGENT}{name}": agent_digest(agent) for name, agent in sorted(agents.items())},
             },
             config=config,
             operands={path: self._sealed(what) for path, what in digests.items()},

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ordain.core.action import Task
 from ordain.core.agent import Agent
+from ordain.core.choosing import has_network, model_of
 from ordain.core.event import Outcome, RunEvent, WorkClaimed, WorkOffered
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
@@ -81,7 +82,7 @@ class Tasking:
                 errors_apart=True,
                 stdin=invocation.stdin,
                 writes=step.writes or None,
-                network=agent.network is True,
+                network=has_network(step, agent),
                 sees=invocation.sees,
                 home=invocation.home,
             )
@@ -119,7 +120,7 @@ class Tasking:
             timeout_ms=timeout_ms,
             reads=reads,
             tools=tools,
-            model=step.model or next((plan.model for plan in plans if plan.model), None) or agent.model,
+            model=model_of(step, plans, agent),
             prompt_seal=self._sink.seal(body),
             prompt_bytes=len(body),
         )

@@ -14,6 +14,7 @@ from ordain.core.concern_kind import ConcernKind
 from ordain.core.condition import Contract, LockHeld, NoCheck, PatternMatch, Verification
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.model import Action, Budget, ForEach, NestedPlan, Plan, Step
+from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, Parameter, ToolDefinition
 from tests.build import plan, step
 from tests.core.test_difference import READ_FIRST
@@ -239,3 +240,34 @@ def test_steps_of_nested_plans_and_fallbacks_are_looked_at_too():
         TOOLS,
     )
     assert [(concern.kind, concern.step) for concern in found] == [("command_changed", "f")]
+
+
+RULES = Settings(agent="coder", agent_for={"review": "critic"})
+
+
+def said(old: Plan, new: Plan) -> list[str]:
+    return [concern.detail for concern in concerns(old, new, TOOLS, RULES)]
+
+
+def test_another_title_can_make_another_agent_do_it() -> None:
+    old, new = (plan(replace(task().steps[0], description=title)) for title in ("Fix it", "Review it"))
+    assert said(old, new) == ["`a` is given to the agent `critic`, because the rule for the kind review names it."]
+    assert concerns(old, new, TOOLS) == (), "no rule, no difference"
+
+
+def test_the_same_agent_said_in_another_way_is_no_concern() -> None:
+    assert said(task(), task(agent="coder")) == []
+    assert said(task(agent="coder"), task()) == []
+    assert said(task(agent="critic"), task()) == [
+        "`a` is given to the agent `coder`, because the settings name it for all others."
+    ]
+
+
+def test_who_the_outer_plan_names_counts_in_the_inner_one() -> None:
+    old = plan(around_task(None), agent="x")
+    assert said(old, plan(around_task("x"), agent="x")) == []
+    assert said(old, plan(around_task("y"), agent="x")) == ["`n/a` is given to the agent `y`."]
+
+
+def around_task(agent: str | None) -> Step:
+    return replace(step("n"), action=NestedPlan(plan=task(agent=agent)))

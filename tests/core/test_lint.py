@@ -48,8 +48,9 @@ from tests.build import plan, step
 from tests.plans import plans
 
 OPERATIONS = ("odoo:search", "odoo:write")
+AGENTS = {"coder": Agent(preset="codex"), "reviewer": Agent(human=True)}
 SETTINGS = Settings(
-    agents={"coder": Agent(preset="codex"), "reviewer": Agent(human=True)},
+    agents=AGENTS,
     sources={"odoo": ToolSource(mcp=("odoo-mcp",), effects={"search": EffectClass.READS})},
 )
 FACTS = Facts(
@@ -59,6 +60,7 @@ FACTS = Facts(
         **{name: ToolDefinition(name=name, description="", effect=EffectClass.READS, schema={}) for name in OPERATIONS},
     },
     settings=SETTINGS,
+    agents=AGENTS,
     workflows=frozenset(["deploy"]),
     tier=0,
     workspace_id="WS-1",
@@ -462,6 +464,13 @@ SURROUNDINGS = [
     (plan(step("a"), agent="codr"), "E_AGENT_UNKNOWN"),
     (plan(act("a", RunWorkflow(workflow_id="deplyo"))), "E_WORKFLOW_UNKNOWN"),
     (plan(task(agent=None), **THOUGHTS), "E_STEP_AGENT"),
+    (plan(step("a"), agent="coder"), "W_AGENT_UNUSED"),
+    (plan(step("a"), model="large"), "W_AGENT_UNUSED"),
+    (plan(replace(step("a"), model="large")), "W_AGENT_UNUSED"),
+    (
+        plan(task(agent=None), act("n", NestedPlan(plan=plan(step("f"), model="x"))), agent="coder", **THOUGHTS),
+        "W_AGENT_UNUSED",
+    ),
     (plan(write(mode="x")), "E_TOOL_ARGS"),
     (plan(write(content=7)), "E_TOOL_ARGS"),
     (plan(write(content=None)), "E_TOOL_ARGS"),
@@ -886,6 +895,30 @@ def test_good(made):
 def test_nobody_named_in_the_plan_may_be_named_in_the_settings():
     made = plan(task(agent=None), **THOUGHTS)
     assert codes(made, replace(FACTS, settings=replace(SETTINGS, agent="coder"))) == []
+
+
+def test_who_a_rule_names_must_be_there():
+    made = plan(act("t", Task(task="Think."), description="Review it"), **THOUGHTS)
+    settings = replace(SETTINGS, agent="coder", agent_for={"review": "critic"})
+    (problem,) = problems(made, replace(FACTS, settings=settings))
+    assert problem.code == "E_AGENT_UNKNOWN"
+    assert problem.detail == "There is no agent `critic`; the rule for the kind review names it for this task."
+    assert codes(made, replace(FACTS, settings=settings, agents={**AGENTS, "critic": Agent(human=True)})) == []
+
+
+def test_what_a_program_registered_is_known():
+    facts = replace(FACTS, agents={"bot": Agent(python="a:b", registered=True)})
+    assert codes(plan(task(agent="bot"), **THOUGHTS), facts) == []
+
+
+def test_an_agent_that_cannot_be_started_is_a_warning():
+    facts = replace(FACTS, agent_faults={"coder": "there is no program codex"})
+    (problem,) = problems(plan(task(), task(agent="reviewer", name="u"), **THOUGHTS), facts)
+    assert (problem.code, problem.detail) == (
+        "W_AGENT_START",
+        "The agent `coder` cannot be started here: there is no program codex.",
+    )
+    assert problem.command == "ordain agents"
 
 
 def test_a_step_may_be_skipped_by_the_settings():

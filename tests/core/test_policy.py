@@ -173,6 +173,18 @@ def test_an_agent_is_the_steps_else_the_plans_else_the_configurations(made, defa
     assert ruling(deny=("agent:other",)).denied == ()
 
 
+def test_who_a_rule_names_is_who_is_judged():
+    made = plan(replace(task(), description="Review it"), replace(task(), description="Fix it"))
+    settings = Settings(agent="coder", agent_for={"review": "critic"}, allow=("agent:coder",), deny=("agent:critic",))
+    assert [problem.detail for problem in rule(made, TOOLS, settings).denied] == [
+        "Policy denies `task` (opaque, 1 time): the deny list names `agent:critic`."
+    ]
+    allowing = Settings(agent="coder", agent_for={"review": "critic"}, allow=("agent:coder", "agent:critic"))
+    assert not rule(made, TOOLS, allowing).requires_approval
+    assert [one.target for one in planned_effects(made, TOOLS, settings)] == ["critic", "coder"]
+    assert [one.target for one in planned_effects(made, TOOLS)] == ["nobody", "nobody"]
+
+
 def test_allowing_an_agent_does_not_allow_the_contract_of_its_task():
     one = replace(task("coder"), verification=step("x", contract="touch proof").verification)
     assert judged(one, allow=("agent:coder",)) == "ask"

@@ -167,6 +167,24 @@ python = "pkg.module:function"
         b'[agents.coder]\npreset = "pi"\nmodle = "x"',
         b'[agents.coder]\npreset = "pi"\nenv = ["LD_PRELOAD"]',
         b'[agents.coder]\npreset = "pi"\nnetwork = "yes"',
+        b'[agents.coder]\ncommand = ["a"]\nown_tools = true',
+        b'[agents.coder]\npreset = "pi"\noutput = "json"',
+        b'[agents.coder]\npython = "a:b"\noutput = "json"',
+        b'[agents.coder]\npython = "a:b"\ncommand = ["a"]',
+        b'[agents.me]\nhuman = true\nfiles = ["~/.netrc"]',
+        b'[agents.me]\nhuman = true\nmodel = "x"',
+        b'[agents.coder]\npreset = "pi"\nfiles = ["/etc/passwd"]',
+        b'[agents.coder]\npreset = "pi"\nfiles = ["~/../x"]',
+        b'[agents.coder]\ncommand = ["a"]\noutput = "xml"',
+        b'[agents.coder]\ncommand = ["a"]\nprompt = "no part of ours"',
+        b'[agents.coder]\ncommand = ["a"]\nprompt = "{{task}} {{nonsense}}"',
+        b'[agents.coder]\ncommand = ["a", "--key", "ghp_' + b"a" * 36 + b'"]',
+        b'[agents.coder]\ncommand = ["a"]\nregistered = true',
+        b'[run]\nagent_for = "coder"',
+        b'[run]\nagent_for = { cook = "coder" }\n[agents.coder]\npreset = "pi"',
+        b'[run]\nagent_for = { code = "" }\n[agents.coder]\npreset = "pi"',
+        b'[run]\nagent_for = { code = "codr" }\n[agents.coder]\npreset = "pi"',
+        b'[run]\nprompt = "{{nonsense}}"',
         '[agents."cоder"]\npreset = "pi"'.encode(),
         b"[tools.files]",
         b"[tools.files]\nmcp = 5",
@@ -226,6 +244,60 @@ def test_problems_name_the_agent():
         "ordain.toml: run.agent names `codr`, and there is no such agent.",
     ]
     assert problems[2].hints == ("Did you mean `coder`?",)
+
+
+def test_who_performs_what_kind_of_work_is_read():
+    text = b"""
+[run]
+agent_for = { review = "critic", docs = "writer" }
+prompt = "Do this: {{task}}"
+[agents.critic]
+command = ["critic", "{prompt}"]
+description = "Finds what is wrong."
+files = ["~/.critic/key"]
+output = "json"
+prompt = "{{agent}}: {{task}}"
+[agents.writer]
+preset = "claude"
+command = ["/opt/claude"]
+own_tools = true
+[agents.me]
+human = true
+description = "Asks the customer."
+"""
+    settings, problems = read_settings(text)
+    assert problems == ()
+    assert settings.agent_for == {"review": "critic", "docs": "writer"}
+    assert settings.prompt == "Do this: {{task}}"
+    assert settings.agents == {
+        "critic": Agent(
+            command=("critic", "{prompt}"),
+            description="Finds what is wrong.",
+            files=("~/.critic/key",),
+            output="json",
+            prompt="{{agent}}: {{task}}",
+        ),
+        "writer": Agent(preset="claude", command=("/opt/claude",), own_tools=True),
+        "me": Agent(human=True, description="Asks the customer."),
+    }
+
+
+def test_keys_that_say_nothing_about_an_agent_are_named_all_at_once():
+    text = b'[agents.me]\nhuman = true\nnetwork = true\nenv = ["A"]\n[run]\nagent_for = { test = "mee" }\n'
+    _, problems = read_settings(text)
+    assert [problem.detail for problem in problems] == [
+        "ordain.toml: agents.me.network says nothing about `human`.",
+        "ordain.toml: agents.me.env says nothing about `human`.",
+        "ordain.toml: run.agent_for.test names `mee`, and there is no such agent.",
+    ]
+    assert problems[2].hints == ("Did you mean `me`?",)
+
+
+def test_a_secret_in_a_definition_is_not_repeated():
+    token = "ghp_" + "a" * 36
+    _, (problem,) = read_settings(f'[agents.coder]\ncommand = ["a", "--key", "{token}"]'.encode())
+    assert token not in problem.detail
+    assert "`env`" in problem.hints[0]
 
 
 @given(st.binary(max_size=200))

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import RunCommand, Task
 from ordain.core.approval import Base, Channel, Principal
+from ordain.core.assignment import assignments
 from ordain.core.canonical import plan_from_bytes, plan_hash, plan_id
 from ordain.core.condition import LockHeld, PatternMatch, Precondition, Verification
 from ordain.core.decision import Choice, Question
@@ -111,6 +112,7 @@ def review(one: Plan = PLAN, **fields: object) -> Review:
         "requires_approval": ruling.requires_approval,
         "reasons": ruling.reasons,
         "effects": planned_effects(one, BUILT_IN),
+        "tasks": tuple(assignments(one, Settings(), {}, BUILT_IN)),
         "tier": 0,
         "workspace": "/home/kim/shop",
         "base": Base(tools="sha256:tools", config="defaults"),

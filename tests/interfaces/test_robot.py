@@ -414,6 +414,51 @@ def test_json_tools(workspace: Workspace):
     assert "sum           reads  tests.tool_functions:add" in workspace.ordain("tools").out
 
 
+def test_json_agents(workspace: Workspace):
+    assert answered(workspace.ordain("agents", "--json")) == {"agents": []}
+    assert "There are no agents yet" in workspace.ordain("agents").out
+    workspace.write(
+        "ordain.toml",
+        '[run]\nagent = "coder"\nagent_for = { review = "critic", docs = "critic" }\n'
+        '[agents.coder]\npreset = "pi"\ncommand = ["no-such-pi"]\nmodel = "small"\nown_tools = true\n'
+        '[agents.critic]\ncommand = ["cat"]\ndescription = "Finds what\\nis wrong."\nnetwork = true\n',
+    )
+    (_, critic) = answered(workspace.ordain("agents", "--json"))["agents"]
+    assert (critic["name"], critic["source"], critic["rules"]) == ("critic", "not trusted", [])
+    assert "counts once ordain.toml is trusted" in workspace.ordain("agents").out
+    assert workspace.ordain("agents", "--text").out == ""
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    coder, critic = answered(workspace.ordain("agents", "--json"))["agents"]
+    assert coder.pop("digest").startswith("sha256:")
+    assert coder == {
+        "name": "coder",
+        "runner": "pi (no-such-pi)",
+        "description": "",
+        "model": "small",
+        "rules": [],
+        "default": True,
+        "own_tools": True,
+        "network": False,
+        "source": "trusted",
+        "fault": "there is no program no-such-pi",
+    }
+    assert (critic["rules"], critic["default"], critic["fault"]) == (["review", "docs"], False, None)
+    assert workspace.ordain("agents").out.splitlines() == [
+        "coder  pi (no-such-pi), model small  trusted, there is no program no-such-pi",
+        "  Performs tasks that name nobody: whatever no rule names",
+        "  Keeps tools of its own, which only the sandbox holds to a step.",
+        "critic  cat  trusted, found",
+        "  Finds what is wrong.",
+        "  Performs tasks that name nobody: review, docs",
+        "  Has the network in the sandbox too.",
+    ]
+    assert workspace.ordain("agents", "--text").out.splitlines() == [
+        "coder [pi (no-such-pi), model small; does anything else where a task names nobody]"
+        " (cannot be started here: there is no program no-such-pi)",
+        "critic [cat; does review, docs where a task names nobody]: Finds what is wrong.",
+    ]
+
+
 def test_json_config(workspace: Workspace):
     data = answered(workspace.ordain("config", "--json"))
     assert data["digest"] == "defaults"

@@ -125,6 +125,25 @@ def waiting(workspace: Workspace) -> str:
     return ""
 
 
+def staffed(workspace: Workspace) -> str:
+    workspace.write(
+        "ordain.toml",
+        '[run]\nagent = "coder"\nagent_for = { review = "critic" }\n'
+        '[agents.coder]\ncommand = ["cat"]\nmodel = "small"\ndescription = "Edits code."\nnetwork = true\n'
+        '[agents.critic]\nhuman = true\n[agents.gone]\ncommand = ["no-such-agent"]\n',
+    )
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    workspace.write("ordain.toml", '[agents.coder]\ncommand = ["cat", "-v"]\n')
+    return ""
+
+
+def tasked(workspace: Workspace) -> str:
+    """A plan that gives a task to an agent."""
+    staffed(workspace)
+    workspace.write("task.plan.md", "# Think\n\n**Budget:** max 10k tokens\n\n1. Review the code\n")
+    return workspace.prepared("task.plan.md")
+
+
 def configured(workspace: Workspace) -> str:
     workspace.write("ordain.toml", "[run]\nconcurrency = 2\n")
     return ""
@@ -144,6 +163,8 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "show.run": (FINE, "show IT", failed),
     "show.question": (FINE, "show IT/fetch", asking),
     "show.brief": (FINE, "show IT --brief fetch", asking),
+    "show.arbiter": (FINE, "show IT --arbiter", tasked),
+    "show.task": (FINE, "show IT", tasked),
     "show.output": (FINE, "show IT --output echo-broken-pipe-in-the-cellar-exit-7", failed),
     "show.graph": (FINE, "show IT --graph", failed),
     "show.mermaid": (FINE, "show small.plan.md --graph -o -", nothing),
@@ -186,6 +207,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "init.": (FINE, "init", nothing),
     "config.": (FINE, "config", configured),
     "tools.": (FINE, "tools", configured),
+    "agents.": (FINE, "agents", staffed),
     "trust.": (WAITING, "trust", configured),
     "revoke.": (FINE, "revoke IT", lambda workspace: workspace.approved("small.plan.md")),
     "approver-enroll.": (WAITING, "approver enroll kim", nothing),

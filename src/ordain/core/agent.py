@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from ordain.core.canonical import canonical_bytes, digest
+from ordain.core.command import typed
 
 __all__ = ["AGENT_PRESETS", "PROMPT_WORD", "Agent", "agent_digest", "runner_words"]
 
@@ -47,12 +48,12 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def runner_words(agent: Agent) -> str:
-    """What performs the tasks, in a few words."""
+    """What performs the tasks: all of a command, and of a preset also where its program is."""
     if agent.human:
         return "a person"
     if agent.preset is not None:
-        return agent.preset
-    return agent.python or " ".join(agent.command)
+        return f"{agent.preset} ({typed(agent.command)})" if agent.command else agent.preset
+    return agent.python or typed(agent.command)
 
 
 def agent_digest(agent: Agent) -> str:

@@ -22,6 +22,7 @@ from ordain.core.tool import action_kind, tool_name
 from ordain.core.value import Instant, PlanId
 
 __all__ = [
+    "AGENT",
     "CLOCK_SKEW_MS",
     "Approval",
     "Base",
@@ -91,7 +92,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     config: str
     """Digest of the configuration in force, or `defaults`; who the agents are is part of it."""
     definitions: Mapping[str, str] = {}
-    """The same for each tool by itself, so that a refusal can name the one that changed."""
+    """The same for each tool by itself, and for each agent, so that a refusal can name the one that changed."""
     operands: Mapping[str, str] = {}
     """What each file was that the plan names."""
     git_head: str | None = None
@@ -227,6 +228,14 @@ def _out_of_time(approval: Approval, now: Moment) -> str | None:
     return None
 
 
+AGENT = "agent:"
+"""What the name of an agent begins with among the definitions of a base."""
+
+
+def _defined(name: str) -> str:
+    return f"the agent `{name.removeprefix(AGENT)}`" if name.startswith(AGENT) else f"`{name}`"
+
+
 def drift(before: Base, now: Base) -> Iterator[str]:
     """What of the world changed from one base to another, each in words."""
     if before.tools != now.tools or before.definitions != now.definitions:
@@ -235,7 +244,7 @@ def drift(before: Base, now: Base) -> Iterator[str]:
             for name in before.definitions.keys() | now.definitions.keys()
             if before.definitions.get(name) != now.definitions.get(name)
         )
-        yield f"the definition of {', '.join(f'`{name}`' for name in names) or 'a tool'}"
+        yield f"the definition of {', '.join(map(_defined, names)) or 'a tool'}"
     if before.config != now.config:
         yield f"the configuration in force (it was {before.config[:19]}, it is {now.config[:19]})"
     yield from changed(before.operands, now.operands)

@@ -296,6 +296,21 @@ PAGES: dict[str, Page] = {
         "No agent of this name is configured, so nobody would do the task.",
         "Check the spelling, or add `[agents.NAME]` to ordain.toml and `ordain trust` it.",
     ),
+    "E_AGENT_START": Page(
+        "Agent cannot be started",
+        "A task of the plan would be performed by an agent that is not there, whose program is not installed here, or whose module cannot be found, so no run was begun. What performs each task is told by `ordain show`.",
+        "Install the program, say with `command` in `[agents.NAME]` where it is, or let another agent do the task; `ordain agents` shows what was found.",
+    ),
+    "W_AGENT_START": Page(
+        "Agent cannot be started here",
+        "The program or module of an agent that performs a task of the plan was not found here. The plan can be prepared and approved; a run would be refused (E_AGENT_START).",
+        "Install it before the plan is committed; `ordain agents` shows what was found.",
+    ),
+    "W_AGENT_UNUSED": Page(
+        "Agent or model without a task",
+        "An agent or a model is named where no step has a task, so nothing comes of it.",
+        "Take it out, or write the task that it was meant for.",
+    ),
     "E_STEP_AGENT": Page(
         "Task without an agent",
         "A task is for an agent, and neither the step, the plan nor the configuration names one.",

@@ -2,8 +2,9 @@
 
 Computed from the plans and the tool registry, never from prose. Every field that changed is a concern, unless the
 tables `_STEP_HARMLESS` and `_PLAN_HARMLESS` say that this very change only tightens or cannot matter: where it cannot
-be told which way a change goes, as with another command, a person has to read it. What the configuration would say in
-place of an absent field is not known here; its built-in value stands for it.
+be told which way a change goes, as with another command, a person has to read it. Of the settings only those count
+that say who performs tasks; what else the configuration would say in place of an absent field is not known here, and
+its built-in value stands for it.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from ordain.core.action import (
     WaitFor,
 )
 from ordain.core.canonical import canonical_bytes
+from ordain.core.choosing import Choice, choose, model_of
 from ordain.core.concern_kind import ConcernKind, Said, listed
 from ordain.core.condition import Contract, NoCheck, Strategy
 from ordain.core.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step, all_steps
 from ordain.core.pairing import Pairing, pair
 from ordain.core.policy import PlannedEffect, effects_of, planned_effects
-from ordain.core.settings import Settings
+from ordain.core.scope import scope_of
+from ordain.core.settings import DEFAULTS, Settings
 from ordain.core.softening import StepPolicy, failure_changes, no_softer, policy_of
 from ordain.core.tool import EffectClass, ToolDefinition, tool_name
 from ordain.core.value import StepId
@@ -54,18 +57,32 @@ class Concern(msgspec.Struct, frozen=True, kw_only=True):
     step: str | None = None
 
 
-def concerns(old: Plan, new: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[Concern, ...]:
+def concerns(
+    old: Plan, new: Plan, tools: Mapping[str, ToolDefinition], settings: Settings = DEFAULTS
+) -> tuple[Concern, ...]:
     """Everything that may let the new plan do more, check less or ask less than the old one; the most dangerous
     first."""
-    found = _Judge(old, new, tools).judged(old, new)
+    found = _Judge(old, new, tools, settings).judged(_Plans((old,), (new,)))
     return tuple(sorted(found, key=lambda concern: _RANK[concern.kind]))
 
 
-class _Plans(msgspec.Struct, frozen=True):
-    """Two plans to compare, without their steps."""
+_Around = tuple[Plan, ...]
+"""A plan, and after it those that it is nested in, from the inside out."""
 
-    old: Plan
-    new: Plan
+
+class _Plans(msgspec.Struct, frozen=True):
+    """Two plans to compare, without their steps, and after each those that it is nested in."""
+
+    olds: _Around
+    news: _Around
+
+    @property
+    def old(self) -> Plan:
+        return self.olds[0]
+
+    @property
+    def new(self) -> Plan:
+        return self.news[0]
 
 
 class _Steps(msgspec.Struct, frozen=True):
@@ -81,17 +98,17 @@ class _Steps(msgspec.Struct, frozen=True):
 class _Judge:
     """Compares two whole plans, down into the plans nested in both."""
 
-    def __init__(self, old: Plan, new: Plan, tools: Mapping[str, ToolDefinition]) -> None:
-        self._tools = tools
+    def __init__(self, old: Plan, new: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) -> None:
+        self._tools, self._settings = tools, settings
         self._written = {effect.target for effect in planned_effects(old, tools) if effect.kind == "write"}
         self._written |= {pattern for step in all_steps(old) for pattern in step.writes}
         # A check that left with one step and came back with another is neither gone nor new.
         checks, checks_before = _checks(new), _checks(old)
         self._checks_new, self._checks_gone = checks - checks_before, checks_before - checks
 
-    def judged(self, old: Plan, new: Plan, outer: str = "") -> Iterator[Concern]:
+    def judged(self, plans: _Plans, outer: str = "") -> Iterator[Concern]:
         """Concerns about a plan and everything in it; `outer` leads to the step it is nested in."""
-        around, plans = outer.removesuffix("/"), _Plans(old, new)
+        around, old, new = outer.removesuffix("/"), plans.old, plans.new
         for kind, said in _plan_changes(plans):
             yield Concern(
                 kind=kind, detail=f"The plan{f' in `{around}`' if around else ''} {said}.", step=around or None
@@ -103,28 +120,31 @@ class _Judge:
                 yield from _about(outer, one.new, self._changed(both))
             inner, inside = f"{outer}{one.new.id}/", (one.old.action, one.new.action)
             if isinstance(inside[0], NestedPlan) and isinstance(inside[1], NestedPlan):
-                yield from self.judged(inside[0].plan, inside[1].plan, inner)
+                within = _Plans((inside[0].plan, *plans.olds), (inside[1].plan, *plans.news))
+                yield from self.judged(within, inner)
             elif isinstance(inside[0], NestedPlan):
-                yield from self._all_of(self._removed, inner, inside[0].plan)
+                yield from self._all_of(self._removed, inner, (inside[0].plan, *plans.olds))
             elif isinstance(inside[1], NestedPlan):
-                yield from self._all_of(self._added, inner, inside[1].plan)
+                yield from self._all_of(self._added, inner, (inside[1].plan, *plans.news))
         for _, step in (*steps.added, *fallbacks.added):
-            yield from self._nested(self._added, outer, step, new)
+            yield from self._nested(self._added, outer, step, plans.news)
         for _, step in (*steps.removed, *fallbacks.removed):
-            yield from self._nested(self._removed, outer, step, old)
+            yield from self._nested(self._removed, outer, step, plans.olds)
         yield from (concern for step, said in _loosened(old, new, steps) for concern in _about(outer, step, [said]))
 
     def _nested(
-        self, judge: Callable[[Step, Plan], Iterable[Said]], outer: str, step: Step, plan: Plan
+        self, judge: Callable[[Step, _Around], Iterable[Said]], outer: str, step: Step, plans: _Around
     ) -> Iterator[Concern]:
         """What is said of a step that only one of the plans has, and of the steps of a plan in it."""
-        yield from _about(outer, step, judge(step, plan))
+        yield from _about(outer, step, judge(step, plans))
         if isinstance(step.action, NestedPlan):
-            yield from self._all_of(judge, f"{outer}{step.id}/", step.action.plan)
+            yield from self._all_of(judge, f"{outer}{step.id}/", (step.action.plan, *plans))
 
-    def _all_of(self, judge: Callable[[Step, Plan], Iterable[Said]], outer: str, plan: Plan) -> Iterator[Concern]:
-        for inner in (*plan.steps, *plan.fallbacks):
-            yield from self._nested(judge, outer, inner, plan)
+    def _all_of(
+        self, judge: Callable[[Step, _Around], Iterable[Said]], outer: str, plans: _Around
+    ) -> Iterator[Concern]:
+        for inner in (*plans[0].steps, *plans[0].fallbacks):
+            yield from self._nested(judge, outer, inner, plans)
 
     def _changed(self, both: _Steps) -> Iterator[Said]:
         """What is said of a step in both plans: something of each field that changed, unless it is harmless."""
@@ -134,9 +154,27 @@ class _Judge:
             say = self._action if name == "action" else _STEP_SAYS.get(name, _nothing)
             said = list(say(both))
             yield from said or [("field_changed", f"has another `{name}`; read it")]
+        yield from self._agent(both)
 
-    def _added(self, step: Step, plan: Plan) -> Iterator[Said]:
-        yield from self._effect(None, step)
+    def _agent(self, both: _Steps) -> Iterator[Said]:
+        """That another one performs a task: because the step says so, or because its title makes it another kind of
+        work. Where only a plan names another one, that is said of the plan."""
+        old, new, plans = both.old, both.new, both.plans
+        if not isinstance(old.action, Task) or not isinstance(new.action, Task):
+            return
+        before, now = self._chosen(old, plans.olds), self._chosen(new, plans.news)
+        by_plan = [one.agent for one in plans.olds] != [one.agent for one in plans.news]
+        own = old.action.agent or new.action.agent
+        if (before and before.agent) != (now and now.agent) and (own or not by_plan):
+            why = f", because {now.why}" if now is not None and not new.action.agent else ""
+            yield "agent_changed", f"is given to {_choice('agent', now.agent if now is not None else None)}{why}"
+
+    def _chosen(self, step: Step, plans: _Around) -> Choice | None:
+        return choose(step, plans, self._settings.agent_for, self._settings.agent)
+
+    def _added(self, step: Step, plans: _Around) -> Iterator[Said]:
+        plan = plans[0]
+        yield from self._effect(None, step, plans)
         if _claims(step, self._tools):
             yield "repeatable_claimed", "is new and claims that it may be run again after a crash"
         if step.network is True:
@@ -150,7 +188,7 @@ class _Judge:
         if not no_softer(*policies):
             yield from failure_changes(*policies)
 
-    def _removed(self, step: Step, plan: Plan) -> Iterator[Said]:
+    def _removed(self, step: Step, _: _Around) -> Iterator[Said]:
         if _asks(step.action):
             yield "ask_removed", "asked a person, and is gone"
         elif not _only_reads(step.action, self._tools):
@@ -170,15 +208,16 @@ class _Judge:
         elif tool_name(old.action) != tool_name(new.action) and not _only_reads(old.action, self._tools):
             yield "action_replaced", f"{_did(old, self._tools)}, and does not any more"
         if _key(_without_who(old.action)) != _key(_without_who(new.action)):
-            yield from self._effect(old, new)
+            yield from self._effect(old, new, both.plans.news)
         if _claims(new, self._tools) and not _claims(old, self._tools) and old.idempotent is True:
             yield "repeatable_claimed", "claims of what it does now that it may be run again after a crash"
         if isinstance(old.action, Task) and isinstance(new.action, Task):
             yield from _task_changes(both.plans, old.action, new.action)
 
-    def _effect(self, old: Step | None, new: Step) -> Iterator[Said]:
+    def _effect(self, old: Step | None, new: Step, plans: _Around) -> Iterator[Said]:
         """What the action of a new step, or the new action of a step, does to the world."""
-        effect = next(effects_of(new, self._tools))
+        choice = self._chosen(new, plans) if isinstance(new.action, Task) else None
+        effect = next(effects_of(new, self._tools, choice.agent if choice is not None else ""))
         before = next(effects_of(old, self._tools)) if old is not None else None
         is_new = old is None or tool_name(old.action) != tool_name(new.action)
         doing = _doing(effect)
@@ -258,7 +297,7 @@ def _checks_no_less(both: _Steps) -> bool:
         return not isinstance(now, Contract)
     if isinstance(before, Contract) and isinstance(now, Contract) and before.stdout is None:
         now = msgspec.structs.replace(now, stdout=None)
-    return before == now and _at_most(*_check_timeouts(both), _UNSAID.contract_timeout_ms)
+    return before == now and _at_most(*_check_timeouts(both), DEFAULTS.contract_timeout_ms)
 
 
 def _check_timeouts(both: _Steps) -> tuple[int | None, int | None]:
@@ -280,7 +319,7 @@ def _verification(both: _Steps) -> Iterator[Said]:
     elif before != now:
         yield "contract_changed", "is verified in another way; read it"
     timeouts = _check_timeouts(both)
-    if now is not None and not _at_most(*timeouts, _UNSAID.contract_timeout_ms):
+    if now is not None and not _at_most(*timeouts, DEFAULTS.contract_timeout_ms):
         yield "timeout_raised", f"has a verification that may take longer: {_times(timeouts)}"
 
 
@@ -444,25 +483,18 @@ def _task_changes(plans: _Plans, old: Task, new: Task) -> Iterator[Said]:
     scopes = _scopes(plans, old, new)
     if old.tools != new.tools and not _no_wider(*scopes):
         yield from _tools(*scopes)
-    agents = (old.agent or plans.old.agent, new.agent or plans.new.agent)
-    if old.agent != new.agent and agents[0] != agents[1]:
-        yield "agent_changed", f"is given to {_choice('agent', agents[1])}"
 
 
 def _scopes(plans: _Plans, old: Task, new: Task) -> tuple[_Scope, _Scope]:
-    return (
-        old.tools if old.tools is not None else plans.old.tools,
-        new.tools if new.tools is not None else plans.new.tools,
-    )
+    return scope_of(old, plans.olds), scope_of(new, plans.news)
 
 
 def _harmless_action(both: _Steps) -> bool:
-    """Whether only who does a task was said in another way, or its tools are fewer."""
+    """Whether only who does a task is another one, which is told apart, or its tools are fewer."""
     old, new, plans = both.old.action, both.new.action, both.plans
     if not isinstance(old, Task) or not isinstance(new, Task) or _key(_without_who(old)) != _key(_without_who(new)):
         return False
-    same_agent = (old.agent or plans.old.agent) == (new.agent or plans.new.agent)
-    return same_agent and (old.tools == new.tools or _no_wider(*_scopes(plans, old, new)))
+    return old.tools == new.tools or _no_wider(*_scopes(plans, old, new))
 
 
 def _timeouts(both: _Steps) -> tuple[int | None, int | None]:
@@ -470,7 +502,7 @@ def _timeouts(both: _Steps) -> tuple[int | None, int | None]:
 
 
 def _models(both: _Steps) -> tuple[str | None, str | None]:
-    return (both.old.model or both.plans.old.model, both.new.model or both.plans.new.model)
+    return model_of(both.old, both.plans.olds, None), model_of(both.new, both.plans.news, None)
 
 
 def _policies(both: _Steps) -> tuple[StepPolicy, StepPolicy]:
@@ -480,9 +512,6 @@ def _policies(both: _Steps) -> tuple[StepPolicy, StepPolicy]:
 def _lost_protection(both: _Steps) -> list[str]:
     return _uncovered(both.old.protect, (*both.new.protect, *both.plans.new.protect))
 
-
-_UNSAID = Settings()
-"""What holds where neither plan nor configuration say anything."""
 
 _LOOSER_NETWORK = _LOOSER_WORKTREE = {False: 0, None: 1, True: 2}
 
@@ -502,7 +531,7 @@ _STEP_HARMLESS: dict[str, Callable[[_Steps], bool]] = {
         not both.old.writes or (bool(both.new.writes) and not _uncovered(both.new.writes, both.old.writes))
     ),
     "on_failure": lambda both: no_softer(*_policies(both)),
-    "timeout_ms": lambda both: _at_most(*_timeouts(both), _UNSAID.step_timeout_ms),
+    "timeout_ms": lambda both: _at_most(*_timeouts(both), DEFAULTS.step_timeout_ms),
     "idempotent": lambda both: both.new.idempotent is False or both.old.idempotent is True,
     "approval": lambda both: both.new.approval is not None,
     "budget": lambda both: not any(_budget(both.old.budget, both.new.budget)),
@@ -638,8 +667,8 @@ _PLAN_HARMLESS: dict[str, Callable[[Plan, Plan], bool]] = {
     "budget": lambda old, new: not any(_budget(old.budget, new.budget)),
     "tier": lambda old, new: old.tier is None or (new.tier is not None and new.tier >= old.tier),
     "params": lambda old, new: not any(_parameters(old, new)),
-    "timeout_ms": lambda old, new: _at_most(old.timeout_ms, new.timeout_ms, _UNSAID.step_timeout_ms),
-    "concurrency": lambda old, new: _at_most(old.concurrency, new.concurrency, _UNSAID.concurrency),
+    "timeout_ms": lambda old, new: _at_most(old.timeout_ms, new.timeout_ms, DEFAULTS.step_timeout_ms),
+    "concurrency": lambda old, new: _at_most(old.concurrency, new.concurrency, DEFAULTS.concurrency),
     "workspace_id": lambda old, _: old.workspace_id is None,
 }
 """Changes of a plan's own fields that only tighten or cannot matter. Nothing else is silent."""

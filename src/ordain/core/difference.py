@@ -15,6 +15,7 @@ from ordain.core.concern import Concern, concerns
 from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.pairing import Pair, pair
 from ordain.core.report import Side
+from ordain.core.settings import DEFAULTS, Settings
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import StepId
 
@@ -109,11 +110,14 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     difference: Difference
 
 
-def difference(old: Plan, new: Plan, tools: Mapping[str, ToolDefinition]) -> Difference:
+def difference(old: Plan, new: Plan, tools: Mapping[str, ToolDefinition], settings: Settings = DEFAULTS) -> Difference:
     """What changed from one plan to the other; `tools` says what calls would do."""
     found = _plans(old, new)
     return Difference(
-        fields=found.fields, steps=found.steps, fallbacks=found.fallbacks, concerns=concerns(old, new, tools)
+        fields=found.fields,
+        steps=found.steps,
+        fallbacks=found.fallbacks,
+        concerns=concerns(old, new, tools, settings),
     )
 
 

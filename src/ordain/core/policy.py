@@ -7,8 +7,7 @@ worst effect. Rules look at the registry and the plan's bytes, never at prose. A
 - a tool or an action of our own: `write_file`, `task`; commands and contracts are both `shell`, which in `deny` and
   `ask` also means `exec`;
 - `tool:operation`; `custom:NAME`, for custom actions of that type;
-- `agent:NAME`, who performs a task: the step's agent, else the plan's, else that of the plans around it, else the
-  configuration's. It says nothing of the task's contract, which is a command;
+- `agent:NAME`, who performs a task (`core.choosing`). It says nothing of the task's contract, which is a command;
 - `path:PATTERN`, for the paths that arguments, `reads` and `writes` name. What a command, an agent or a call does with
   paths that it does not name is not seen here.
 
@@ -41,13 +40,14 @@ from ordain.core.action import (
     StoreData,
     Task,
 )
+from ordain.core.choosing import choose
 from ordain.core.command import command_of, program_of, typed
 from ordain.core.lint.paths import COMPARED_MAX, OFF_LIMITS, folded, path_fault, pattern_fault
-from ordain.core.model import Action, NestedPlan, Plan, Step, all_steps, contract_of
+from ordain.core.model import Action, NestedPlan, Plan, Step, contract_of
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.secret_reference import named_secrets
-from ordain.core.settings import Settings
+from ordain.core.settings import DEFAULTS, Settings
 from ordain.core.tool import (
     HANDLER,
     OWN_ACTION_KINDS,
@@ -91,13 +91,27 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
     denied: tuple[Problem, ...] = ()
 
 
-def planned_effects(plan: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[PlannedEffect, ...]:
+def planned_effects(
+    plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings = DEFAULTS
+) -> tuple[PlannedEffect, ...]:
     """Everything the plan will do, in its order. A contract is a command too, and can do whatever a command can."""
-    return tuple(effect for step in all_steps(plan) for effect in effects_of(step, tools))
+    return tuple(effect for step, agent in _with_agents(plan, settings) for effect in effects_of(step, tools, agent))
 
 
-def effects_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[PlannedEffect]:
-    """What one step will do: its action, then its contract. What a plan in it will do is not among it."""
+def _with_agents(plan: Plan, settings: Settings, around: tuple[Plan, ...] = ()) -> Iterator[tuple[Step, str]]:
+    """Every step that may run, and who performs its task; nobody, where it has none or nobody is named."""
+    plans = (plan, *around)
+    for step in (*plan.steps, *plan.fallbacks):
+        task = isinstance(step.action, Task)
+        choice = choose(step, plans, settings.agent_for, settings.agent) if task else None
+        yield step, choice.agent if choice is not None else ""
+        if isinstance(step.action, NestedPlan):
+            yield from _with_agents(step.action.plan, settings, plans)
+
+
+def effects_of(step: Step, tools: Mapping[str, ToolDefinition], agent: str = "") -> Iterator[PlannedEffect]:
+    """What one step will do: its action, then its contract. What a plan in it will do is not among it. `agent` is who
+    performs its task."""
     claimed = step.idempotent is True
     command = command_of(step.action)
     if command is not None:
@@ -108,7 +122,7 @@ def effects_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[Plan
         yield PlannedEffect(
             step=step.id,
             kind=_kind(step.action, tool),
-            target=_target(step.action, tool),
+            target=_target(step.action, tool, agent),
             tool=tool_name(step.action),
             effect=effect,
             destructive=tool is None or tool.destructive or _overwrites(step.action),
@@ -157,7 +171,7 @@ def _about_a_path(tool: ToolDefinition) -> bool:
     return any(parameter.path for parameter in tool.parameters)
 
 
-def _target(action: Action, tool: ToolDefinition | None) -> str:
+def _target(action: Action, tool: ToolDefinition | None, agent: str) -> str:
     """What an action is done to, as far as one word can say it."""
     program = program_of(action)
     if program is not None:
@@ -171,8 +185,8 @@ def _target(action: Action, tool: ToolDefinition | None) -> str:
             return str(args.get("path", "."))
         case CallTool(tool=name, operation=operation):
             return name if operation is None else f"{name}: {operation}"
-        case Task(agent=agent):
-            return agent or "the agent of the configuration"
+        case Task():
+            return agent or "nobody"
         case SendText(pane=pane, pane_id=pane_id):
             return pane or f"pane {pane_id}"
         case AcquireLock(lock_name=name) | ReleaseLock(lock_name=name):
@@ -239,11 +253,10 @@ class _Subject(msgspec.Struct, frozen=True):
     """The paths say what is done, so that allowing them can allow it."""
 
 
-def _subjects(plan: Plan, tools: Mapping[str, ToolDefinition], agent: str) -> Iterator[_Subject]:
-    """Every effect of a plan, in the order of `planned_effects`; `agent` is who performs tasks that name nobody."""
-    agent = plan.agent or agent
-    for step in (*plan.steps, *plan.fallbacks):
-        first, *contract = effects_of(step, tools)
+def _subjects(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) -> Iterator[_Subject]:
+    """Every effect of a plan, in the order of `planned_effects`."""
+    for step, agent in _with_agents(plan, settings):
+        first, *contract = effects_of(step, tools, agent)
         words, surely = _words(step.action, first, agent)
         yield _Subject(
             effect=first,
@@ -255,8 +268,6 @@ def _subjects(plan: Plan, tools: Mapping[str, ToolDefinition], agent: str) -> It
         for effect in contract:
             words = _classes(effect) | {effect.tool}
             yield _Subject(effect=effect, words=words, surely=words, paths=(), about_paths=False)
-        if isinstance(step.action, NestedPlan):
-            yield from _subjects(step.action.plan, tools, agent)
 
 
 def _classes(effect: PlannedEffect) -> frozenset[str]:
@@ -277,8 +288,8 @@ def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset
             names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
             taken = tool in _OWN_WORDS or f"{tool}:".startswith((_PATH, _AGENT, HANDLER))
             return classes | names, classes if taken else classes | names
-        case Task(agent=own) if own or agent:
-            words = classes | {effect.tool, f"{_AGENT}{own or agent}"}
+        case Task() if agent:
+            words = classes | {effect.tool, f"{_AGENT}{agent}"}
         case Custom():
             words = classes | {effect.tool, action_kind(action)}
         case _:
@@ -538,7 +549,7 @@ def rule(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) ->
     judge = _Judge(settings)
     groups: dict[tuple[str, EffectClass, str, str], _Group] = {}
     claims: list[str] = []
-    for subject in _subjects(plan, tools, settings.agent):
+    for subject in _subjects(plan, tools, settings):
         effect, verdict = subject.effect, judge.verdict(subject)
         key = (effect.tool, effect.effect, verdict.answer, verdict.said)
         group = groups.setdefault(key, _Group(steps=[], paths=set()))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ordain.core.action import Task
+from ordain.core.fence import fenced as _fenced
 from ordain.core.model import Plan, Step, contract_of
 from ordain.core.tries import Try
 
@@ -184,10 +185,3 @@ PARTS: dict[str, Callable[[Setting], str]] = {
 def _of(setting: Setting) -> Task:
     assert isinstance(setting.step.action, Task)
     return setting.step.action
-
-
-def _fenced(text: str) -> str:
-    """A text between fences that are longer than any in it."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
-    return f"{fence}\n{text.rstrip(chr(10))}\n{fence}"

@@ -7,12 +7,14 @@ from typing import Literal
 
 import msgspec
 
-from ordain.core.action import Ask
+from ordain.core.action import Ask, Task
 from ordain.core.approval import Base, Principal
 from ordain.core.artifact import is_whole
+from ordain.core.assignment import Assignment
 from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.budget import Spending, spending
 from ordain.core.canonical import plan_hash
+from ordain.core.choosing import Choice
 from ordain.core.decision import Question, questions
 from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState, Usage
 from ordain.core.lineage import Rejection
@@ -88,6 +90,8 @@ class ReviewedPlan(msgspec.Struct, frozen=True, kw_only=True):
     requires_approval: bool
     reasons: tuple[str, ...]
     effects: tuple[PlannedEffect, ...]
+    tasks: tuple[Assignment, ...]
+    """Who would perform each task, and with what."""
     tier: int
     base: Base
     """What an approval would be bound to, besides the plan and the workspace."""
@@ -169,6 +173,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Protected files that changed while its last attempt was at work, and were put back."""
     label: str = ""
     """Of an item: what tells it from the others."""
+    agent: Choice | msgspec.UnsetType = msgspec.UNSET
+    """Of a task: who performs it, and why that one."""
     unfolds: bool = False
     """Whether it does nothing itself but wait for steps of its own: its items, or those of its plan."""
     part_of: StepId | None = None
@@ -380,6 +386,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
     """How one step of a run stands; `number` is that of the step of the plan that it is or belongs to."""
     step, record, member = state.step(step_id), state.steps[step_id], state.members.get(step_id)
     outcome = record.outcome
+    choice = state.choice(step_id) if isinstance(step.action, Task) else None
     shown = record.evidence or outcome
     if outcome is not None and outcome.error is not None and record.fell_back:
         shown = outcome  # why it came to its fallback
@@ -410,6 +417,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         tampered=record.tampered,
         decided_by=record.decided_by,
         used=outcome.used if outcome is not None else None,
+        agent=choice or msgspec.UNSET,
     )
 
 

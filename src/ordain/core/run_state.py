@@ -148,6 +148,7 @@ class StepRecord(msgspec.Struct):
             evidence=self.evidence,
             how=self.how,
             decided_by=self.decided_by,
+            agent=self.agent,
         )
 
 

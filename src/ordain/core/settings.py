@@ -13,7 +13,7 @@ from ordain.core.failure import Abort, FailurePolicy
 from ordain.core.sandbox import SandboxLimits
 from ordain.core.tool import ToolDefinition, ToolSource
 
-__all__ = ["Settings", "limits", "sandbox_limits"]
+__all__ = ["DEFAULTS", "Settings", "limits", "sandbox_limits"]
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -77,6 +77,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Files that hold secrets."""
     sources: Mapping[str, ToolSource] = {}
     """Where tools come from that are not built in, by the names that plans call them by."""
+
+
+DEFAULTS = Settings()
+"""What holds where nobody has trusted a configuration."""
 
 
 def limits(

@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 
 import msgspec
 
+from ordain.core.assignment import Assignment
 from ordain.core.canonical import action_digest
 from ordain.core.condition import Precondition
 from ordain.core.event import Verdict
@@ -87,6 +88,8 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     preconditions: tuple[Precondition, ...] = ()
     """What must hold before the first step."""
     fallbacks: tuple[SimulatedFallback, ...] = ()
+    tasks: tuple[Assignment, ...] = ()
+    """Who would perform each task, those of nested plans and of fallbacks too."""
 
 
 def simulate(
@@ -96,6 +99,7 @@ def simulate(
     concurrency: int,
     looked: Mapping[StepId, Looked],
     usual: Mapping[str, Sequence[int]],
+    tasks: tuple[Assignment, ...] = (),
 ) -> Simulation:
     """How a run would go. `usual` holds, by the digest of an action, how long it took before."""
     needs = waits_for(plan)
@@ -135,6 +139,7 @@ def simulate(
         budget=plan.budget,
         on_failure=plan.on_failure,
         preconditions=plan.preconditions,
+        tasks=tasks,
         fallbacks=tuple(
             SimulatedFallback(id=one.id, description=one.description, action=one.action, used_by=users[one.id])
             for one in plan.fallbacks

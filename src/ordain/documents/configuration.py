@@ -16,6 +16,8 @@ from ordain.core.environment import variable_fault
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.kind import KINDS
 from ordain.core.lint.paths import path_fault
+from ordain.core.lint.secret import secrets_in
+from ordain.core.lint.survey import written
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.prompt import template_fault
 from ordain.core.request import header_fault, read_address
@@ -234,7 +236,9 @@ def _home_files(value: Any) -> tuple[str, ...]:
 def _by_kind(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not value.keys() <= set(KINDS):
         raise _Wrong(f"must be a section that gives an agent to each of some of {', '.join(KINDS)}")
-    return {kind: _name_or_nothing(name) for kind, name in value.items()}
+    if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in value.values()):
+        raise _Wrong("must give each kind the name of an agent")
+    return dict(value)
 
 
 _Reader = Callable[[Any], Any]
@@ -253,7 +257,13 @@ _AGENT_KEYS: dict[str, _Reader] = {
     "output": _output,
     "prompt": _template,
 }
-_AGENT_KINDS = ("preset", "command", "python", "human")
+_AGENT_KINDS: dict[str, tuple[str, ...]] = {
+    "preset": ("command", "description", "model", "env", "files", "network", "own_tools", "prompt"),
+    "command": ("description", "model", "env", "files", "network", "output", "prompt"),
+    "python": ("description", "model", "env", "files", "network", "prompt"),
+    "human": ("description", "prompt"),
+}
+"""What an agent can be, and the keys that say more about it."""
 _ACTION_KEYS: dict[str, _Reader] = {
     "command": _command,
     "python": _callable,
@@ -288,6 +298,15 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
             given = ["preset"]
         if len(given) != 1:
             problems.append(_problem(f"agents.{name} needs exactly one of {', '.join(_AGENT_KINDS)}"))
+        else:
+            more = [key for key in values if key not in (*given, *_AGENT_KINDS[given[0]])]
+            problems += [_problem(f"agents.{name}.{key} says nothing about `{given[0]}`") for key in more]
+        problems += [
+            _problem(
+                f"agents.{name} holds {what}", "Name the variable that holds it in `env`; its value stands nowhere."
+            )
+            for what in secrets_in(written(tree[name]) or b"")
+        ]
         found[name] = Agent(**values)
     return found
 
@@ -434,9 +453,11 @@ def read_settings(data: bytes) -> tuple[Settings, tuple[Problem, ...]]:
                     except _Wrong as wrong:
                         problems.append(_problem(f"{section}.{key} {wrong}"))
     settings = Settings(**values)
-    if settings.agent and settings.agent not in settings.agents:
-        hints = closest(settings.agent, settings.agents)
-        problems.append(_problem(f"run.agent names `{settings.agent}`, and there is no such agent", *hints))
+    named = {"run.agent": settings.agent, **{f"run.agent_for.{kind}": one for kind, one in settings.agent_for.items()}}
+    for key, name in named.items():
+        if name and name not in settings.agents:
+            hints = closest(name, settings.agents)
+            problems.append(_problem(f"{key} names `{name}`, and there is no such agent", *hints))
     return settings, tuple(problems)
 
 
@@ -485,7 +506,7 @@ TEMPLATE = """\
 # contract_timeout = "60s"
 # on_failure = "abort"         # or "retry(2), then escalate" …
 # agent = ""                   # for tasks that name none
-# agent_for = {}               # by kind of work, before that: { review = "reviewer", docs = "writer" }
+# agent_for = {}               # by kind of work, before that: { review = "critic", docs = "writer" }; docs/agents.md
 # prompt = ""                  # what agents are told, in place of `ordain show --prompt`'s own template
 # tier = 0                     # 1: commands and contracts of every plan run in a sandbox; needs bubblewrap
 
@@ -511,6 +532,11 @@ TEMPLATE = """\
 [secrets]
 # env = ["*_TOKEN", "*_KEY", "*_SECRET"]   # values of these variables are never written or shown
 # files = []                               # nor what stands in these, such as "~/.netrc"
+
+# Agents, who perform tasks, each in a section [agents.NAME] with one of
+#   preset = "claude" (codex, gemini, opencode, pi) · command = ["my-agent", "--stdin"] · python = "module:function"
+#   · human = true
+# and, where it makes sense, description, model, env, files, network, own_tools, output, prompt (docs/agents.md)
 
 # Tools of yours, each in a section [tools.NAME] with one of
 #   python = "module:function" · plugin = "package" · mcp = ["server", "--stdio"] · url = "https://host/mcp"

@@ -88,7 +88,8 @@ def change_of(recorded: Recorded, style: render.Style) -> Change | None:
             return _notable(f"{style.warn('◆')} {event.step}: {visible(event.by.name)} said {_said(event)}")
         case AttemptStarted():
             again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
-            return Change(f"▸ {event.step}{again}", Weight.PASSING)
+            by = f", by {visible(event.agent)}: {event.why}" if event.agent else ""
+            return Change(f"▸ {event.step}{again}{by}", Weight.PASSING)
         case AttemptWaiting():
             return Change(f"◌ {event.step}: waits for {visible(event.reason)}", Weight.PASSING)
         case AttemptEnded() if event.outcome.error is not None:

@@ -138,6 +138,8 @@ def _running(
     spans = [Span("▸ ", BUSY), Span(visible(step))]
     if record.attempts > 1:
         spans.append(Span(f" (attempt {record.attempts})", WARN))
+    if record.agent:
+        spans.append(Span(f"  {visible(record.agent)}", BOLD))
     spans.append(Span(f"  {_elapsed(now - (record.started_at or now))}", DIM))
     if record.state is StepState.VERIFYING:
         spans.append(Span("  is being verified", BUSY))

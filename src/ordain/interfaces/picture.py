@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from ordain.core.action import Ask, CallTool, Task
 from ordain.core.command import command_text
@@ -44,9 +45,12 @@ _MARKS = {
 }
 
 States = Mapping[StepId, StepState]
+Agents = Mapping[str, str]
+"""Who performs the tasks, by the names of their steps."""
+NOBODY: Agents = MappingProxyType({})
 
 
-def picture_lines(plan: Plan, run: RunReport | None, style: Style) -> Iterator[str]:
+def picture_lines(plan: Plan, run: RunReport | None, style: Style, agents: Agents = NOBODY) -> Iterator[str]:
     """The picture of a plan, or of a run of it."""
     needs, states = waits_for(plan), states_of(run)
     yield f"{style.bold('Plan:')} {visible(plan.title)}"
@@ -54,8 +58,8 @@ def picture_lines(plan: Plan, run: RunReport | None, style: Style) -> Iterator[s
         yield f"{style.bold('Run:')}  {run.run_id}, {run.status}"
     yield ""
     whole = len(plan.steps) <= STEPS_DRAWN_MAX
-    lines = list(_drawn_lines(plan, needs, states, style) if whole else _wave_lines(needs, states, style))
-    lines += _fallback_lines(plan)
+    lines = list(_drawn_lines(plan, needs, states, agents, style) if whole else _wave_lines(needs, states, style))
+    lines += _fallback_lines(plan, agents)
     yield from lines
     if not whole:
         yield ""
@@ -79,7 +83,7 @@ def for_all(plan: Plan) -> tuple[StepId, ...]:
 # --- Step by step ----------------------------------------------------------------------------------------------------
 
 
-def _drawn_lines(plan: Plan, needs: Needs, states: States, style: Style) -> Iterator[str]:
+def _drawn_lines(plan: Plan, needs: Needs, states: States, agents: Agents, style: Style) -> Iterator[str]:
     """One row a step, with the lines that lead to it."""
     rows = drawn(needs)
     steps = {step.id: (number, step) for number, step in enumerate(plan.steps, start=1)}
@@ -99,17 +103,17 @@ def _drawn_lines(plan: Plan, needs: Needs, states: States, style: Style) -> Iter
         room = _WIDTH - 2 - lanes - 2 - len(label) - len(word)
         shown = f"{before}{painted(mark, state, style) if states else mark}{after}  {label}"
         state_word = painted(word, state, style) if states else ""
-        yield f"  {shown}{state_word}{style.dim(fitted(_short(step), room))}".rstrip()
+        yield f"  {shown}{state_word}{style.dim(fitted(_short(step, agents), room))}".rstrip()
 
 
-def _short(step: Step) -> str:
+def _short(step: Step, agents: Agents) -> str:
     """What a step does and for what it is repeated, in one line."""
     if step.for_each is not None:
-        return f"for each {visible(step.for_each.source)}: {_done(step)}"
-    return f"only when {visible(step.when)}: {_done(step)}" if step.when is not None else _done(step)
+        return f"for each {visible(step.for_each.source)}: {_done(step, agents)}"
+    return f"only when {visible(step.when)}: {_done(step, agents)}" if step.when is not None else _done(step, agents)
 
 
-def _done(step: Step) -> str:
+def _done(step: Step, agents: Agents) -> str:
     command = command_text(step.action)
     if command is not None:
         return _first(command)
@@ -118,7 +122,7 @@ def _done(step: Step) -> str:
             said = (args[name] for name in ("method", "url", "path", "to") if isinstance(args.get(name), str))
             return " ".join([visible(tool), *map(_first, said)])
         case Task(task=task, agent=agent):
-            return (f"{visible(agent)}: " if agent is not None else "task: ") + _first(task)
+            return f"{visible(agents.get(step.id) or agent or 'task')}: {_first(task)}"
         case Ask(question=question):
             return f"ask: {_first(question)}"
         case NestedPlan(plan=plan):
@@ -188,7 +192,7 @@ def _names(steps: Sequence[StepId], room: int) -> str:
 # --- Fallbacks -------------------------------------------------------------------------------------------------------
 
 
-def _fallback_lines(plan: Plan) -> Iterator[str]:
+def _fallback_lines(plan: Plan, agents: Agents) -> Iterator[str]:
     if not plan.fallbacks:
         return
     yield ""
@@ -198,4 +202,4 @@ def _fallback_lines(plan: Plan) -> Iterator[str]:
         whom = [visible(user) for user in users]
         whom += ["every step without a policy of its own"] if name in for_all(plan) else []
         head = f"    {visible(name)}, for {', '.join(whom) or 'nobody'}: "
-        yield head + fitted(_short(steps[name]), max(_WIDTH - len(head), 20))
+        yield head + fitted(_short(steps[name], agents), max(_WIDTH - len(head), 20))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.action import Ask, CallTool, RunCommand
+from ordain.core.action import Ask, CallTool, RunCommand, Task
 from ordain.core.canonical import short_id
 from ordain.core.command import command_of
 from ordain.core.condition import Precondition, Verification
@@ -31,6 +31,7 @@ from ordain.documents.budget import write_budget
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import read_failure, write_failure
 from ordain.documents.yaml_text import yaml_text
+from ordain.interfaces.agent_view import Tasks, assignment_lines, by_name, summary_lines
 from ordain.interfaces.render import Style, instant, problem_lines, who
 from ordain.interfaces.visible import visible
 from ordain.interfaces.words import condition_words, repeat_words
@@ -38,7 +39,6 @@ from ordain.interfaces.words import condition_words, repeat_words
 __all__ = ["TIER_WORDS", "action_lines", "budget_words", "flow_lines", "policy_words", "review_lines"]
 
 _VERBS = {
-    "agent": "gives tasks to",
     "pane": "types into",
     "delete": "deletes",
     "move": "moves",
@@ -71,6 +71,7 @@ _STEP_SHOWN = frozenset(
     ]
 )  # fmt: skip
 """The fields that have words of their own; all others are shown by their names."""
+_TASK_SHOWN = frozenset(["type", "task", "agent"])
 
 
 def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Iterator[str]:
@@ -103,7 +104,7 @@ def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Ite
     if review.since is not None:
         yield ""
         yield from _since_lines(review.since, review.plan_id, style)
-    yield from _plan_lines(plan, reports, style, detail, review.limits.on_failure)
+    yield from _plan_lines(plan, reports, by_name(review.tasks), style, detail, review.limits.on_failure)
     if detail == "verbose":
         yield from _limit_lines(review.limits)
     yield ""
@@ -129,6 +130,7 @@ Reports = Mapping[Any, StepReport]
 def _plan_lines(
     plan: Plan,
     reports: Reports | None,
+    tasks: Tasks,
     style: Style,
     detail: str,
     default: FailurePolicy | None,
@@ -151,14 +153,14 @@ def _plan_lines(
         name = f"{inside}{step.id}"
         state = _state(reports.get(name)) if reports is not None else ""
         yield f"    {number}. {state}{style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
-        yield from _step_lines(step, previous, waits[step.id], reports, style, detail, name)
+        yield from _step_lines(step, previous, waits[step.id], reports, tasks, style, detail, name)
         previous = step.id
     if plan.fallbacks:
         yield ""
         yield "  Fallbacks, run only where a failure policy names them:"
         for step in plan.fallbacks:
             yield f"    - {style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
-            yield from _step_lines(step, None, step.needs, None, style, detail, step.id)
+            yield from _step_lines(step, None, step.needs, None, tasks, style, detail, f"{inside}{step.id}")
     yield ""
     policy = plan.on_failure or default
     if policy is not None:
@@ -188,12 +190,13 @@ def _step_lines(
     previous: str | None,
     waits: tuple[StepId, ...],
     reports: Reports | None,
+    tasks: Tasks,
     style: Style,
     detail: str,
     name: str,
 ) -> Iterator[str]:
     """A step below its title. `name` is what the run calls it."""
-    yield from action_lines(step.action, style, detail, reports, name)
+    yield from action_lines(step.action, tasks, style, detail, reports, name)
     yield from flow_lines(step)
     implied = (previous,) if previous is not None else ()
     if step.needs != implied or detail == "verbose":
@@ -252,9 +255,10 @@ def _condition(condition: Precondition) -> str:
 
 
 def action_lines(
-    action: Action, style: Style, detail: str, reports: Reports | None = None, name: str = ""
+    action: Action, tasks: Tasks, style: Style, detail: str, reports: Reports | None, name: str
 ) -> Iterator[str]:
-    """What a step does, with every value that is known. The steps of a plan inside it stand as `reports` say."""
+    """What a step does that a run calls `name`, with every value that is known and who performs its task. The steps of
+    a plan inside it stand as `reports` say."""
     fields: dict[str, Any]
     match action:
         case RunCommand(command=command, env=env):
@@ -267,12 +271,18 @@ def action_lines(
             yield from _values(_given(args) | ({"  command": called.command} if called is not None else {}))
         case NestedPlan(plan=plan):
             yield f"       Carries out: {style.bold(visible(plan.title))}"
-            inside = _plan_lines(plan, reports, style, detail, None, f"{name}/")
+            inside = _plan_lines(plan, reports, tasks, style, detail, None, f"{name}/")
             yield from (f"       {line}".rstrip() for line in inside)
         case Ask(question=question):
             yield from _labelled("Asks", question)
             fields = msgspec.to_builtins(action)
             yield from _values({f"  {key}": fields[key] for key in ("choices", "schema") if key in fields})
+        case Task(task=task):
+            yield from _labelled("Task", task)
+            fields = {key: one for key, one in msgspec.to_builtins(action).items() if key not in _TASK_SHOWN}
+            yield from _values({key.capitalize(): one for key, one in fields.items()})
+            if name in tasks:
+                yield from assignment_lines(tasks[name], style)
         case _:
             yield f"       Does:       {action_kind(action)}"
             fields = msgspec.to_builtins(action)
@@ -387,6 +397,7 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
             yield f"    {visible(effect.tool)} runs: {visible(effect.target)} (step {visible(effect.step)})"
     if contracts:
         yield f"    checks contracts, which are commands too: {len(contracts)}"
+    yield from summary_lines(review.tasks, review.tier, style)
     for kind, verb in _VERBS.items():
         if kind in kinds:
             yield f"    {verb} {', '.join(visible(target) for target in sorted({one.target for one in kinds[kind]}))}"

@@ -16,6 +16,7 @@ from ordain.answering import answer_ways
 from ordain.core.approval import Principal
 from ordain.core.budget import Spending, amount_said
 from ordain.core.canonical import short_id
+from ordain.core.choosing import Choice
 from ordain.core.event import Evidence, StepState
 from ordain.core.problem import Problem, Severity
 from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport, SignalAwaited, StepReport
@@ -167,7 +168,9 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
 
 def _step_line(step: StepReport, style: Style, digits: int, width: int) -> str:
     took = f"{duration(step.duration_ms):>8}" if step.duration_ms is not None else " " * 8
-    tries = style.dim(f" (attempt {step.attempts})") if step.attempts > 1 else ""
+    said = [visible(step.agent.agent)] if isinstance(step.agent, Choice) else []
+    said += [f"attempt {step.attempts}"] if step.attempts > 1 else []
+    tries = style.dim(f" ({', '.join(said)})") if said else ""
     why = step.waiting or step.evidence
     if step.error is not None and step.waiting is None:
         why = f"{step.error} {why}"
@@ -190,6 +193,8 @@ def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iter
         by_contract = step.verified is not None
         yield from tail_lines(step.output_tail, f"ordain log {report.run_id} --json" if by_contract else own)
     if verbose:
+        if isinstance(step.agent, Choice):
+            yield f"         Agent:    {visible(step.agent.agent)}, because {step.agent.why}"
         yield from _evidence_lines(step)
 
 

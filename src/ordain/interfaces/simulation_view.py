@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ordain.core.event import Verdict
 from ordain.core.simulation import SimulatedFallback, SimulatedStep, Simulation
+from ordain.interfaces.agent_view import Tasks, by_name
 from ordain.interfaces.preview import action_lines, budget_words, flow_lines, policy_words
 from ordain.interfaces.render import Style, duration
 from ordain.interfaces.visible import visible
@@ -30,7 +31,7 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
         yield f"  Budget: {budget_words(simulation.budget)}"
     if simulation.on_failure is not None:
         yield f"  On failure: {visible(policy_words(simulation.on_failure))}, unless a step says otherwise"
-    by_id = {step.id: step for step in simulation.steps}
+    by_id, tasks = {step.id: step for step in simulation.steps}, by_name(simulation.tasks)
     for number, wave in enumerate(simulation.waves, start=1):
         at_once = min(len(wave), simulation.concurrency)
         yield ""
@@ -38,12 +39,12 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
             f", {at_once} at once" if len(wave) > 1 else ""
         )
         for step in wave:
-            yield from _step_lines(by_id[step], style)
+            yield from _step_lines(by_id[step], tasks, style)
     if simulation.fallbacks:
         yield ""
         yield f"  {style.bold('Fallbacks')}: only after a failure"
         for fallback in simulation.fallbacks:
-            yield from _fallback_lines(fallback, style)
+            yield from _fallback_lines(fallback, tasks, style)
     stuck = [step.id for step in simulation.steps if not step.wave]
     if stuck:
         yield ""
@@ -52,10 +53,10 @@ def simulation_lines(simulation: Simulation, style: Style) -> Iterator[str]:
     yield from _sum_lines(simulation, style)
 
 
-def _step_lines(step: SimulatedStep, style: Style) -> Iterator[str]:
+def _step_lines(step: SimulatedStep, tasks: Tasks, style: Style) -> Iterator[str]:
     took = f"  usually {duration(step.usually_ms)}" if step.usually_ms is not None else ""
     yield f"    {step.number}. {style.bold(visible(step.description))}  {style.dim(visible(step.id) + took)}"
-    yield from action_lines(step.action, style, "normal")
+    yield from action_lines(step.action, tasks, style, "normal", None, step.id)
     waits = f"after {', '.join(step.waits_for)}" if step.waits_for else "at once"
     yield f"       Begins:     {visible(waits)}"
     yield from flow_lines(step)
@@ -76,9 +77,9 @@ def _step_lines(step: SimulatedStep, style: Style) -> Iterator[str]:
         yield f"       On failure: {visible(policy_words(step.on_failure))}"
 
 
-def _fallback_lines(fallback: SimulatedFallback, style: Style) -> Iterator[str]:
+def _fallback_lines(fallback: SimulatedFallback, tasks: Tasks, style: Style) -> Iterator[str]:
     yield f"    - {style.bold(visible(fallback.description))}  {style.dim(visible(fallback.id))}"
-    yield from action_lines(fallback.action, style, "normal")
+    yield from action_lines(fallback.action, tasks, style, "normal", None, fallback.id)
     if fallback.used_by:
         yield f"       Begins:     after a failure of {visible(', '.join(fallback.used_by))}"
 

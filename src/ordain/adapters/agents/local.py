@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ordain.adapters.agents.found import agent_fault
 from ordain.core.agent import PROMPT_WORD, Agent
 from ordain.core.event import Usage
 from ordain.core.work import WorkItem
@@ -31,9 +31,7 @@ class LocalAgents:
         return {name: Agent(python=_named(call), registered=True) for name, call in self._calls.items()}
 
     def fault(self, agent: Agent) -> str | None:
-        if agent.command and shutil.which(agent.command[0]) is None:
-            return f"there is no program {agent.command[0]}"
-        return None
+        return agent_fault(agent, self._workspace)
 
     @contextlib.contextmanager
     def room(self) -> Iterator[str]:

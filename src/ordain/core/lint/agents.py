@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ordain.core.action import RunWorkflow
-from ordain.core.choosing import choose
+from ordain.core.action import RunWorkflow, Task
+from ordain.core.choosing import Choice, choose, tasks_of
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Survey
-from ordain.core.model import Budget
+from ordain.core.lint.survey import Scope, Survey
+from ordain.core.model import Budget, Step
 from ordain.core.problem import Place, Problem
 
-__all__ = ["budget", "known", "named", "workflows"]
+__all__ = ["agent_problem", "budget", "known", "named", "startable", "used", "workflows"]
 
 TASK_TOKENS_MIN = 1000
 """Less than this pays no task of any agent."""
@@ -20,40 +20,89 @@ TASK_TOKENS_MIN = 1000
 def named(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every task is somebody's."""
     for scope, step, _ in survey.tasks:
-        if choose(step, (scope.plan, *scope.around), facts.settings.agent_for, facts.settings.agent) is None:
+        if _choice(scope, step, facts) is None:
             yield Problem(
                 code="E_STEP_AGENT",
                 detail=f"Nobody is named to do the task of `{step.id}`.",
                 where=Place(step=step.id),
                 hints=("Name an agent in the step, in the plan, or with `[run] agent` in ordain.toml.",),
+                command=_LIST,
             )
 
 
 def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Every agent that is named is there."""
-    agents = facts.settings.agents
     for scope in survey.scopes:
         if scope.plan.agent and _unknown(scope.plan.agent, facts):
             yield Problem(
                 code="E_AGENT_UNKNOWN",
                 detail=f"The plan names the agent `{scope.plan.agent}`, and there is none of that name.",
-                hints=survey.near(scope.plan.agent, agents) or _WHERE,
+                hints=survey.near(scope.plan.agent, facts.agents) or _WHERE,
+                command=_LIST,
             )
-    for _, step, task in survey.tasks:
-        if task.agent and _unknown(task.agent, facts):
+    for scope, step, task in survey.tasks:
+        choice = _choice(scope, step, facts)
+        by_plan = not task.agent and any(plan.agent for plan in (scope.plan, *scope.around))
+        if choice is not None and not by_plan and _unknown(choice.agent, facts):
             yield Problem(
                 code="E_AGENT_UNKNOWN",
-                detail=f"There is no agent `{task.agent}`.",
+                detail=f"There is no agent `{choice.agent}`; {choice.why} for this task.",
                 where=Place(step=step.id),
-                hints=survey.near(task.agent, agents) or _WHERE,
+                hints=survey.near(choice.agent, facts.agents) or _WHERE,
+                command=_LIST,
             )
 
 
 _WHERE = ("Agents are the sections [agents.NAME] of ordain.toml, which counts once it is trusted.",)
+_LIST = "ordain agents"
+
+
+def _choice(scope: Scope, step: Step, facts: Facts) -> Choice | None:
+    return choose(step, (scope.plan, *scope.around), facts.settings.agent_for, facts.settings.agent)
 
 
 def _unknown(name: str, facts: Facts) -> bool:
-    return name not in facts.settings.agents and name.isascii() and "${" not in name
+    return name not in facts.agents and name.isascii() and "${" not in name
+
+
+def startable(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Everybody who performs a task can be started, as far as can be told."""
+    for name, fault in facts.agent_faults.items():
+        yield agent_problem("W_AGENT_START", name, fault)
+
+
+def agent_problem(code: str, name: str, fault: str) -> Problem:
+    """That an agent cannot be started: a warning while a plan is looked at, a refusal when a run is to begin."""
+    return Problem(
+        code=code,
+        detail=f"The agent `{name}` cannot be started here: {fault}.",
+        hints=("Install what it needs, or let its definition in ordain.toml say where that is.",),
+        command=_LIST,
+    )
+
+
+def used(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Who performs tasks, and with which model, is said only where there are tasks: what is approved is carried out."""
+    for scope in survey.scopes:
+        if (scope.plan.agent or scope.plan.model) and next(tasks_of(scope.plan), None) is None:
+            what = " and ".join(
+                f"the {kind} `{name}`"
+                for kind, name in (("agent", scope.plan.agent), ("model", scope.plan.model))
+                if name
+            )
+            yield _unused(f"The plan names {what}, and none of its steps has a task.", None)
+    for step in survey.steps:
+        if step.model is not None and not isinstance(step.action, Task):
+            yield _unused(f"`{step.id}` names the model `{step.model}`, and has no task.", step)
+
+
+def _unused(detail: str, step: Step | None) -> Problem:
+    return Problem(
+        code="W_AGENT_UNUSED",
+        detail=detail,
+        where=Place(step=step.id) if step is not None else None,
+        hints=("Nothing is done with it: take it out, or give a step a task.",),
+    )
 
 
 def workflows(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ordain.core.agent import Agent
 from ordain.core.lint.script import Script
 from ordain.core.problem import Problem
 from ordain.core.settings import Settings
@@ -19,7 +20,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: Mapping[str, ToolDefinition] = {}
     settings: Settings = Settings()
-    """The settings in force: who the agents are, and where tools come from."""
+    """The settings in force: by which rules tasks get their agents, and where tools come from."""
+    agents: Mapping[str, Agent] = {}
+    """Everybody who can be given tasks."""
+    agent_faults: Mapping[str, str] = {}
+    """Who performs tasks of the plan and cannot be started here → why."""
     unreached: Mapping[str, Problem] = {}
     """Sources of tools that do not say what they have → why."""
     workflows: frozenset[str] = frozenset()

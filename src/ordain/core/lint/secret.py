@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -13,8 +14,9 @@ from ordain.core.lint.survey import Survey, written
 from ordain.core.problem import Place, Problem
 from ordain.core.token_shape import CREDENTIALS, SHAPES, compiled
 
-__all__ = ["no_secrets"]
+__all__ = ["no_secrets", "secrets_in"]
 
+_NONE: Mapping[bytes, str] = MappingProxyType({})
 _WORD = re.compile(rb"[A-Za-z0-9]")
 _ESCAPES = (b"\\n", b"\\t", b"\\r")
 
@@ -24,14 +26,14 @@ def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
     most how it begins."""
     held = {written(value): f"the value of ${name}" for name, value in facts.secrets.items()}
     values = {value.strip(b'"'): whose for value, whose in held.items() if value is not None}
-    if next(_found(survey.encoded or _shown(survey.plan), values), None) is None:
+    if next(secrets_in(survey.encoded or _shown(survey.plan), values), None) is None:
         return
     for number, step in enumerate((*survey.plan.steps, *survey.plan.fallbacks), 1):
-        for what in _found(written(step) or _shown(step), values):
+        for what in secrets_in(written(step) or _shown(step), values):
             # Not by its id, which may be made of the very text.
             yield _problem(what, f"Step {number}", Place(step=step.id))
     around = msgspec.structs.replace(survey.plan, steps=(), fallbacks=())
-    for what in _found(written(around) or _shown(around), values):
+    for what in secrets_in(written(around) or _shown(around), values):
         yield _problem(what, "The plan", None)
 
 
@@ -44,7 +46,7 @@ def _problem(what: str, who: str, where: Place | None) -> Problem:
     )
 
 
-def _found(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:
+def secrets_in(data: bytes, values: Mapping[bytes, str] = _NONE) -> Iterator[str]:
     """What secrets stand in a text; of each shape only the first. One in the middle of a word is none."""
     yield from (whose for value, whose in values.items() if value in data)
     for shape in SHAPES:

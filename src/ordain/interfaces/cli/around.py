@@ -1,4 +1,4 @@
-"""The commands around plans: init, config, tools, explain."""
+"""The commands around plans: init, config, tools, agents, explain."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ import msgspec
 
 from ordain.core.codes import PAGES
 from ordain.core.problem import Problem, Refused, closest, refuse
+from ordain.core.roster import inventory_lines as agent_inventory
 from ordain.core.settings import Settings
 from ordain.documents.configuration import CONFIGURATION_FILE, TEMPLATE, key_names, keys_set
 from ordain.documents.duration import write_duration
 from ordain.documents.failure import write_failure
 from ordain.interfaces import render
+from ordain.interfaces.agent_view import roster_lines
 from ordain.interfaces.cli.shell import FINE, Session, command
+from ordain.interfaces.results.agents import AgentsResult
 from ordain.interfaces.results.around import ConfigResult, InitResult, SettingValue, page_result
 from ordain.interfaces.results.tools import inventory_lines, summary, tools_result
 
-__all__ = ["config", "explain", "init", "tools"]
+__all__ = ["agents", "config", "explain", "init", "tools"]
 
 
 @command()
@@ -113,6 +116,28 @@ def tools(session: Session, text: bool) -> int:
         effect = session.style.warn(f"{tool.effect}, destructive") if tool.destructive else tool.effect
         source = session.style.dim(render.visible(tool.source))
         session.say([f"{render.visible(tool.name):<{width}}  {effect}  {source}", f"  {render.visible(summary(tool))}"])
+    return FINE
+
+
+@command()
+@click.option("--text", is_flag=True, help="As the inventory that planners get: one line for each, nothing else.")
+def agents(session: Session, text: bool) -> int:
+    """Show who can be given tasks: what each is, what it does where a task names nobody, and whether it is there.
+
+    Nothing is started for it. Example: ordain agents
+    """
+    notices, found = session.app.settings()[2], session.app.agents()
+    if session.json:
+        commands = [one.command for one in notices if one.command is not None]
+        session.answer(AgentsResult(agents=found), problems=notices, next_=commands)
+        return FINE
+    session.notices(notices)
+    if text:
+        session.say(map(render.visible, agent_inventory(found)))
+    elif not found:
+        session.say(["There are no agents yet: each is a section [agents.NAME] of ordain.toml (docs/agents.md)."])
+    else:
+        session.say(roster_lines(found, session.style))
     return FINE
 
 

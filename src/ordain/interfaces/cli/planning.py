@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ordain.answering import answer_ways
+from ordain.core.choosing import Choice
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.report import LintReport, Prepared, Review, RunReport, StepOutput
 from ordain.interfaces import render
@@ -82,6 +83,14 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
 @click.option("--output", "step", metavar="STEP", help="What a step of a run wrote, as far as it is kept.")
 @click.option("--brief", "planned", metavar="STEP", help="What a planner needs to know about a step of a run.")
 @click.option(
+    "--arbiter",
+    "chosen_for",
+    metavar="[STEP]",
+    is_flag=False,
+    flag_value="",
+    help="What a model needs to know that chooses the agent of a task; without a name, of the first that is not done.",
+)
+@click.option(
     "-o",
     "target",
     metavar="FILE",
@@ -96,6 +105,7 @@ def show(
     graph: bool,
     step: str | None,
     planned: str | None,
+    chosen_for: str | None,
     target: str | None,
 ) -> int:
     """Show what a document or plan would do, how a run stands, what it asks about a step, or what the step wrote.
@@ -109,8 +119,12 @@ def show(
     if planned is not None and (graph or step is not None or not names_run(what)):
         raise click.UsageError("--brief is for a step of a run, and for nothing else.")
     is_item = "/" in what and names_run(what.partition("/")[0])
-    if graph or step is not None or planned is not None or is_item:
+    if chosen_for is not None and (graph or step is not None or planned is not None or is_item or is_document(what)):
+        raise click.UsageError("--arbiter is for a task of a run or of a stored plan, and for nothing else.")
+    if graph or step is not None or planned is not None or chosen_for is not None or is_item:
         session.refuse_forms("a part of a plan or run")
+    if chosen_for is not None:
+        return _show_arbiter(session, what, chosen_for or None)
     if planned is not None:
         return _show_brief(session, what, planned)
     if is_item:
@@ -157,6 +171,16 @@ def _show_brief(session: Session, run: str, step: str) -> int:
     return FINE
 
 
+def _show_arbiter(session: Session, what: str, step: str | None) -> int:
+    """Show what a model needs to know that chooses who performs a task."""
+    found = session.app.arbiter(what, step)
+    if session.json:
+        session.answer(found)
+    else:
+        session.say(map(render.visible, found.text.removesuffix("\n").split("\n")))
+    return FINE
+
+
 def _show_output(session: Session, run: str, step: str, target: str | None) -> int:
     """Show what a step wrote, redacted and with nothing in it that a terminal would act on; or write it to a file."""
     found, parts = session.app.output(run, step)
@@ -191,10 +215,12 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
         run: RunReport | None = session.app.run(what)
         assert run is not None
         plan = session.app.stored(run.plan_id).plan
+        agents = {str(step.id): step.agent.agent for step in run.steps if isinstance(step.agent, Choice)}
         following = after_run(run)
     else:
         review = _review(session, what, params)
         plan, run, notices = review.plan, review.run, review.notices
+        agents = {task.step: task.agent for task in review.tasks}
         following = _after_review(review, what, params)
     if output == "-":
         if session.json:
@@ -213,7 +239,7 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
         count = f"{len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"
         session.say([f"Wrote {render.visible(output)}: {count}, as a Mermaid flowchart."])
     else:
-        session.say(picture_lines(plan, run, session.style))
+        session.say(picture_lines(plan, run, session.style, agents))
     return FINE
 
 

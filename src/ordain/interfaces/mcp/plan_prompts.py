@@ -17,6 +17,7 @@ from ordain.core.codes import PAGES
 from ordain.core.event import StepState
 from ordain.core.redaction import Redactor
 from ordain.core.report import Review, RunReport
+from ordain.core.roster import inventory_lines as agent_inventory
 from ordain.core.settings import Settings
 from ordain.core.value import StepId
 from ordain.documents.duration import write_duration
@@ -63,6 +64,7 @@ async def _skill(call: Call, given: Mapping[str, str]) -> str:
 async def _write_plan(call: Call, given: Mapping[str, str]) -> str:
     async with call.app() as app:
         redactor, (tools, _), settings = app.redactor(trusted=True), app.tools(), app.settings()[0]
+        agents = tuple(agent_inventory(app.agents()))
     return _whole(
         [
             "Write a plan for Ordain that does the task below. If the rules say that it needs no plan, say so instead. "
@@ -74,6 +76,8 @@ async def _write_plan(call: Call, given: Mapping[str, str]) -> str:
             skill_sections("When to plan", "Writing a plan", "Writing a contract"),
             "## Tools of this workspace",
             quoted(redactor, "\n".join(inventory_lines(tools_result(tools.values())))),
+            "## Agents of this workspace, for tasks",
+            quoted(redactor, "\n".join(agents) or "none"),
             "## Settings of this workspace",
             quoted(redactor, "\n".join(_setting_lines(settings))),
         ]
@@ -91,7 +95,6 @@ def _setting_lines(settings: Settings) -> list[str]:
         f"{write_duration(settings.contract_timeout_ms)}",
         f"Steps at once: {settings.concurrency}",
         f"Variables that commands see: {', '.join(settings.env) or 'none'}",
-        f"Agents for tasks: {', '.join(settings.agents) or 'none'}",
     ]
 
 

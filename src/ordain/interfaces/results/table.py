@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from ordain.core.arbiter import Arbitration
 from ordain.core.brief import Brief
 from ordain.core.decision import Asked
 from ordain.core.report import PlanLine, RunReport, SignalReport
 from ordain.core.simulation import Simulation
 from ordain.core.statistics import Statistics
+from ordain.interfaces.results.agents import AgentsResult
 from ordain.interfaces.results.around import (
     ConfigResult,
     InitResult,
@@ -49,7 +51,7 @@ __all__ = ["RESULTS"]
 RESULTS: dict[str, tuple[Any, ...]] = {
     "run": (RunResult, PreparedResult),
     "lint": (LintResult, tuple[LintResult, ...]),
-    "show": (ReviewResult, RunReport, Asked, Brief, OutputResult, PictureResult),
+    "show": (ReviewResult, RunReport, Asked, Brief, Arbitration, OutputResult, PictureResult),
     "prepare": (PreparedResult,),
     "approve": (),
     "commit": (RunResult, BegunResult, QueuedResult),
@@ -75,6 +77,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "init": (InitResult,),
     "config": (ConfigResult,),
     "tools": (ToolsResult,),
+    "agents": (AgentsResult,),
     "trust": (),
     "revoke": (RevokedResult,),
     "approver enroll": (),

@@ -1,0 +1,41 @@
+"""Whether an agent could be started here, found out without starting or importing anything of the workspace."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from ordain.core.agent import Agent
+
+__all__ = ["agent_fault"]
+
+
+def agent_fault(agent: Agent, workspace: Path) -> str | None:
+    """Why an agent cannot be started in a workspace; None where nothing speaks against it."""
+    if agent.human or agent.registered:
+        return None
+    if agent.python is not None:
+        module = agent.python.partition(":")[0]
+        return None if _is_module(module, workspace) else f"there is no module {module}"
+    program = agent.command[0] if agent.command else agent.preset or ""
+    # A name with a slash is meant from the workspace, where the agent is started.
+    place = str(workspace / program) if "/" in program else program
+    return None if shutil.which(place) is not None else f"there is no program {program}"
+
+
+def _is_module(name: str, workspace: Path) -> bool:
+    """Whether a module can be found. Each package is looked for in the one around it; none is imported, for that would
+    run what the workspace holds."""
+    path: Sequence[str] = [str(workspace), *sys.path]
+    parts = name.split(".")
+    for number, part in enumerate(parts, start=1):
+        if number == 1 and part in sys.builtin_module_names:
+            return len(parts) == 1
+        spec = PathFinder.find_spec(".".join(parts[:number]), path)
+        if spec is None:
+            return False
+        path = list(spec.submodule_search_locations or ())
+    return True
