@@ -37,12 +37,14 @@ from ordain.core.report import (
     SignalAwaited,
     SignalReport,
     StepOutput,
+    TopicLine,
 )
 from ordain.core.run_state import RunState, StepRecord
 from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
 from ordain.core.summary import PlanSummary
 from ordain.core.tool import COMMANDS, ToolDefinition
+from ordain.core.topic import Message
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.gate import Gate
@@ -54,6 +56,7 @@ from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.running import Running, Waiting
 from ordain.signalling import Signalling
 from ordain.surroundings import Surroundings
+from ordain.topics import Topics
 
 if TYPE_CHECKING:
     from ordain.auditing import Auditing
@@ -76,6 +79,7 @@ class App:
         self._running = Running(here, self._gate, self._proposals, shell=shell, pid=pid, boot_id=boot_id)
         self._answering = Answering(here, self._gate)
         self._signalling = Signalling(here)
+        self._topics = Topics(here)
         self._refusals = Refusals(here)
         self._shell, self._probe = shell, probe
 
@@ -563,6 +567,18 @@ class App:
     async def signal(self, key: str, by: Principal, value: Any = None) -> SignalReport:
         """Say that something has happened that runs wait for. Anybody may: it permits nothing."""
         return await self._signalling.give(key, by, value)
+
+    def topics(self) -> tuple[TopicLine, ...]:
+        """Every topic, with its newest message."""
+        return self._topics.all()
+
+    def topic(self, name: str, newest: int) -> tuple[TopicLine, tuple[Message, ...]]:
+        """A topic, and its last messages, so many at most."""
+        return self._topics.read(name, newest)
+
+    async def post(self, name: str, text: str, by: Principal) -> TopicLine:
+        """Leave a message for the agents that read a topic. Anybody may: it permits nothing."""
+        return await self._topics.post(name, text, by)
 
     def signals_awaited(self) -> tuple[SignalAwaited, ...]:
         """The steps of open runs that wait for a signal."""
