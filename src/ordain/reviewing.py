@@ -11,6 +11,7 @@ from ordain.core.action import CallTool, Custom, Task
 from ordain.core.approval import Principal
 from ordain.core.canonical import plan_hash, plan_id
 from ordain.core.lineage import PlanState, Rejection
+from ordain.core.lint.paths import topics_of
 from ordain.core.lint.rules import lint
 from ordain.core.model import Plan, all_steps
 from ordain.core.params import file_patterns
@@ -78,7 +79,11 @@ class Reviewing:
         tier = tier_of(plan, settings.tier)
         fault = here.tier_fault(tier)
         had = {"tier": 0, "tier_fault": fault} if fault is not None else {"tier": tier}
-        facts = msgspec.structs.replace(facts, panes=here.panes is not None, unreached=unreached, **had)
+        topics = {name for step in all_steps(plan) if isinstance(step.action, Task) for name in topics_of(step.action)}
+        empty = frozenset(topics - here.topics_there() if topics else ())
+        facts = msgspec.structs.replace(
+            facts, panes=here.panes is not None, unreached=unreached, empty_topics=empty, **had
+        )
         return lint(plan, facts, partial=partial)
 
     def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:

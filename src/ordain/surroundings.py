@@ -39,6 +39,7 @@ from ordain.core.tool import (
     handler_name,
     handlers_of,
 )
+from ordain.core.topic import stream_of_topic, topic_named
 from ordain.core.value import Instant
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.documents.configuration import read_settings
@@ -228,6 +229,11 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     def sink(self) -> Sink:
         return Sink(self.redactor(), self.ledger.seal)
+
+    def topics_there(self) -> frozenset[str]:
+        """The topics to which something was posted."""
+        streams = self.ledger.streams(stream_of_topic("")) if self.has_ledger() else ()
+        return frozenset(map(topic_named, streams))
 
     # --- What an approval is bound to ------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Topics: leaving notes for the agents that read them, and reading them.
 
-Anybody may, robots and steps too: a note permits nothing. It is redacted before it is recorded, and what is taken out is
-kept nowhere: whoever reads a topic is an agent, or somebody whom an agent could ask.
+Anybody may, robots and steps too: a note permits nothing. It is redacted before it is recorded, and what is taken out
+is kept nowhere: whoever reads a topic is an agent, or somebody whom an agent could ask.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from ordain.adapters.beneath import EscapeError, open_directory, open_parent
+from ordain.adapters.beneath import EscapeError, IrregularError, open_directory, open_file, open_parent
 from ordain.adapters.known_secrets import KnownSecrets
 from ordain.adapters.off_limits import stands_in
 from ordain.adapters.shell_text import ShellText
@@ -125,6 +125,26 @@ class DirectoryWorkspace:
                 if found.matches(name) and path_fault(name) is None and name.isprintable()
             )
         )
+
+    def beginning(self, path: str, limit: int, secret_files: Sequence[str]) -> tuple[bytes, int]:
+        try:
+            root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                with open_parent(root, path) as (parent, name), open_file(parent, name, path) as file:
+                    if self._secrets.holds(file.fileno(), secret_files):
+                        raise refuse("F_READ_MISSING", f"`{path}` is one of the files that hold secrets")
+                    return file.read(limit), os.fstat(file.fileno()).st_size
+            finally:
+                os.close(root)
+        except EscapeError as error:
+            raise refuse("F_PATH_ESCAPE", str(error)) from error
+        except IrregularError as error:
+            raise refuse("F_READ_MISSING", f"`{path}` is no regular file") from error
+        except FileNotFoundError as error:
+            raise refuse("F_READ_MISSING", f"`{path}` is not there") from error
+        except OSError as error:
+            reason = os.strerror(error.errno or errno.EIO).lower()
+            raise refuse("F_READ_MISSING", f"`{path}` cannot be read: {reason}") from error
 
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
         names = {path for given in paths if (path := operand_path(given)) is not None}

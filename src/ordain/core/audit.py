@@ -44,8 +44,8 @@ from ordain.core.event import (
     RunOpened,
     RunStarted,
     SignalGiven,
-    TopicPosted,
     StepState,
+    TopicPosted,
     WorkspaceEvent,
 )
 from ordain.core.lineage import PlanState, apply_lineage
