@@ -37,6 +37,7 @@ from ordain.core.report import (
     SignalAwaited,
     SignalReport,
     StepOutput,
+    ToldPrompt,
     TopicLine,
 )
 from ordain.core.run_state import RunState, StepRecord
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from ordain.core.difference import Comparison
     from ordain.core.simulation import Simulation
     from ordain.core.statistics import Statistics
+    from ordain.prompting import Prompting
 
 __all__ = ["App"]
 
@@ -91,6 +93,12 @@ class App:
     @property
     def _records(self) -> Records:
         return self._here.records
+
+    @property
+    def _prompting(self) -> Prompting:
+        from ordain.prompting import Prompting  # few look at prompts
+
+        return Prompting(self._here)
 
     @property
     def auditing(self) -> Auditing:
@@ -625,6 +633,16 @@ class App:
         state, identity, _ = self._records.run(run_id)
         self._refuse_unknown_step(state, step)
         return brief(state, identity, StepId(step), self._running.report(run_id))
+
+    def prompt_told(self, ref: str, step: str, attempt: int | None = None) -> ToldPrompt:
+        """What the agent of a step of a run was told, in this attempt or in the last one."""
+        run_id = self._records.find_run(ref)
+        self._refuse_unknown_step(self._records.run(run_id)[0], step)
+        return self._prompting.told(run_id, StepId(step), attempt)
+
+    async def prompt_of(self, plan: Plan, step: str) -> ToldPrompt:
+        """What the agent of a step of a plan would be told now."""
+        return await self._prompting.foreseen(plan, step)
 
     @property
     def carries_out(self) -> RunId | None:

@@ -28,7 +28,7 @@ from ordain.core.policy import Ruling, rule
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.secret_reference import Secret
-from ordain.core.settings import Settings
+from ordain.core.settings import Settings, secret_variables
 from ordain.core.signature import Signature
 from ordain.core.tier import STRONGEST, tier_of, tier_problem
 from ordain.core.tool import (
@@ -222,7 +222,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
         """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
         for looking must stay quick."""
         settings = self.settings()[0] if self.opened is not None and not defaults else Settings()
-        wanted = (settings.secret_env, settings.secret_files)
+        wanted = (secret_variables(settings), settings.secret_files)
         if self.redacting is None or self.redacting[0] != wanted:
             self.redacting = (wanted, Redactor(self.secrets.known(*wanted)[0]))
         return self.redacting[1]

@@ -30,7 +30,7 @@ from ordain.core.operands import ABSENT, spelt_path
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Refused, refuse
 from ordain.core.schema import patterns
-from ordain.core.settings import Settings
+from ordain.core.settings import Settings, secret_variables
 from ordain.core.tool import ToolDefinition
 from ordain.documents.configuration import CONFIGURATION_FILE
 
@@ -198,7 +198,7 @@ class DirectoryWorkspace:
             protecting_nothing=self._protecting_nothing(plan),
             missing_programs=frozenset(name for name in programs if not self._installed(name)),
             missing_files=frozenset(path for path in wanted if not self._there(path)),
-            secrets=self._secrets.known(settings.secret_env, settings.secret_files)[0],
+            secrets=self._secrets.known(secret_variables(settings), settings.secret_files)[0],
             workspace_id=workspace_id,
         )
 

@@ -746,6 +746,11 @@ PAGES: dict[str, Page] = {
         "The plan has no step of this id.",
         "`ordain show PLAN` lists the steps.",
     ),
+    "E_PROMPT": Page(
+        "There is no such prompt",
+        "The step is no task, no agent was started for it in that attempt, or what was told is not kept in this ledger.",
+        "`ordain show RUN` tells the attempts; `ordain show PLAN --prompt STEP` shows what would be told now.",
+    ),
     "E_APPROVAL_CHANNEL": Page(
         "Only a person can do this",
         ("Approving, answering and trusting are for people at a terminal. Robots and scripts can ask, never give."),

@@ -9,7 +9,7 @@ from typing import Any
 
 from ordain.core.brief import Brief
 from ordain.core.decision import Asked
-from ordain.core.report import PlanLine, RunReport, SignalReport
+from ordain.core.report import PlanLine, RunReport, SignalReport, ToldPrompt
 from ordain.core.simulation import Simulation
 from ordain.core.statistics import Statistics
 from ordain.interfaces.results.around import (
@@ -52,7 +52,7 @@ __all__ = ["RESULTS"]
 RESULTS: dict[str, tuple[Any, ...]] = {
     "run": (RunResult, PreparedResult),
     "lint": (LintResult, tuple[LintResult, ...]),
-    "show": (ReviewResult, RunReport, Asked, Brief, OutputResult, PictureResult),
+    "show": (ReviewResult, RunReport, Asked, Brief, OutputResult, PictureResult, ToldPrompt),
     "prepare": (PreparedResult,),
     "approve": (),
     "commit": (RunResult, BegunResult, QueuedResult),
