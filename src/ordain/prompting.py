@@ -38,7 +38,7 @@ class Prompting:
         if found is None:
             which = f"in attempt {attempt}" if attempt is not None else "so far"
             known = ", ".join(str(one.attempt) for one in offers)
-            hint = f"There was somebody in attempt {known}." if known else "Its plan's prompt can be looked at instead."
+            hint = f"Told in: attempt {known}." if known else "Of its plan it can be shown what would be told."
             raise refuse("E_PROMPT", f"No agent was told anything for `{step}` of {run_id} {which}.", hint)
         item = found.item
         body = self._here.ledger.kept(item.prompt_seal)

@@ -1,8 +1,8 @@
 """The prompt of a task: one template, every part of it visible and replaceable.
 
 A template is text with names in double braces. Each stands for a part that is made here from the plan, the step, what
-the step reads and what went wrong before; a part that has nothing to say is left out with its heading. What was put
-in is never looked at for names again. What others wrote stands between fences that are longer than any in it, so that
+the step reads and what went wrong before; a paragraph whose parts have nothing to say is left out. What was put in is
+never looked at for names again. What others wrote stands between fences that are longer than any in it, so that
 no content can end its own; what stands on a line with words of ours is one line itself.
 """
 
@@ -81,10 +81,12 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 def write_prompt(template: str, setting: Setting) -> str:
     """The prompt for an attempt."""
 
-    def part(match: re.Match[str]) -> str:
-        return PARTS[match.group(1)](setting)
+    def filled(paragraph: str) -> str:
+        names = _NAME.findall(paragraph)
+        parts = {name: PARTS[name](setting) for name in names}
+        return _NAME.sub(lambda name: parts[name[1]], paragraph).strip("\n") if not names or any(parts.values()) else ""
 
-    pieces = [_NAME.sub(part, piece).strip("\n") for piece in (template or DEFAULT_TEMPLATE).split("\n\n")]
+    pieces = map(filled, (template or DEFAULT_TEMPLATE).split("\n\n"))
     # No command line can hold a NUL, and an agent may get its prompt on one.
     return "\n\n".join(piece for piece in pieces if piece).replace("\0", "\ufffd") + "\n"
 
@@ -159,9 +161,9 @@ def _in_short(one: Try) -> str:
     if one.outcome is not None and one.outcome.error is not None:
         said.append(f"it ended badly ({_line(one.outcome.detail or one.outcome.error)})")
     if one.evidence is not None:
-        status = f" with exit status {one.evidence.exit_code}" if one.evidence.exit_code is not None else ""
-        why = f": {_line(one.evidence.detail)}" if one.evidence.detail else ""
-        said.append(f"the check was {one.evidence.verdict.value}{status}{why}")
+        status = f"exit status {one.evidence.exit_code}" if one.evidence.exit_code is not None else ""
+        why = _line(one.evidence.detail) or status
+        said.append(f"the check was {one.evidence.verdict.value}{f' ({why})' if why else ''}")
     if one.how:
         said.append(f"it was said: {_line(one.how)}")
     return ("; ".join(said) or "nobody saw its end") + "."

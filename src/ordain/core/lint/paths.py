@@ -235,7 +235,8 @@ def topics_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
                     code="W_TOPIC_EMPTY",
                     detail=f"`{step.id}` reads the topic `{name}`, to which nothing was posted yet.",
                     where=Place(step=step.id),
-                    command=f"ordain topic {name} -m …",
+                    hints=(f"Check the name, or post to it: `ordain topic {name} -m TEXT`.",),
+                    command="ordain topic",
                 )
 
 
