@@ -109,13 +109,6 @@ def _plan(setting: Setting) -> str:
     return "\n\n".join(one for one in said if one)
 
 
-def _step(setting: Setting) -> str:
-    steps = setting.plan.steps
-    place = next((number for number, step in enumerate(steps, 1) if step.id == setting.step.id), None)
-    counted = f" ({place} of {len(steps)})" if place is not None else ""
-    return f"# Your step{counted}: {_line(setting.step.description)}"
-
-
 def _task(setting: Setting) -> str:
     return _of(setting).task
 
@@ -195,7 +188,7 @@ def _ending(setting: Setting) -> str:
 PARTS: dict[str, Callable[[Setting], str]] = {
     "agent": lambda setting: setting.agent,
     "plan": _plan,
-    "step": _step,
+    "step": lambda setting: f"# Your step: {_line(setting.step.description)}",
     "task": _task,
     "instructions": lambda setting: _of(setting).instructions or "",
     "criteria": _criteria,
