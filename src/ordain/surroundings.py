@@ -319,9 +319,14 @@ class Surroundings(msgspec.Struct, kw_only=True):
                 **{f"agent:{name}": agent_digest(agent) for name, agent in sorted(agents.items())},
             },
             config=config,
-            operands={path: self._sealed(what) for path, what in digests.items()},
+            operands={self._shown_path(path): self._sealed(what) for path, what in digests.items()},
             git_head=(self.workspace.git_head() or "none") if settings.bind_git_head else None,
         )
+
+    def _shown_path(self, path: str) -> str:
+        """A file's name as it may stand in the ledger; one with a secret in it is told from others by its seal."""
+        shown = self.redactor().text(path)
+        return shown if shown == path or not self.has_ledger() else f"{shown} {self.ledger.seal(path.encode())}"
 
     def _sealed(self, what: str) -> str:
         """A file's digest as it may stand in the ledger: a short secret in a file could be guessed from a plain one."""
