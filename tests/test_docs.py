@@ -12,7 +12,7 @@ import pytest
 
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.codes import PAGES
-from ordain.core.event import LineageEvent, LockEvent, RunEvent, SignalGiven, WorkspaceEvent
+from ordain.core.event import LineageEvent, LockEvent, RunEvent, SignalGiven, TopicPosted, WorkspaceEvent
 from ordain.core.lineage import TRANSITIONS, Stage
 from ordain.core.policy import unknown_names
 from ordain.documents.configuration import read_settings
@@ -73,8 +73,9 @@ def test_every_event_is_in_the_ledgers_page(kind: type) -> None:
     assert {tag for tag in tags if f"`{tag}`" not in LEDGER} == set()
 
 
-def test_a_signal_is_in_the_ledgers_page() -> None:
-    assert f"`{SignalGiven.__struct_config__.tag}`" in LEDGER
+@pytest.mark.parametrize("event", [SignalGiven, TopicPosted])
+def test_the_only_event_of_its_stream_is_in_the_ledgers_page(event: type) -> None:
+    assert f"`{event.__struct_config__.tag}`" in LEDGER  # type: ignore[attr-defined]
 
 
 def test_every_event_of_a_plans_life_is_in_the_architecture() -> None:

@@ -336,6 +336,17 @@ def test_a_run_that_nobody_signed_for_is_called_unsigned_and_does_not_count_wher
         ("signal/go", {"type": "signal_given", "key": "no", "by": {"name": "x", "channel": "robot"}}, {"history"}),
         ("lock/db", {"type": "signal_given", "key": "db", "by": {"name": "x", "channel": "robot"}}, {"stray"}),
         ("signal/go", {"type": "lock_taken", "lock": "go", "run_id": "RUN-X", "step": "a"}, {"stray"}),
+        (
+            "topic/a",
+            {"type": "topic_posted", "topic": "a", "by": {"name": "x", "channel": "robot"}, "text": "x"},
+            set(),
+        ),
+        (
+            "topic/a",
+            {"type": "topic_posted", "topic": "b", "by": {"name": "x", "channel": "robot"}, "text": "x"},
+            {"history"},
+        ),
+        ("topic/a", {"type": "signal_given", "key": "a", "by": {"name": "x", "channel": "robot"}}, {"stray"}),
     ],
 )
 def test_what_does_not_belong_is_found(stream: str, event: Event, kinds: set[str]) -> None:

@@ -299,6 +299,7 @@ BELONGS = {
     "doubt_found doubt_settled doubt_referred budget_reached decision_given run_paused run_finished run_cancelled",
     "lock": "lock_taken lock_released",
     "signal": "signal_given",
+    "topic": "topic_posted",
     "refusals": "request_refused",
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}

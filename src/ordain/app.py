@@ -37,6 +37,8 @@ from ordain.core.report import (
     SignalAwaited,
     SignalReport,
     StepOutput,
+    ToldPrompt,
+    TopicLine,
 )
 from ordain.core.roster import RosterLine, roster
 from ordain.core.run_state import RunState, StepRecord
@@ -44,6 +46,7 @@ from ordain.core.settings import Settings, limits
 from ordain.core.signature import PublicKey
 from ordain.core.summary import PlanSummary
 from ordain.core.tool import COMMANDS, ToolDefinition
+from ordain.core.topic import Message
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.documents.configuration import read_settings
@@ -56,6 +59,7 @@ from ordain.reviewing import Params, Reviewing, plan_or_refuse
 from ordain.running import Running, Waiting
 from ordain.signalling import Signalling
 from ordain.surroundings import Surroundings
+from ordain.topics import Topics
 
 if TYPE_CHECKING:
     from ordain.auditing import Auditing
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from ordain.core.difference import Comparison
     from ordain.core.simulation import Simulation
     from ordain.core.statistics import Statistics
+    from ordain.prompting import Prompting
 
 __all__ = ["App"]
 
@@ -79,6 +84,7 @@ class App:
         self._running = Running(here, self._gate, self._proposals, shell=shell, pid=pid, boot_id=boot_id)
         self._answering = Answering(here, self._gate)
         self._signalling = Signalling(here)
+        self._topics = Topics(here)
         self._refusals = Refusals(here)
         self._shell, self._probe = shell, probe
 
@@ -90,6 +96,12 @@ class App:
     @property
     def _records(self) -> Records:
         return self._here.records
+
+    @property
+    def _prompting(self) -> Prompting:
+        from ordain.prompting import Prompting  # few look at prompts
+
+        return Prompting(self._here)
 
     @property
     def auditing(self) -> Auditing:
@@ -580,6 +592,18 @@ class App:
         """Say that something has happened that runs wait for. Anybody may: it permits nothing."""
         return await self._signalling.give(key, by, value)
 
+    def topics(self) -> tuple[TopicLine, ...]:
+        """Every topic, with its newest message."""
+        return self._topics.all()
+
+    def topic(self, name: str, newest: int) -> tuple[TopicLine, tuple[Message, ...]]:
+        """A topic, and its last messages, so many at most."""
+        return self._topics.read(name, newest)
+
+    async def post(self, name: str, text: str, by: Principal) -> TopicLine:
+        """Leave a message for the agents that read a topic. Anybody may: it permits nothing."""
+        return await self._topics.post(name, text, by)
+
     def signals_awaited(self) -> tuple[SignalAwaited, ...]:
         """The steps of open runs that wait for a signal."""
         return self._signalling.awaited()
@@ -638,6 +662,16 @@ class App:
         else:
             standing = plan_standing(self.review(ref))
         return arbitration(standing, step, self.agents())
+
+    def prompt_told(self, ref: str, step: str, attempt: int | None = None) -> ToldPrompt:
+        """What the agent of a step of a run was told, in this attempt or in the last one."""
+        run_id = self._records.find_run(ref)
+        self._refuse_unknown_step(self._records.run(run_id)[0], step)
+        return self._prompting.told(run_id, StepId(step), attempt)
+
+    async def prompt_of(self, plan: Plan, step: str) -> ToldPrompt:
+        """What the agent of a step of a plan would be told now."""
+        return await self._prompting.foreseen(plan, step)
 
     @property
     def carries_out(self) -> RunId | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -100,7 +100,9 @@ from ordain.ports import (
     Shell,
     Sources,
     Toolbox,
+    Workspace,
 )
+from ordain.reading import Reading
 from ordain.records import Records
 from ordain.results import Results
 from ordain.sink import Sink
@@ -127,6 +129,7 @@ class Engine:
         toolbox: Toolbox,
         clock: Clock,
         sink: Sink,
+        workspace: Workspace,
         protection: Protection,
         expressions: Callable[[], Expressions],
         git_head: Callable[[], str | None],
@@ -139,13 +142,14 @@ class Engine:
         sources: Sources | None = None,
         agents: Agents | None = None,
         secret: Secret = lambda name: None,
+        secret_files: Sequence[str] = (),
         former: Mapping[StepId, Outcome | None] | None = None,
         observers: tuple[Observer, ...] = (),
     ) -> None:
         """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
         `counts` says whether an answer that somebody sent is the word of a person who may give it; `denied` what policy
-        denies of a step whose values are known; `approval` is what the run was started on; `former` is what was seen of
-        the steps of the run that this one does again."""
+        denies of a step whose values are known; `approval` is what the run was started on; `secret_files` are handed to
+        no agent; `former` is what was seen of the steps of the run that this one does again."""
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
@@ -193,6 +197,8 @@ class Engine:
         self._tasking = Tasking(
             state,
             self._performing,
+            results=self._results,
+            reading=Reading(workspace=workspace, records=self._records, sink=sink, secret_files=secret_files),
             agents=agents,
             shell=shell,
             clock=clock,

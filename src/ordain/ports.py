@@ -512,6 +512,14 @@ class Workspace(Protocol):
         """The names of the files that match a pattern (`src/**/*.py`), sorted; no links, nothing outside."""
         ...
 
+    def beginning(self, path: str, limit: int, secret_files: Sequence[str]) -> tuple[bytes, int]:
+        """So many bytes of a regular file at most, and how long all of it is. No link is followed.
+
+        Raises `Refused` with F_PATH_ESCAPE where a link is on the way, F_READ_MISSING where it cannot be read for
+        another reason: also because it is one of the files that hold secrets.
+        """
+        ...
+
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> Mapping[str, str]:
         """What is at these paths, and at every path but a directory's that a pattern means, as `protect` means it.
 

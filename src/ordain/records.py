@@ -26,6 +26,7 @@ from ordain.core.event import (
     RunOpened,
     RunStarted,
     SignalEvent,
+    TopicEvent,
     WorkspaceEvent,
     WorkspaceOpened,
 )
@@ -37,6 +38,7 @@ from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.signal import SignalState, apply_signal, stream_of_signal
 from ordain.core.signature import Verifier
 from ordain.core.state import apply
+from ordain.core.topic import apply_topic, stream_of_topic
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import WorkspaceState, apply_workspace
 from ordain.ports import Append, Ledger
@@ -283,6 +285,18 @@ class Records:
             except IllegalTransition as error:
                 raise impossible(recorded, error) from error
         return state
+
+    def topic(self, name: str, newest: int) -> tuple[Recorded, ...]:
+        """The last messages of a topic, so many at most, in order."""
+        stream = stream_of_topic(name)
+        found = tuple(self._ledger.read(stream, max(self._ledger.size(stream) - newest, 0)))
+        for recorded in found:
+            assert isinstance(recorded.event, TopicEvent)
+            try:
+                apply_topic(name, recorded.event)
+            except IllegalTransition as error:
+                raise impossible(recorded, error) from error
+        return found
 
     def giving_back(self, state: RunState, status: str) -> tuple[Append, ...]:
         """What gives back every lock that a run still holds, to be recorded together with its end."""

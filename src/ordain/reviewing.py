@@ -12,6 +12,7 @@ from ordain.core.approval import Principal
 from ordain.core.assignment import assignments
 from ordain.core.canonical import plan_hash, plan_id
 from ordain.core.lineage import PlanState, Rejection
+from ordain.core.lint.paths import topics_of
 from ordain.core.lint.rules import lint
 from ordain.core.model import Plan, all_steps
 from ordain.core.params import file_patterns
@@ -79,12 +80,14 @@ class Reviewing:
         tier = tier_of(plan, settings.tier)
         fault = here.tier_fault(tier)
         had = {"tier": 0, "tier_fault": fault} if fault is not None else {"tier": tier}
+        topics = {name for step in all_steps(plan) if isinstance(step.action, Task) for name in topics_of(step.action)}
         facts = msgspec.structs.replace(
             facts,
             panes=here.panes is not None,
             unreached=unreached,
             agents=here.known_agents(settings),
             agent_faults=here.agent_faults(plan, settings),
+            empty_topics=frozenset(topics - here.topics_there() if topics else ()),
             **had,
         )
         return lint(plan, facts, partial=partial)

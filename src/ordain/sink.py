@@ -43,6 +43,15 @@ class Sink:
         """A text without the secrets in it."""
         return self._redactor.text(text)
 
+    @property
+    def ahead(self) -> int:
+        """How many bytes more than are to be shown `beginning` wants to see."""
+        return self._redactor.ahead
+
+    def beginning(self, data: bytes, *, whole: bool) -> tuple[bytes, int]:
+        """The beginning of something, or all of it, without the secrets in it; and how many those were."""
+        return self._redactor.beginning(data, whole=whole)
+
     def output(self, data: bytes, size: int | None = None) -> Observed:
         """The end of an output of this size; of all of it where no size is given."""
         if not data:

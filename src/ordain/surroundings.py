@@ -29,7 +29,7 @@ from ordain.core.policy import Ruling, rule
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.secret_reference import Secret
-from ordain.core.settings import Settings
+from ordain.core.settings import Settings, secret_variables
 from ordain.core.signature import Signature
 from ordain.core.tier import STRONGEST, tier_of, tier_problem
 from ordain.core.tool import (
@@ -40,6 +40,7 @@ from ordain.core.tool import (
     handler_name,
     handlers_of,
 )
+from ordain.core.topic import stream_of_topic, topic_named
 from ordain.core.value import Instant
 from ordain.core.workspace import Approver, WorkspaceState
 from ordain.documents.configuration import read_settings
@@ -222,13 +223,18 @@ class Surroundings(msgspec.Struct, kw_only=True):
         """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
         for looking must stay quick."""
         settings = self.settings()[0] if self.opened is not None and not defaults else Settings()
-        wanted = (settings.secret_env, settings.secret_files)
+        wanted = (secret_variables(settings), settings.secret_files)
         if self.redacting is None or self.redacting[0] != wanted:
             self.redacting = (wanted, Redactor(self.secrets.known(*wanted)[0]))
         return self.redacting[1]
 
     def sink(self) -> Sink:
         return Sink(self.redactor(), self.ledger.seal)
+
+    def topics_there(self) -> frozenset[str]:
+        """The topics to which something was posted."""
+        streams = self.ledger.streams(stream_of_topic("")) if self.has_ledger() else ()
+        return frozenset(map(topic_named, streams))
 
     # --- What an approval is bound to ------------------------------------------------------------------------------
 
@@ -331,9 +337,14 @@ class Surroundings(msgspec.Struct, kw_only=True):
                 **{f"{AGENT}{name}": agent_digest(agent) for name, agent in sorted(agents.items())},
             },
             config=config,
-            operands={path: self._sealed(what) for path, what in digests.items()},
+            operands={self._shown_path(path): self._sealed(what) for path, what in digests.items()},
             git_head=(self.workspace.git_head() or "none") if settings.bind_git_head else None,
         )
+
+    def _shown_path(self, path: str) -> str:
+        """A file's name as it may stand in the ledger; one with a secret in it is told from others by its seal."""
+        shown = self.redactor().text(path)
+        return shown if shown == path or not self.has_ledger() else f"{shown} {self.ledger.seal(path.encode())}"
 
     def _sealed(self, what: str) -> str:
         """A file's digest as it may stand in the ledger: a short secret in a file could be guessed from a plain one."""

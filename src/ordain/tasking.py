@@ -7,24 +7,26 @@ later. What it says is kept too, and believed by nobody.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from ordain.core.action import Task
 from ordain.core.agent import Agent
 from ordain.core.choosing import has_network, model_of
-from ordain.core.event import Outcome, RunEvent, WorkClaimed, WorkOffered
+from ordain.core.event import Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
-from ordain.core.prompt import CANNOT, Setting, Shown, write_prompt
+from ordain.core.prompt import CANNOT, Setting, write_prompt
 from ordain.core.run_state import RunState
 from ordain.core.scope import offered
 from ordain.core.spending import read_usage
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
-from ordain.core.work import Lease, Read, WorkItem
+from ordain.core.work import Lease, WorkItem
 from ordain.ports import Agents, Clock, Command, Finished, Shell
+from ordain.reading import Gathered, NothingGivenError, Reading
+from ordain.results import Results
 from ordain.sink import Sink
 from ordain.verify import signal_name
 
@@ -45,6 +47,8 @@ class Tasking:
         state: RunState,
         performing: Performing,
         *,
+        results: Results,
+        reading: Reading,
         agents: Agents | None,
         shell: Shell,
         clock: Clock,
@@ -54,7 +58,7 @@ class Tasking:
         mark: Callable[[StepId], str],
         record: Record,
     ) -> None:
-        self._state, self._performing = state, performing
+        self._state, self._performing, self._results, self._reading = state, performing, results, reading
         self._agents, self._shell, self._clock, self._sink, self._tools = agents, shell, clock, sink, tools
         self._key, self._mark, self._record = key, mark, record
 
@@ -65,7 +69,12 @@ class Tasking:
         agent = limits.agents.get(record.agent)
         if agent is None or self._agents is None:
             return self._not_begun(f"there is no agent `{record.agent}` here")
-        item = await self._offer(step_id, step, agent, timeout_ms)
+        gathered = await self._gather(step_id, step)
+        if gathered.lacks:
+            escapes = any(lack.code == "F_PATH_ESCAPE" for lack in gathered.lacks)
+            detail = "what it reads is not there: " + "; ".join(lack.words for lack in gathered.lacks)
+            return self._not_begun(detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
+        item = await self._offer(step_id, step, agent, gathered, timeout_ms)
         if agent.registered:
             return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
         with self._agents.room() as room:
@@ -90,21 +99,20 @@ class Tasking:
             said = invocation.read(finished)
         return self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
 
-    async def _offer(self, step_id: StepId, step: Step, agent: Agent, timeout_ms: int) -> WorkItem:
+    async def _offer(self, step_id: StepId, step: Step, agent: Agent, gathered: Gathered, timeout_ms: int) -> WorkItem:
         """Make a work item, have it recorded, and claim it."""
         assert isinstance(step.action, Task)
         state, record = self._state, self._state.steps[step_id]
         plans = tuple(state.plans_around(step_id))
-        shown, reads = self._reads(step_id, step.action)
         tools = offered(step.action, plans, self._tools)
         setting = Setting(
             plan=plans[0],
             step=step,
             agent=record.agent,
             tools=tools,
-            reads=shown,
+            reads=gathered.shown,
             attempt=record.attempts,
-            last=record.tries[-1] if record.tries else None,
+            tries=record.tries,
             writes=step.writes,
         )
         prompt = self._sink.text(write_prompt(agent.prompt or state.limits_in_force.prompt, setting))
@@ -118,7 +126,7 @@ class Tasking:
             attempt=record.attempts,
             key=self._key(step_id),
             timeout_ms=timeout_ms,
-            reads=reads,
+            reads=gathered.reads,
             tools=tools,
             model=model_of(step, plans, agent),
             prompt_seal=self._sink.seal(body),
@@ -132,8 +140,18 @@ class Tasking:
         await self._record(offer, (body,))
         return replace(item, prompt=prompt)
 
-    def _reads(self, step_id: StepId, task: Task) -> tuple[tuple[Shown, ...], tuple[Read, ...]]:
-        return (), ()
+    async def _gather(self, step_id: StepId, step: Step) -> Gathered:
+        """What the step reads, as it is now."""
+        assert isinstance(step.action, Task)
+
+        def output(name: str) -> Any:
+            other = self._state.named(step_id, name)
+            record = self._state.steps.get(other)
+            if record is None or record.state is StepState.SKIPPED:
+                raise NothingGivenError("was not run, so it gave nothing")
+            return self._results.output(other)
+
+        return await self._reading.gather(step.action, output)
 
     # --- What was seen -------------------------------------------------------------------------------------------
 
@@ -169,8 +187,8 @@ class Tasking:
         reported, _ = read_usage(finished.reported)
         return replace(outcome, used=used or reported)
 
-    def _not_begun(self, detail: str) -> Outcome:
-        return Outcome(duration_ms=0, error="F_STEP_FAILED", detail=self._sink.text(detail))
+    def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
+        return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))
 
 
 def _cannot(text: bytes) -> str | None:

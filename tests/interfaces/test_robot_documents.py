@@ -20,6 +20,7 @@ from ordain.interfaces.cli.robots import verbs_in
 from ordain.interfaces.results.table import RESULTS
 from tests.interfaces.documents import GOLDEN, check_document, check_event, golden_name
 from tests.interfaces.terminal import ORDAIN, Background, wait_for, without_terminal
+from tests.interfaces.test_locks import trusted
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import SMALL, Workspace, run_id
 
@@ -153,6 +154,36 @@ def prepared(workspace: Workspace) -> str:
     return workspace.prepared("small.plan.md")
 
 
+def posted(workspace: Workspace) -> str:
+    for text in ("The client waits 60 s.", "So does the proxy."):
+        assert workspace.ordain("topic", "auth", "-m", text).status == FINE
+    return ""
+
+
+TASKS = """\
+# Say hello
+
+**Budget:** max 200k tokens
+
+## Steps
+
+### 1. Greet
+
+**agent:** greeter
+**reads:**
+- file:small.plan.md
+**task:** Greet everybody.
+**contract:** grep -q hello said
+"""
+
+
+def greeted(workspace: Workspace) -> str:
+    """A run with a task that an agent did."""
+    workspace.write("task.plan.md", TASKS)
+    trusted(workspace, '[agents.greeter]\ncommand = ["sh", "-c", "echo hello > said"]\n')
+    return workspace.started("task.plan.md")[0]
+
+
 CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "run.": (FINE, "run look.plan.md", nothing),
     "run.waits": (WAITING, "run small.plan.md", nothing),
@@ -168,6 +199,8 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "show.output": (FINE, "show IT --output echo-broken-pipe-in-the-cellar-exit-7", failed),
     "show.graph": (FINE, "show IT --graph", failed),
     "show.mermaid": (FINE, "show small.plan.md --graph -o -", nothing),
+    "show.prompt": (FINE, "show task.plan.md --prompt greet", greeted),
+    "show.told": (FINE, "show IT --prompt greet --attempt 1", greeted),
     "prepare.": (FINE, "prepare small.plan.md", nothing),
     "prepare.open": (FINE, "prepare look.plan.md", nothing),
     "approve.": (WAITING, "approve IT --start", prepared),
@@ -208,6 +241,10 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "config.": (FINE, "config", configured),
     "tools.": (FINE, "tools", configured),
     "agents.": (FINE, "agents", staffed),
+    "topic.": (FINE, "topic", posted),
+    "topic.messages": (FINE, "topic auth -n 1", posted),
+    "topic.posted": (FINE, "topic auth -m 'It is 30 s by now.'", posted),
+    "topic.unknown": (REFUSED, "topic aut", posted),
     "trust.": (WAITING, "trust", configured),
     "revoke.": (FINE, "revoke IT", lambda workspace: workspace.approved("small.plan.md")),
     "approver-enroll.": (WAITING, "approver enroll kim", nothing),

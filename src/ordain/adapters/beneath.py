@@ -13,8 +13,19 @@ import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import BinaryIO
 
-__all__ = ["EscapeError", "let_git_ignore", "open_directory", "open_parent", "place_file", "place_link", "replace_file"]
+__all__ = [
+    "EscapeError",
+    "IrregularError",
+    "let_git_ignore",
+    "open_directory",
+    "open_file",
+    "open_parent",
+    "place_file",
+    "place_link",
+    "replace_file",
+]
 
 _IGNORED = b"*\n"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -22,6 +33,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class EscapeError(Exception):
     """A path that leads, or may lead, out of the workspace."""
+
+
+class IrregularError(Exception):
+    """What is no regular file: a directory, a pipe, a device."""
 
 
 def _parts(path: str) -> tuple[str, ...]:
@@ -57,6 +72,20 @@ def open_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
         raise EscapeError("the workspace itself is not a file")
     with open_directory(root, str(PurePosixPath(*parts[:-1]))) as parent:
         yield parent, parts[-1]
+
+
+def open_file(parent: int, name: str, path: str) -> BinaryIO:
+    """A regular file that is not a link, to be read; a pipe in its place holds nobody up."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=parent)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise EscapeError(f"{path!r} is a link") from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise IrregularError(f"{path}: not a regular file")
+    return os.fdopen(descriptor, "rb")
 
 
 def replace_file(parent: int, name: str, path: str, data: bytes, mode: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
-from ordain.adapters.beneath import EscapeError, open_directory, open_parent
+from ordain.adapters.beneath import EscapeError, IrregularError, open_directory, open_file, open_parent
 from ordain.adapters.known_secrets import KnownSecrets
 from ordain.adapters.off_limits import stands_in
 from ordain.adapters.shell_text import ShellText
@@ -30,7 +30,7 @@ from ordain.core.operands import ABSENT, spelt_path
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Refused, refuse
 from ordain.core.schema import patterns
-from ordain.core.settings import Settings
+from ordain.core.settings import Settings, secret_variables
 from ordain.core.tool import ToolDefinition
 from ordain.documents.configuration import CONFIGURATION_FILE
 
@@ -126,6 +126,26 @@ class DirectoryWorkspace:
             )
         )
 
+    def beginning(self, path: str, limit: int, secret_files: Sequence[str]) -> tuple[bytes, int]:
+        try:
+            root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                with open_parent(root, path) as (parent, name), open_file(parent, name, path) as file:
+                    if self._secrets.holds(file.fileno(), secret_files):
+                        raise refuse("F_READ_MISSING", f"`{path}` is one of the files that hold secrets")
+                    return file.read(limit), os.fstat(file.fileno()).st_size
+            finally:
+                os.close(root)
+        except EscapeError as error:
+            raise refuse("F_PATH_ESCAPE", str(error)) from error
+        except IrregularError as error:
+            raise refuse("F_READ_MISSING", f"`{path}` is no regular file") from error
+        except FileNotFoundError as error:
+            raise refuse("F_READ_MISSING", f"`{path}` is not there") from error
+        except OSError as error:
+            reason = os.strerror(error.errno or errno.EIO).lower()
+            raise refuse("F_READ_MISSING", f"`{path}` cannot be read: {reason}") from error
+
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
         names = {path for given in paths if (path := operand_path(given)) is not None}
         wanted = {pattern for given in patterns if (pattern := operand_pattern(given)) is not None}
@@ -178,7 +198,7 @@ class DirectoryWorkspace:
             protecting_nothing=self._protecting_nothing(plan),
             missing_programs=frozenset(name for name in programs if not self._installed(name)),
             missing_files=frozenset(path for path in wanted if not self._there(path)),
-            secrets=self._secrets.known(settings.secret_env, settings.secret_files)[0],
+            secrets=self._secrets.known(secret_variables(settings), settings.secret_files)[0],
             workspace_id=workspace_id,
         )
 

@@ -18,7 +18,14 @@ from typing import Any
 
 import msgspec
 
-from ordain.adapters.beneath import EscapeError, open_directory, open_parent, replace_file
+from ordain.adapters.beneath import (
+    EscapeError,
+    IrregularError,
+    open_directory,
+    open_file,
+    open_parent,
+    replace_file,
+)
 from ordain.adapters.moving import aside, entry_identity, rename, rename_new, take_away, too_deep_or_private
 from ordain.core.lint.paths import OFF_LIMITS, path_fault
 from ordain.core.operands import ABSENT
@@ -152,7 +159,7 @@ class FileTools:
                 os.close(root)
         except FileNotFoundError:
             return ABSENT
-        except (OSError, EscapeError, _ToolFault):
+        except (OSError, EscapeError, IrregularError, _ToolFault):
             return None
 
     def _call(self, tool: str, args: Mapping[str, Any]) -> ToolResult:
@@ -175,7 +182,7 @@ class FileTools:
         except OSError as error:
             name = args.get("path", ".")
             return ToolResult(error="F_STEP_FAILED", detail=f"{name}: {os.strerror(error.errno or errno.EIO).lower()}")
-        except _ToolFault as error:
+        except (IrregularError, _ToolFault) as error:
             return ToolResult(error="F_STEP_FAILED", detail=str(error))
 
 
@@ -185,16 +192,8 @@ class _ToolFault(Exception):
 
 def _read_bytes(parent: int, name: str, path: str) -> tuple[bytes, int]:
     """The content and mode of a regular file that is not a link."""
-    try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=parent)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise EscapeError(f"{path!r} is a link") from error
-        raise
-    with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise _ToolFault(f"{path}: not a regular file")
+    with open_file(parent, name, path) as file:
+        mode = os.fstat(file.fileno()).st_mode
         data = file.read(READ_BYTES_MAX + 1)
     if len(data) > READ_BYTES_MAX:
         raise _ToolFault(f"{path}: larger than 16 MiB")

@@ -289,6 +289,12 @@ class MemoryWorkspace:
         found = Pattern(wanted)
         return tuple(sorted(name for name in self.documents if found.matches(name)))
 
+    def beginning(self, path: str, limit: int, secret_files: Sequence[str]) -> tuple[bytes, int]:
+        data = self.documents.get(path)
+        if data is None:
+            raise refuse("F_READ_MISSING", f"`{path}` is not there")
+        return data[:limit], len(data)
+
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
         names = {path for given in paths if (path := operand_path(given)) is not None}
         wanted = [Pattern(text) for given in patterns if (text := operand_pattern(given)) is not None]

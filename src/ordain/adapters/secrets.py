@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ordain.core.secret_form import SECRET_LENGTH_MIN
 
-__all__ = ["FILE_BYTES_MAX", "collect"]
+__all__ = ["FILE_BYTES_MAX", "collect", "secret_path"]
 
 FILE_BYTES_MAX = 64 << 10
 """A file of secrets that is larger is taken to be something else."""
@@ -53,9 +53,15 @@ def collect(
     return {name: secret for name, secret in secrets.items() if len(secret.strip()) >= SECRET_LENGTH_MIN}, unread
 
 
-def _read(file: str, home: Path) -> str | None:
+def secret_path(file: str, home: Path) -> Path | None:
+    """Where a file of secrets is that was given like this; None where that cannot be told."""
     path = home / file[2:] if file.startswith("~/") else Path(file)
-    if not path.is_absolute():
+    return path if path.is_absolute() else None
+
+
+def _read(file: str, home: Path) -> str | None:
+    path = secret_path(file, home)
+    if path is None:
         return None
     try:
         # A pipe or a device in its place must not hold us up.

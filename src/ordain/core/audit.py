@@ -45,6 +45,7 @@ from ordain.core.event import (
     RunStarted,
     SignalGiven,
     StepState,
+    TopicPosted,
     WorkspaceEvent,
 )
 from ordain.core.lineage import PlanState, apply_lineage
@@ -56,6 +57,7 @@ from ordain.core.run_state import IllegalTransition, RunState
 from ordain.core.signal import SignalState, apply_signal, signal_of
 from ordain.core.signature import Signature, Verifier, fingerprint
 from ordain.core.state import apply
+from ordain.core.topic import apply_topic, topic_named
 from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import Approver, WorkspaceState, apply_workspace
 
@@ -329,6 +331,8 @@ class _Auditor:
             return _Stream(_Lock(self, name).look, _types(LockEvent))
         if name.startswith("signal/"):
             return _Stream(_Signal(self, name).look, frozenset([SignalGiven]))
+        if name.startswith("topic/"):
+            return _Stream(_Topic(self, name).look, frozenset([TopicPosted]))
         if name == REFUSALS_STREAM:
             return _Stream(lambda event, at, seq: None, frozenset([RequestRefused]))
         return _Stream(lambda event, at, seq: None, frozenset())
@@ -764,6 +768,20 @@ class _Signal:
         self.auditor.given.add((self.state.key, event.value_seal))
         try:
             apply_signal(self.state, event)
+        except IllegalTransition as error:
+            self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
+
+
+class _Topic:
+    """One topic."""
+
+    def __init__(self, auditor: _Auditor, name: str) -> None:
+        self.auditor, self.name = auditor, name
+
+    def look(self, event: Event, at: Instant, seq: int) -> None:
+        assert isinstance(event, TopicPosted)
+        try:
+            apply_topic(topic_named(self.name), event)
         except IllegalTransition as error:
             self.auditor.find(Kind.HISTORY, self.name, seq, f"Event {seq} cannot have happened: {error}.")
 

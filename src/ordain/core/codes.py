@@ -393,6 +393,11 @@ PAGES: dict[str, Page] = {
         ),
         "Make the file readable and its directory writable, or begin patterns with the directory that is meant: `tests/**`.",
     ),
+    "W_TOPIC_EMPTY": Page(
+        "Nothing was posted to the topic",
+        "The step reads a topic to which nobody has posted yet. Where that is still so when it begins, it fails.",
+        "Check the name (`ordain topic` lists them), or post to it: `ordain topic NAME -m TEXT`.",
+    ),
     "W_PROTECT_NOTHING": Page(
         "Nothing is protected",
         (
@@ -756,6 +761,11 @@ PAGES: dict[str, Page] = {
         "The plan has no step of this id.",
         "`ordain show PLAN` lists the steps.",
     ),
+    "E_PROMPT": Page(
+        "There is no such prompt",
+        "The step is no task, no agent was started for it in that attempt, or what was told is not kept in this ledger.",
+        "`ordain show RUN` tells the attempts; `ordain show PLAN --prompt STEP` shows what would be told now.",
+    ),
     "E_APPROVAL_CHANNEL": Page(
         "Only a person can do this",
         ("Approving, answering and trusting are for people at a terminal. Robots and scripts can ask, never give."),
@@ -806,6 +816,16 @@ PAGES: dict[str, Page] = {
         "Not a value for a signal",
         "A signal can carry one value: JSON with `--value` or text with `-m`, at most 1 MiB of it.",
         "Correct it, or put what is long into a file of the workspace and give its name.",
+    ),
+    "E_TOPIC": Page(
+        "Not a topic, or not a message",
+        "Nothing was posted to the topic yet, or the message is empty, longer than 64 KiB or not UTF-8.",
+        "`ordain topic` lists the topics; `ordain topic NAME -m TEXT` leaves a message.",
+    ),
+    "E_TOPIC_FLOOD": Page(
+        "Too much was posted",
+        "A topic takes 120 messages an hour, and a workspace has 1,000 topics at most: whatever is posted stays in the ledger.",
+        "Wait, or put what is much into a file of the workspace and post its name.",
     ),
     "E_RUN_OLD": Page(
         "Not the newest run",
@@ -923,6 +943,14 @@ PAGES: dict[str, Page] = {
         "Step failed",
         "The command exited with a status other than 0, could not be started, or the tool failed.",
         "The report shows the end of its output; the plan's failure policy says what follows.",
+    ),
+    "F_READ_MISSING": Page(
+        "What the step reads is not there",
+        (
+            "Before an agent is started, everything that its step reads is put into its prompt. Something was not there, was "
+            "no text, or is nobody's to be handed on (`.git`, `.ordain`, files that hold secrets). No agent was started."
+        ),
+        "See to what is named, then try the step again; `ordain show PLAN --prompt STEP` shows what would be told.",
     ),
     "F_AGENT_CANNOT": Page(
         "The agent says that it cannot be done",

@@ -4,7 +4,7 @@ An event that moves a step says where the step went (`to`), so that a history ex
 under any later version of the rules. No event reads a clock or makes an id.
 
 A stream is one hash-chained sequence of events: `workspace`, `lineage/PLAN-…` (one plan through its revisions),
-`run/RUN-…` (one run), `lock/NAME` (one named lock) or `signal/KEY` (one signal from outside).
+`run/RUN-…` (one run), `lock/NAME` (one named lock), `signal/KEY` (one signal from outside) or `topic/NAME` (one topic).
 """
 
 from __future__ import annotations
@@ -88,6 +88,8 @@ __all__ = [
     "StepState",
     "StepUnfolded",
     "StopAsked",
+    "TopicEvent",
+    "TopicPosted",
     "Usage",
     "Verdict",
     "WorkClaimed",
@@ -748,6 +750,18 @@ class SignalGiven(_Fact, frozen=True, tag="signal_given"):
     """Whether the value is JSON, and not text; JSON of no bytes is no value."""
 
 
+# --- Topic stream ------------------------------------------------------------------------------------------------
+
+
+class TopicPosted(_Fact, frozen=True, tag="topic_posted"):
+    """Somebody left a note for the agents that read this topic. It permits nothing, and nothing is decided by it."""
+
+    topic: str
+    by: Principal
+    text: str
+    """What it says, redacted; more than this is kept nowhere."""
+
+
 # --- Stream of refusals ------------------------------------------------------------------------------------------
 
 
@@ -807,8 +821,9 @@ RunEvent = (
 )
 LockEvent = LockTaken | LockReleased
 SignalEvent = SignalGiven
+TopicEvent = TopicPosted
 RefusalEvent = RequestRefused
-Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalEvent | RefusalEvent
+Event = WorkspaceEvent | LineageEvent | RunEvent | LockEvent | SignalEvent | TopicEvent | RefusalEvent
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

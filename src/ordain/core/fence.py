@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["fenced"]
+__all__ = ["fenced", "longest_row"]
 
 
 def fenced(text: str) -> str:
     """A text between fences that are longer than any in it."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
+    fence = "`" * max(3, longest_row(text) + 1)
     return f"{fence}\n{text.rstrip(chr(10))}\n{fence}"
+
+
+def longest_row(text: str) -> int:
+    """How many backticks stand in a row, at most."""
+    return max(map(len, re.findall(r"`+", text)), default=0)

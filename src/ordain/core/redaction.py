@@ -101,6 +101,18 @@ class Redactor:
         spans = self._spans(data)
         return _Rendering().render(data, spans, len(data)) if spans else data
 
+    @property
+    def ahead(self) -> int:
+        """How many bytes more than are to be shown `beginning` wants to see."""
+        return 2 * max(self.window, HEAD_MAX)
+
+    def beginning(self, data: bytes, *, whole: bool) -> tuple[bytes, int]:
+        """The same, and how many were hidden. Where `data` is only the beginning of something, what may be the
+        beginning of a secret whose rest is missing is left out with all that follows."""
+        redacting = self.stream()
+        shown = redacting.feed(data)
+        return shown + redacting.close() if whole else shown, redacting.hidden
+
     def value(self, tree: Any) -> Any:
         """A tree of builtins with every text in it redacted, keys too."""
         match tree:
@@ -237,6 +249,11 @@ class RedactingStream:
         self._going_on: set[bytes] = set()
         """With what bytes the tokens go on whose end has not come."""
 
+    @property
+    def hidden(self) -> int:
+        """How many secrets were hidden so far; what overlaps, or is more of the same next to it, is one."""
+        return self._rendering.count
+
     def feed(self, chunk: bytes) -> bytes:
         """Take what came, and return what can be let through."""
         self._data += chunk
@@ -274,6 +291,8 @@ class _Rendering:
         """Up to where they are hidden, which may be further."""
         self._last = ""
         """By what name the bytes before `_hidden` are; empty when they were let through."""
+        self.count = 0
+        """How many markers were put in."""
 
     def render(self, data: bytes, spans: Iterable[_Span], upto: int) -> bytes:
         """Go on up to a place. What overlaps what is hidden is hidden with it; so is more of the same next to it."""
@@ -282,6 +301,7 @@ class _Rendering:
             if start > self._hidden or (start == self._hidden and name != self._last):
                 parts += (data[self._hidden : start], _marker(name).encode("utf-8", "surrogatepass"))
                 self._last = name
+                self.count += 1
             self._hidden = max(self._hidden, -minus_end)
         if self._hidden < upto:
             parts.append(data[self._hidden : upto])

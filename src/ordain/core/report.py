@@ -23,7 +23,9 @@ from ordain.core.policy import PlannedEffect
 from ordain.core.problem import Problem
 from ordain.core.run_state import RunState, StepRecord
 from ordain.core.schedule import asks, why_waiting
+from ordain.core.topic import Message
 from ordain.core.value import Instant, PlanId, RunId, StepId
+from ordain.core.work import Read
 
 __all__ = [
     "Approved",
@@ -40,6 +42,8 @@ __all__ = [
     "Since",
     "StepOutput",
     "StepReport",
+    "ToldPrompt",
+    "TopicLine",
     "run_report",
     "step_report",
 ]
@@ -300,6 +304,33 @@ class SignalReport(msgspec.Struct, frozen=True, kw_only=True):
     """The open runs in which it counts, now or when a step of theirs comes to it."""
     awaited_by: tuple[SignalAwaited, ...]
     """The steps that waited for it."""
+
+
+class TopicLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic: how many messages were posted to it, and the newest of them."""
+
+    topic: str
+    count: int
+    newest: Message
+
+
+class ToldPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent of a step was told in an attempt, or would be told now where there was none."""
+
+    step: StepId
+    agent: str
+    """Empty where nobody is named."""
+    model: str | None
+    run_id: RunId | None
+    attempt: int
+    """How many-th attempt it is, of those of that run."""
+    told: bool
+    """Whether somebody was told this; else it is made from how things are now."""
+    tools: tuple[str, ...]
+    reads: tuple[Read, ...]
+    missing: tuple[str, ...]
+    """What it reads and is not there, in words: with that, no attempt would begin."""
+    prompt: str
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -13,10 +14,12 @@ from ordain.core.failure import Abort, FailurePolicy
 from ordain.core.sandbox import SandboxLimits
 from ordain.core.tool import ToolDefinition, ToolSource
 
-__all__ = ["DEFAULTS", "Settings", "limits", "sandbox_limits"]
+__all__ = ["DEFAULTS", "Settings", "limits", "sandbox_limits", "secret_variables"]
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
+
+_CREDENTIAL = re.compile(r"KEY|TOKEN|SECRET|PASS|AUTH|CRED|COOKIE", re.IGNORECASE)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +109,13 @@ def limits(
         tier=tier,
         sandbox=sandbox_limits(settings) if tier else SandboxLimits(),
     )
+
+
+def secret_variables(settings: Settings) -> tuple[str, ...]:
+    """The patterns of variables whose values are secrets: those that the settings name, and whatever an agent may see
+    besides every command that is called like a credential."""
+    seen = {name for agent in settings.agents.values() for name in agent.env}
+    return (*settings.secret_env, *sorted(name for name in seen if _CREDENTIAL.search(name)))
 
 
 def sandbox_limits(settings: Settings) -> SandboxLimits:

@@ -47,6 +47,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Programs that contracts start and that are not here."""
     missing_files: frozenset[str] = frozenset()
     """Paths that steps read and that are not here."""
+    empty_topics: frozenset[str] = frozenset()
+    """Topics that steps read and to which nothing was posted yet."""
     secrets: Mapping[str, str] = {}
     """The variables of the environment that hold secrets → their values, which stand in no plan."""
     panes: bool = False

@@ -20,18 +20,28 @@ from ordain.core.tool import EffectClass, ToolDefinition
 __all__ = [
     "OFF_LIMITS",
     "beneath",
+    "handed_fault",
+    "is_pattern",
     "path_fault",
     "pattern_fault",
     "protected_apart",
     "protecting",
     "read_kinds",
     "reads_there",
+    "topics_of",
+    "topics_there",
     "wanted_files",
     "writes_apart",
 ]
 
 _PRIVATE = re.compile(r"(?:.*/)?\.git/(?:hooks|config)(?:/.*)?|\.ordain(?:/.*)?", re.DOTALL)
 """Places where a file would run code behind everybody's back, or that are ours."""
+_HOLDS_SECRETS = re.compile(
+    r"(?:.*/)?(?:\.env(?!\.(?:example|sample|template|dist)\Z)(?:\..*)?|\.envrc|[._]netrc|\.pgpass|\.pypirc|"
+    r"\.git-credentials|\.htpasswd|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?)",
+    re.DOTALL,
+)
+"""Files that are there to hold secrets, by the names that programs look for."""
 _GIT = re.compile(r"(?:.*/)?\.git(?:/.*)?", re.DOTALL)
 """Where git keeps what it runs and what it believes, its submodules and work trees included: nobody's to write."""
 COMPARED_MAX = 3_000_000
@@ -54,6 +64,20 @@ def path_fault(value: str, *, writes: bool = False) -> str | None:
         return "leads out of the workspace"
     name = folded(value)
     return OFF_LIMITS if _PRIVATE.fullmatch(name) or (writes and _GIT.fullmatch(name)) else None
+
+
+def handed_fault(value: str) -> str | None:
+    """Why a file is nobody's to be put before an agent; None when it lies beneath the workspace, and is neither git's
+    nor ours nor made to hold secrets."""
+    fault = path_fault(value, writes=True)
+    if fault is None and _HOLDS_SECRETS.fullmatch(folded(value)):
+        return "is made to hold secrets, which no agent is handed"
+    return fault
+
+
+def is_pattern(path: str) -> bool:
+    """Whether what a step reads is many files, by a pattern, and not one."""
+    return "*" in path or "?" in path
 
 
 def pattern_fault(value: str) -> str | None:
@@ -83,7 +107,9 @@ def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
     protection = _Protection(survey)
     for step, path, writes, deep in _paths(survey, facts):
         known = without_references(path) if "${" in path else path
-        fault = path_fault(known, writes=writes) or (protection.fault(step, known, deep=deep) if writes else None)
+        handed = isinstance(step.action, Task) and not writes and not is_pattern(known)
+        fault = handed_fault(known) if handed else path_fault(known, writes=writes)
+        fault = fault or (protection.fault(step, known, deep=deep) if writes else None)
         if fault is None and deep and not folded(known):
             fault = "is the workspace itself"
         if fault is not None:
@@ -198,6 +224,25 @@ def read_kinds(survey: Survey, facts: Facts) -> Iterator[Problem]:
                     where=Place(step=step.id),
                     hints=(f"Write `file:{read}`, `topic:…` or `step:…`.",),
                 )
+
+
+def topics_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Something was posted to a topic that is read; where not, somebody may still do so before the step begins."""
+    for _, step, task in survey.tasks if facts.empty_topics else ():
+        for name in topics_of(task):
+            if name in facts.empty_topics:
+                yield Problem(
+                    code="W_TOPIC_EMPTY",
+                    detail=f"`{step.id}` reads the topic `{name}`, to which nothing was posted yet.",
+                    where=Place(step=step.id),
+                    hints=(f"Check the name, or post to it: `ordain topic {name} -m TEXT`.",),
+                    command="ordain topic",
+                )
+
+
+def topics_of(task: Task) -> Iterator[str]:
+    """The topics that a task reads."""
+    return (read.removeprefix("topic:") for read in task.reads if read.startswith("topic:"))
 
 
 def wanted_files(survey: Survey, tools: Mapping[str, ToolDefinition]) -> set[str]:

@@ -82,6 +82,7 @@ RULES: tuple[Rule, ...] = (
     paths.beneath,
     paths.protecting,
     paths.reads_there,
+    paths.topics_there,
     paths.writes_apart,
     paths.protected_apart,
     secret.no_secrets,

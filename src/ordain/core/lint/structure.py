@@ -12,7 +12,7 @@ from ordain.core.condition import External, LockAvailable, LockHeld
 from ordain.core.failure import Fallback
 from ordain.core.graph import cycles
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import pattern_fault
+from ordain.core.lint.paths import pattern_fault, topics_of
 from ordain.core.lint.survey import Survey, last_policy
 from ordain.core.model import PLAN_VERSION, Parameter
 from ordain.core.name import id_fault, name_fault, scope_fault
@@ -122,6 +122,7 @@ def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
         yield from (("scope", name, step.id) for name in task.tools or ())
         if task.agent is not None:
             yield "agent", task.agent, step.id
+        yield from (("topic", name, step.id) for name in topics_of(task) if name)
     for step, action in survey.others:
         match action:
             case AcquireLock(lock_name=name) | ReleaseLock(lock_name=name):

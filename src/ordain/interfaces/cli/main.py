@@ -59,6 +59,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "config": ("around", "The settings in force, and where each value came from."),
         "tools": ("around", "Everything that steps can call, with effects and where it comes from."),
         "agents": ("around", "Who can be given tasks, what each is, and whether it could be started here."),
+        "topic": ("topics", "Notes for agents: list them, read them, leave one."),
         "trust": ("approving", "Let ordain.toml count as it stands. For people at a terminal."),
         "revoke": ("approving", "End an approval that no run has used."),
         "approver": ("approving", "Keys that can sign approvals: enroll, list, revoke. For people at a terminal."),

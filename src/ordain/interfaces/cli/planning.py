@@ -91,6 +91,10 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
     help="What a model needs to know that chooses the agent of a task; without a name, of the first that is not done.",
 )
 @click.option(
+    "--prompt", "told", metavar="STEP", help="What the agent of a step was told; of a plan, would be told now."
+)
+@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="With --prompt: in which attempt of a run.")
+@click.option(
     "-o",
     "target",
     metavar="FILE",
@@ -106,9 +110,12 @@ def show(
     step: str | None,
     planned: str | None,
     chosen_for: str | None,
+    told: str | None,
+    attempt: int | None,
     target: str | None,
 ) -> int:
-    """Show what a document or plan would do, how a run stands, what it asks about a step, or what the step wrote.
+    """Show what a document or plan would do, how a run stands, what it asks about a step, what the step wrote, or what
+    its agent is told.
 
     Example: ordain show fix.plan.md
     """
@@ -118,15 +125,22 @@ def show(
         raise click.UsageError("--output is for a step of a run, and not for a picture.")
     if planned is not None and (graph or step is not None or not names_run(what)):
         raise click.UsageError("--brief is for a step of a run, and for nothing else.")
+    if told is not None and (graph or step is not None or planned is not None):
+        raise click.UsageError("--prompt is for a step, and not for a picture, an output or a brief.")
+    if attempt is not None and (told is None or not names_run(what)):
+        raise click.UsageError("--attempt goes with --prompt and a run.")
     is_item = "/" in what and names_run(what.partition("/")[0])
     if chosen_for is not None and (graph or step is not None or planned is not None or is_item or is_document(what)):
         raise click.UsageError("--arbiter is for a task of a run or of a stored plan, and for nothing else.")
-    if graph or step is not None or planned is not None or chosen_for is not None or is_item:
+    parts = (step, planned, chosen_for, told)
+    if graph or any(part is not None for part in parts) or is_item:
         session.refuse_forms("a part of a plan or run")
     if chosen_for is not None:
         return _show_arbiter(session, what, chosen_for or None)
     if planned is not None:
         return _show_brief(session, what, planned)
+    if told is not None:
+        return _show_prompt(session, what, params, told, attempt)
     if is_item:
         return _show_question(session, what)
     if step is not None:
@@ -178,6 +192,27 @@ def _show_arbiter(session: Session, what: str, step: str | None) -> int:
         session.answer(found)
     else:
         session.say(map(render.visible, found.text.removesuffix("\n").split("\n")))
+    return FINE
+
+
+def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], step: str, attempt: int | None) -> int:
+    """Show what an agent was told, with nothing in it that a terminal would act on; or what one would be told."""
+    notices: Sequence[Problem] = ()
+    if names_run(what):
+        found = session.app.prompt_told(what, step, attempt)
+        words = f"What {found.agent} was told in attempt {found.attempt} of {found.run_id}:"
+    else:
+        review = _review(session, what, params)
+        found, notices = session.run(session.app.prompt_of(review.plan, step)), review.notices
+        words = f"What {found.agent or 'nobody yet'} would be told now; what is read may be other by then:"
+    if session.json:
+        session.answer(found, problems=notices, next_=[f"ordain show {found.run_id}"] if found.run_id else ())
+        return FINE
+    # To standard error, so that what is printed is the prompt and nothing else.
+    click.echo(render.visible(words), err=True)
+    for missing in found.missing:
+        click.echo(render.visible(f"Not there, so that no agent would be started: {missing}."), err=True)
+    session.say_output(session.output_texts([found.prompt.encode("utf-8", "replace")], whole=True))
     return FINE
 
 

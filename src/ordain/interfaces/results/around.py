@@ -1,4 +1,4 @@
-"""What the verbs around plans answer: init, config, explain, schema, skill, robot."""
+"""What the verbs around plans answer: init, config, topic, explain, schema, skill, robot."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from typing import Any
 import msgspec
 
 from ordain.core.codes import Page
+from ordain.core.report import TopicLine
+from ordain.core.topic import Message
 
 __all__ = [
     "ConfigResult",
     "InitResult",
     "PageResult",
+    "PostedResult",
     "SchemaNames",
     "SettingValue",
     "SkillResult",
+    "TopicResult",
+    "TopicsResult",
     "Verb",
     "VerbsResult",
     "page_result",
@@ -37,6 +42,28 @@ class ConfigResult(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """What approvals are bound to."""
     settings: Mapping[str, SettingValue]
+
+
+class TopicsResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Every topic of the workspace, oldest first."""
+
+    topics: tuple[TopicLine, ...]
+
+
+class TopicResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest messages of a topic, in order, and how many there are in all."""
+
+    topic: str
+    count: int
+    messages: tuple[Message, ...]
+
+
+class PostedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was left in a topic, as it was recorded, and how many there are now."""
+
+    topic: str
+    count: int
+    posted: Message
 
 
 class PageResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Any
 from ordain.core.arbiter import Arbitration
 from ordain.core.brief import Brief
 from ordain.core.decision import Asked
-from ordain.core.report import PlanLine, RunReport, SignalReport
+from ordain.core.report import PlanLine, RunReport, SignalReport, ToldPrompt
 from ordain.core.simulation import Simulation
 from ordain.core.statistics import Statistics
 from ordain.interfaces.results.agents import AgentsResult
@@ -18,8 +18,11 @@ from ordain.interfaces.results.around import (
     ConfigResult,
     InitResult,
     PageResult,
+    PostedResult,
     SchemaNames,
     SkillResult,
+    TopicResult,
+    TopicsResult,
     Verb,
     VerbsResult,
 )
@@ -51,7 +54,7 @@ __all__ = ["RESULTS"]
 RESULTS: dict[str, tuple[Any, ...]] = {
     "run": (RunResult, PreparedResult),
     "lint": (LintResult, tuple[LintResult, ...]),
-    "show": (ReviewResult, RunReport, Asked, Brief, Arbitration, OutputResult, PictureResult),
+    "show": (ReviewResult, RunReport, Asked, Brief, Arbitration, OutputResult, PictureResult, ToldPrompt),
     "prepare": (PreparedResult,),
     "approve": (),
     "commit": (RunResult, BegunResult, QueuedResult),
@@ -78,6 +81,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "config": (ConfigResult,),
     "tools": (ToolsResult,),
     "agents": (AgentsResult,),
+    "topic": (TopicsResult, TopicResult, PostedResult),
     "trust": (),
     "revoke": (RevokedResult,),
     "approver enroll": (),

@@ -1,0 +1,156 @@
+"""`ordain show --prompt`: what an agent would be told, and exactly what one was told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from ordain.assemble import open_workspace
+from ordain.core.problem import Refused
+from ordain.surroundings import sha256
+from tests.interfaces.test_locks import trusted
+from tests.interfaces.test_robot import answered, refused
+from tests.interfaces.workspace import KIM, Workspace
+
+FINE, FAILED, REFUSED = 0, 1, 2
+AGENT = '[agents.coder]\ncommand = ["sh", "-c", "cat > told.$(ls | grep -c told)"]\n'
+PLAN = """\
+# Mend it
+
+**Budget:** max 200k tokens
+
+## Steps
+
+### 1. List
+
+**run:** echo one two
+
+### 2. Mend
+
+**agent:** coder
+**reads:**
+- file:notes.txt
+- step:list
+**task:** Mend it.
+**contract:** echo no is no; test -f told.1
+**on_fail:** retry(1)
+
+### 3. Deploy
+
+**action:**
+```yaml
+type: nested_plan
+plan:
+  title: Inner
+  steps:
+    - id: tell
+      action: {type: task, agent: coder, task: Tell everybody.}
+```
+"""
+
+
+@pytest.fixture
+def mending(workspace: Workspace) -> Workspace:
+    trusted(workspace, AGENT)
+    workspace.write("mend.plan.md", PLAN)
+    workspace.write("notes.txt", "a note\n")
+    return workspace
+
+
+def test_what_was_told_is_what_the_agent_got(mending: Workspace):
+    before = mending.ordain("show", "mend.plan.md", "--prompt", "mend")
+    assert "(its result is not known before it has run)" in before.out and "attempt 2" not in before.out
+    assert before.err == "What coder would be told now; what is read may be other by then:\n"
+    run, done = mending.started("mend.plan.md")
+    assert done.status == FINE, done
+    first, second = ((mending.path / f"told.{number}").read_text() for number in (0, 1))
+    assert mending.ordain("show", run, "--prompt", "mend", "--attempt", "1").out == first
+    assert "a note" in first and "one two" in first and "What went wrong" not in first
+    told = mending.ordain("show", run, "--prompt", "mend")
+    assert (told.out, told.err) == (second, f"What coder was told in attempt 2 of {run}:\n")
+    assert "This is attempt 2." in second and "```\nno is no\n```" in second
+    # What was told stays what it was, whatever becomes of what was read.
+    mending.write("notes.txt", "another\n")
+    assert mending.ordain("show", run, "--prompt", "mend").out == second
+    assert "another" in mending.ordain("show", "mend.plan.md", "--prompt", "mend").out
+    inner = mending.ordain("show", run, "--prompt", "deploy/tell").out
+    assert (
+        inner
+        == (mending.path / "told.2").read_text()
+        == mending.ordain("show", PLAN_FILE, "--prompt", "deploy/tell").out
+    )
+    assert mending.ordain("audit", "verify").status == FINE
+
+
+PLAN_FILE = "mend.plan.md"
+
+
+def test_what_has_no_prompt_is_refused(mending: Workspace):
+    refused(mending.ordain("show", "--json", PLAN_FILE, "--prompt", "list"), "E_PROMPT")
+    unknown = refused(mending.ordain("show", "--json", PLAN_FILE, "--prompt", "mnd"), "E_STEP_UNKNOWN")
+    assert "Did you mean `mend`?" in json.dumps(unknown)
+    refused(mending.ordain("show", "--json", PLAN_FILE, "--prompt", "mend/x"), "E_STEP_UNKNOWN")
+    run, _ = mending.started(PLAN_FILE)
+    refused(mending.ordain("show", "--json", run, "--prompt", "list"), "E_PROMPT")
+    late = refused(mending.ordain("show", "--json", run, "--prompt", "mend", "--attempt", "7"), "E_PROMPT")
+    assert "Told in: attempt 1, 2." in json.dumps(late)
+    refused(mending.ordain("show", "--json", run, "--prompt", "nobody"), "E_STEP_UNKNOWN")
+    for words in (["--attempt", "1"], ["--prompt", "mend", "--graph"], ["--prompt", "mend", "--brief", "mend"]):
+        refused(mending.ordain("show", "--json", run, *words), "E_USAGE")
+    refused(mending.ordain("show", "--json", PLAN_FILE, "--prompt", "mend", "--attempt", "1"), "E_USAGE")
+
+
+def test_what_is_missing_starts_no_agent_and_is_told_beforehand(mending: Workspace):
+    plan = mending.approved(PLAN_FILE)
+    (mending.path / "notes.txt").unlink()
+    shown = answered(mending.ordain("show", "--json", plan, "--prompt", "mend"))
+    assert shown["missing"] == ["`notes.txt` is not there"]
+    mending.write("notes.txt", "a note\n")
+    mending.write("mend.plan.md", PLAN.replace("echo one two", "rm notes.txt").replace("retry(1)", "abort"))
+    run, done = mending.started(PLAN_FILE)
+    assert done.status == FAILED and "what it reads is not there: `notes.txt` is not there" in done.out
+    assert answered(mending.ordain("show", "--json", run))["steps"][1]["error"] == "F_READ_MISSING"
+    assert not list(mending.path.glob("told.*"))
+    refused(mending.ordain("show", "--json", run, "--prompt", "mend"), "E_PROMPT")
+
+
+def test_a_template_of_ones_own(mending: Workspace):
+    trusted(mending, '[run]\nprompt = "All: {{task}}"\n' + AGENT)
+    assert mending.ordain("show", PLAN_FILE, "--prompt", "mend").out == "All: Mend it.\n"
+    trusted(mending, '[run]\nprompt = "All: {{task}}"\n' + AGENT + 'prompt = "You, {{agent}}: {{task}}"\n')
+    assert mending.ordain("show", PLAN_FILE, "--prompt", "mend").out == "You, coder: Mend it.\n"
+    run, _ = mending.started(PLAN_FILE)
+    assert (mending.path / "told.0").read_text() == "You, coder: Mend it.\n"
+    assert mending.ordain("show", run, "--prompt", "mend").out == "You, coder: Mend it.\n"
+
+
+@pytest.mark.parametrize("template", ["Just do it.", "{{task}} {{weather}}", "{{ task }}"])
+def test_a_template_that_cannot_be_filled_in_is_not_trusted(template: str, workspace: Workspace):
+    for text in (f'[run]\nprompt = "{template}"\n', f'{AGENT}prompt = "{template}"\n'):
+        with pytest.raises(Refused) as raised:
+            _trust(workspace, text)
+        assert raised.value.problems[0].code == "E_CONFIG"
+
+
+def _trust(workspace: Workspace, text: str) -> Any:
+    file = workspace.write("ordain.toml", text)
+    app = open_workspace(workspace.path, exact=True)
+    try:
+        return asyncio.run(app.trust(sha256(file.read_bytes()), KIM))
+    finally:
+        asyncio.run(app.close())
+
+
+def test_nothing_that_a_terminal_would_act_on_is_shown(mending: Workspace):
+    mending.write("notes.txt", "red \x1b[31m and \u202e back\n")
+    shown = mending.ordain("show", PLAN_FILE, "--prompt", "mend").out
+    assert "\x1b" not in shown and "\u202e" not in shown and "red ‹U+1B›[31m" in shown
+
+
+def test_a_prompt_can_be_looked_at_where_there_is_no_ledger_yet(workspace: Workspace):
+    workspace.write("talk.plan.md", "# Talk\n\n1. `true`\n2. Say hello.\n")
+    shown = workspace.ordain("show", "talk.plan.md", "--prompt", "say-hello")
+    assert shown.status == REFUSED and "E_STEP_AGENT" in shown.err
