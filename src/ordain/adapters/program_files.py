@@ -54,5 +54,5 @@ def our_python() -> tuple[str, ...]:
     while links[-1].is_symlink() and len(links) < _LINKS:
         links.append(links[-1].parent / links[-1].readlink())
     package = Path(__file__).resolve().parent.parent
-    found = (sys.prefix, sys.base_prefix, sys.exec_prefix, package, *links)
+    found = (sys.prefix, sys.base_prefix, sys.exec_prefix, str(package), *map(str, links))
     return tuple(dict.fromkeys(os.path.normpath(one) for one in found))
