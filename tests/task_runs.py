@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ordain import Channel, Principal, open_workspace
-from ordain.core.event import AttemptEnded, Outcome
+from ordain.core.event import AttemptEnded, ContractBroken, ContractHeld, Evidence, Outcome
 from ordain.core.report import RunReport
 from ordain.surroundings import sha256
 
@@ -23,6 +23,8 @@ class Carried(NamedTuple):
     report: RunReport
     outcomes: list[Outcome]
     """Of all attempts, in the order of their ends."""
+    evidence: list[Evidence]
+    """Of all contracts."""
 
 
 def task(text: str = "Do it.", agent: str = "coder", **fields: Any) -> dict[str, Any]:
@@ -63,7 +65,11 @@ def carried_out(
             await app.approve(prepared.review.plan_id, KIM)
             report = await app.commit(prepared.review.plan_id, KIM)
             events = [one.event for one in app.log(report.run_id)]
-            return Carried(report, [event.outcome for event in events if isinstance(event, AttemptEnded)])
+            return Carried(
+                report,
+                [event.outcome for event in events if isinstance(event, AttemptEnded)],
+                [event.evidence for event in events if isinstance(event, ContractHeld | ContractBroken)],
+            )
         finally:
             await app.close()
 

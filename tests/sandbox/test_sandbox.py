@@ -19,6 +19,7 @@ import pytest
 import ordain
 from ordain.adapters.bash import BashShell
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace
+from ordain.adapters.processes import children_of_us
 from ordain.adapters.program_files import our_python
 from ordain.adapters.sandbox import Sandbox, SandboxedShell
 from ordain.core.sandbox import SandboxLimits
@@ -422,3 +423,12 @@ def test_our_own_python_runs_in_it(workspace: Path) -> None:
     path = str(Path(ordain.__file__).parent.parent)
     seen = run(workspace, "", argv=words, sees=our_python(), env={"PATH": PATH, "PYTHONPATH": path})
     assert seen.output == b"here\n"
+
+
+def test_nothing_of_a_sandbox_is_left_for_us_to_collect(workspace: Path) -> None:
+    """Its first process is handed to us; left uncollected, it would look like a child of ours for ever."""
+    before = set(children_of_us())
+    for _ in range(5):
+        run(workspace, "true")
+        assert Sandbox(workspace).fault() is None
+    assert set(children_of_us()) <= before
