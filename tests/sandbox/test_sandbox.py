@@ -417,6 +417,14 @@ def test_a_program_that_is_not_in_it_is_told_of(workspace: Path, how: str) -> No
     assert asyncio.run(shell_of(workspace, read=(str(away),)).run(wants)).output == b"begun\n"
 
 
+def test_a_program_of_the_same_name_that_is_in_it_is_run_instead(workspace: Path) -> None:
+    """As without a sandbox where what comes first in the PATH is not there."""
+    program(workspace.parent / "away/bin/tool", "#!/bin/sh")
+    program(workspace / "bin/tool", "#!/bin/sh")
+    path = f"{workspace.parent}/away/bin:{workspace}/bin:{PATH}"
+    assert run(workspace, "", argv=("tool",), env={"PATH": path}).output == b"begun\n"
+
+
 def test_our_own_python_runs_in_it(workspace: Path) -> None:
     words = (sys.executable, "-P", "-c", "import msgspec, ordain; print('here')")
     assert "[sandbox] read" in (run(workspace, "", argv=words).fault or "")
