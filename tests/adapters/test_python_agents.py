@@ -167,6 +167,26 @@ def test_a_registered_one_fails_gives_up_and_reports_alike(workspace: Path) -> N
     assert registered(workspace, agent_functions.calls).detail.startswith("it raised RuntimeError('no tools")
 
 
+def test_a_run_does_not_go_on_in_a_program_that_has_it_not(workspace: Path) -> None:
+    waits = task(on_failure={"strategy": "escalate"})
+    agents = {"coder": agent_functions.raises}
+    report = carried_out(workspace, configured("writes"), waits, agents=agents).report
+    assert report.status == "waiting"
+
+    async def resumed(**opening: Any) -> None:
+        app = ordain.open_workspace(workspace, exact=True, **opening)
+        try:
+            await app.resume(report.run_id)
+        finally:
+            await app.close()
+
+    for other in ({}, {"agents": {"coder": agent_functions.writes}}):
+        with pytest.raises(ordain.Refused) as caught:
+            asyncio.run(resumed(**other))
+        assert [problem.code for problem in caught.value.problems] == ["E_AGENT_UNKNOWN"]
+    asyncio.run(resumed(agents=agents))
+
+
 def test_it_is_missing_in_another_program(workspace: Path) -> None:
     definition = LocalAgents(workspace, {"coder": agent_functions.writes}).registered()["coder"]
     result = asyncio.run(LocalAgents(workspace).call(definition, ITEM))

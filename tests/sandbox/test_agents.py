@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ordain import Refused
 from ordain.core.event import Outcome
 from tests.agent_functions import THIS
 from tests.programs import need
@@ -104,6 +105,14 @@ def test_a_python_function_is_held_like_a_command(workspace: Path) -> None:
 
 def test_a_python_function_finds_itself_and_reports_what_it_uses(workspace: Path) -> None:
     assert performed(workspace, f'[agents.coder]\npython = "{THIS}:counts"\n').used is not None
+    assert '"step": "s1"' in performed(workspace, f'[agents.coder]\npython = "{THIS}:slowly"\n').output_tail
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_what_a_task_says_of_the_network_is_refused_where_nothing_would_hold_it(workspace: Path, given: bool) -> None:
+    with pytest.raises(Refused) as caught:
+        performed(workspace, shell_agent("true"), tier=0, network=given)
+    assert [problem.code for problem in caught.value.problems] == ["E_NOT_YET"]
 
 
 # --- Its end ---------------------------------------------------------------------------------------------------------
