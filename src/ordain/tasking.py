@@ -74,6 +74,8 @@ class Tasking:
             escapes = any(lack.code == "F_PATH_ESCAPE" for lack in gathered.lacks)
             detail = "what it reads is not there: " + "; ".join(lack.words for lack in gathered.lacks)
             return self._not_begun(detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
+        if agent.registered and limits.tier:
+            return self._not_begun(f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
         item = await self._offer(step_id, step, agent, gathered, timeout_ms)
         if agent.registered:
             return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
@@ -92,7 +94,7 @@ class Tasking:
                 stdin=invocation.stdin,
                 writes=step.writes or None,
                 network=has_network(step, agent),
-                sees=invocation.sees,
+                sees=(room, *invocation.sees),
                 home=invocation.home,
             )
             finished = await self._shell.run(command)
@@ -138,7 +140,7 @@ class Tasking:
             WorkClaimed(step=step_id, attempt=item.attempt, lease=lease),
         )
         await self._record(offer, (body,))
-        return replace(item, prompt=prompt)
+        return replace(item, prompt=prompt, task=self._sink.text(step.action.task))
 
     async def _gather(self, step_id: StepId, step: Step) -> Gathered:
         """What the step reads, as it is now."""

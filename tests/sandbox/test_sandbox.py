@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+import ordain
 from ordain.adapters.bash import BashShell
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace
+from ordain.adapters.processes import children_of_us
+from ordain.adapters.program_files import our_python
 from ordain.adapters.sandbox import Sandbox, SandboxedShell
 from ordain.core.sandbox import SandboxLimits
 from ordain.ports import Command, Finished
@@ -277,3 +282,161 @@ def test_a_bubblewrap_in_the_workspace_is_none(workspace: Path, monkeypatch: pyt
     (workspace / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", str(workspace))
     assert Sandbox(workspace).fault() == "bubblewrap is not installed"
+
+
+# --- Agents ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_it_must_see_can_be_read_and_not_written(workspace: Path) -> None:
+    """A directory in `/tmp`, such as the room of an attempt, at the path that it has outside."""
+    room = Path(tempfile.mkdtemp(prefix="ordain-test-room-"))
+    try:
+        (room / "file").write_text("seen\n")
+        text = f"cat {room}/file; echo x > {room}/file; echo x > {room}/other; ls {room.parent}"
+        seen = run(workspace, text, sees=(str(room), "/usr/share", str(room / "file"), "/no/such"))
+        assert seen.output.startswith(b"seen\n") and b"Read-only" in seen.output
+        assert [one.name for one in room.iterdir()] == ["file"] and (room / "file").read_text() == "seen\n"
+        assert b"seen" not in run(workspace, f"cat {room}/file").output
+    finally:
+        shutil.rmtree(room)
+
+
+def test_what_must_not_be_seen_is_not_seen_in_anything_that_is(workspace: Path) -> None:
+    state = workspace.parent / "more/state"
+    state.mkdir(parents=True)
+    (state / "ledger").write_text("secret\n")
+    shell = Sandbox(workspace, state).shell(SandboxLimits())
+    text = f"ls {state.parent} && cat {state}/ledger"
+    seen = asyncio.run(shell.run(command(text, sees=(str(state.parent), str(state / "ledger")))))
+    assert seen.output.startswith(b"state\n") and b"secret" not in seen.output
+
+
+def test_a_pipe_in_what_it_sees_can_be_written(workspace: Path) -> None:
+    """That is how a step's door is reached."""
+    room = workspace.parent / "room"
+    room.mkdir()
+    os.mkfifo(room / "pipe")
+    descriptor = os.open(room / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run(workspace, f"echo through > {room}/pipe", sees=(str(room),)).exit_code == 0
+        assert os.read(descriptor, 99) == b"through\n"
+    finally:
+        os.close(descriptor)
+
+
+@pytest.fixture
+def home(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home directory with settings of an agent, and what is none of its business."""
+    path = workspace.parent / "home"
+    monkeypatch.setenv("HOME", str(path))
+    files = {
+        ".agent/settings.json": "{}\n",
+        ".agent/skills/one.md": "skill\n",
+        ".ssh/id": "key\n",
+        "dotfiles/rc": "rc\n",
+        "state/ledger": "ledger\n",
+    }
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    (workspace.parent / "beyond").write_text("beyond\n")
+    (path / ".agent/out").symlink_to(workspace.parent / "beyond")
+    (path / ".agent/ledger").symlink_to(path / "state/ledger")
+    (path / ".agentrc").symlink_to(path / "dotfiles/rc")
+    (path / ".out").symlink_to(workspace.parent / "beyond")
+    os.mkfifo(path / ".agent/pipe")
+    return path
+
+
+def at_home(workspace: Path, text: str, *files: str) -> Finished:
+    shell = Sandbox(workspace, workspace.parent / "home/state").shell(SandboxLimits())
+    return asyncio.run(shell.run(command(text, home=files, env=shell.environment(["HOME", "PATH"]))))
+
+
+def test_it_has_copies_of_the_files_that_are_named(workspace: Path, home: Path) -> None:
+    text = 'cd ~ && find . -type f -printf "%P %m\\n" | sort && cat .agentrc && echo mine > .agentrc && cat .agentrc'
+    (home / ".agent/settings.json").chmod(0o644)
+    seen = at_home(workspace, text, "~/.agent", "~/.agentrc", "~/.none")
+    assert seen.exit_code == 0, seen
+    assert seen.output.decode().splitlines() == [
+        ".agent/settings.json 600",
+        ".agent/skills/one.md 600",
+        ".agentrc 600",
+        "rc",
+        "mine",
+    ]
+    assert (home / "dotfiles/rc").read_text() == "rc\n"
+
+
+@pytest.mark.parametrize("name", ["~/.out", "~/state", "~/.agent/ledger", "~/.agent/out", "~/../beyond"])
+def test_a_name_that_leads_elsewhere_is_refused(workspace: Path, home: Path, name: str) -> None:
+    seen = at_home(workspace, "true", name)
+    assert seen.exit_code is None and "is not handed over" in (seen.fault or "")
+
+
+def test_how_much_of_a_home_is_copied_is_bounded(workspace: Path, home: Path) -> None:
+    (home / "big").write_bytes(b"")
+    os.truncate(home / "big", 33 << 20)
+    assert "too much" in (at_home(workspace, "true", "~/big").fault or "")
+    for number in range(101):
+        (home / f".agent/skills/{number}").touch()
+    assert "too much" in (at_home(workspace, "true", "~/.agent").fault or "")
+
+
+def test_no_descriptor_of_the_harness_is_left_open_in_it(workspace: Path, home: Path) -> None:
+    seen = at_home(workspace, "exec ls /proc/self/fd", "~/.agent", "~/.agentrc")
+    assert seen.output.split() == [b"0", b"1", b"2", b"3"]  # the last is that of the directory it lists
+
+
+def program(path: Path, first_line: str) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{first_line}\necho begun\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("how", ["itself", "its link", "its interpreter", "what env finds"])
+def test_a_program_that_is_not_in_it_is_told_of(workspace: Path, how: str) -> None:
+    away, near = workspace.parent / "npm", workspace
+    path = f"{near}/bin:{away}/bin:{PATH}"
+    if how == "itself":
+        name, wanted = "tool", program(away / "bin/tool", "#!/bin/sh")
+    elif how == "its link":
+        name, wanted = "tool", program(away / "lib/tool.sh", "#!/bin/sh")
+        (near / "bin").mkdir()
+        (near / "bin/tool").symlink_to(wanted)
+    elif how == "its interpreter":
+        wanted = program(away / "sh", "#!/bin/sh")
+        name = program(near / "bin/tool", f"#!{wanted}")
+    else:
+        wanted = program(away / "bin/noodle", "#!/bin/sh")
+        name = program(near / "bin/tool", "#!/usr/bin/env -S noodle --fast")
+    wants = command("", argv=(name,), env={"PATH": path})
+    seen = asyncio.run(shell_of(workspace).run(wants))
+    assert seen.fault == f"{wanted} is not seen in the sandbox; name what it lies in in `[sandbox] read`"
+    assert asyncio.run(shell_of(workspace, read=(str(away),)).run(wants)).output == b"begun\n"
+
+
+def test_a_program_of_the_same_name_that_is_in_it_is_run_instead(workspace: Path) -> None:
+    """As without a sandbox where what comes first in the PATH is not there."""
+    program(workspace.parent / "away/bin/tool", "#!/bin/sh")
+    program(workspace / "bin/tool", "#!/bin/sh")
+    path = f"{workspace.parent}/away/bin:{workspace}/bin:{PATH}"
+    assert run(workspace, "", argv=("tool",), env={"PATH": path}).output == b"begun\n"
+
+
+def test_our_own_python_runs_in_it(workspace: Path) -> None:
+    words = (sys.executable, "-P", "-c", "import msgspec, ordain; print('here')")
+    assert "[sandbox] read" in (run(workspace, "", argv=words).fault or "")
+    path = str(Path(ordain.__file__).parent.parent)
+    seen = run(workspace, "", argv=words, sees=our_python(), env={"PATH": PATH, "PYTHONPATH": path})
+    assert seen.output == b"here\n"
+
+
+def test_nothing_of_a_sandbox_is_left_for_us_to_collect(workspace: Path) -> None:
+    """Its first process is handed to us; left uncollected, it would look like a child of ours for ever."""
+    before = set(children_of_us())
+    for _ in range(5):
+        run(workspace, "true")
+        assert Sandbox(workspace).fault() is None
+    assert set(children_of_us()) <= before

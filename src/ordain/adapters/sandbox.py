@@ -12,17 +12,19 @@ import os
 import resource
 import stat
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
 import msgspec
 
-from ordain.adapters.bash import BashShell, Inside, which_bash
+from ordain.adapters.bash import PLAIN_PATH, BashShell, Inside, which_bash
 from ordain.adapters.beneath import EscapeError, open_directory, open_parent
 from ordain.adapters.bubblewrap import APART, MISSING, proc_words, started_in, which_bubblewrap
+from ordain.adapters.home_files import home_files
 from ordain.adapters.off_limits import OFF_LIMITS, off_limits
 from ordain.adapters.processes import MARK
+from ordain.adapters.program_files import unseen_file
 from ordain.adapters.usage_file import USAGE
 from ordain.core.sandbox import SandboxLimits, Writable, writable
 from ordain.ports import Command, Finished
@@ -134,17 +136,24 @@ class SandboxedShell:
             held.callback(os.close, root)
             words = [*self._base, *(() if command.network else ("--unshare-net",))]
             words += _name_service() if command.network else ()
+            shown = self._shown(command.sees)
+            self._check_program(command, env, shown)
+            words += _bound(self._besides(command.sees))
+            copies = home_files(command.home, self._hidden, held) if command.home else ()
+            for copy in copies:
+                words += ("--perms", f"{copy.mode:04o}", "--file", str(copy.descriptor), f"{HOME}/{copy.path}")
             opened: dict[int, str] = {}
             words += self._workspace_words(command.writes, root, held, opened)
             if USAGE in env:
                 words += ("--bind", env[USAGE], env[USAGE])
-            for path in self._hidden_here:
+            for path in self._hidden_in(shown):
                 words += ("--perms", "0700", "--tmpfs", path)
             words += ("--remount-ro", "/", "--chdir", str(self._workspace))
             looked_at = [word for descriptor, path in opened.items() for word in (str(descriptor), path)]
             first = (bash, "--noprofile", "--norc", "-c", self._within, "ordain", *looked_at, "--")
             given = env if command.writes is None else {**_CACHES, **env}
-            yield held.enter_context(started_in(program, words, given, before=first, held=tuple(opened)))
+            handed = (*opened, *(copy.descriptor for copy in copies))
+            yield held.enter_context(started_in(program, words, given, before=first, held=handed))
 
     # --- What is there -------------------------------------------------------------------------------------------
 
@@ -158,7 +167,7 @@ class SandboxedShell:
             *("--remount-ro", "/dev", *proc_words()),
             *("--size", str(self._limits.tmp_mib * _MIB), "--perms", "1777", "--tmpfs", "/tmp", "--dir", HOME),
             *("--dir", "/run", "--dir", "/var", "--symlink", "/tmp", "/var/tmp", "--symlink", "/run", "/var/run"),
-            *self._read_words(),
+            *_bound(self._limits.read),
         )
 
     def _system_words(self) -> Iterator[str]:
@@ -173,22 +182,37 @@ class SandboxedShell:
                 ("--perms", "0700", "--tmpfs", str(path)) if is_directory else ("--ro-bind", "/dev/null", str(path))
             )
 
-    def _read_words(self) -> Iterator[str]:
-        for given in self._limits.read:
-            path = Path(given).expanduser()
-            real = Path(os.path.realpath(path))
-            if real.exists():
-                yield from (
-                    word for place in dict.fromkeys((real, path)) for word in ("--ro-bind", str(real), str(place))
-                )
+    def _shown(self, sees: Sequence[str]) -> list[Path]:
+        """The places at which something of the machine is seen."""
+        return [*self._seen_by_all, *(path for one in sees for path in _places(one))]
 
     @cached_property
-    def _hidden_here(self) -> tuple[str, ...]:
+    def _seen_by_all(self) -> tuple[Path, ...]:
+        read = (path for given in self._limits.read for path in _places(given))
+        return (*(Path("/", name) for name in _SYSTEM), self._workspace, *read)
+
+    def _besides(self, sees: Sequence[str]) -> list[str]:
+        """What of this is not seen anyway, with the rest of it."""
+        shown, besides = [*self._seen_by_all], []
+        for one in sees:
+            places = _places(one)
+            if not all(_lies_in(path, shown) for path in places):
+                besides.append(one)
+                shown += places
+        return besides
+
+    def _check_program(self, command: Command, env: Mapping[str, str], shown: Sequence[Path]) -> None:
+        """Raise ValueError where the program is there, but not in here."""
+        if command.argv:
+            search = env.get("PATH", PLAIN_PATH)
+            path = unseen_file(command.argv[0], search, self._workspace, lambda file: _lies_in(file, shown))
+            if path is not None:
+                raise ValueError(f"{path} is not seen in the sandbox; name what it lies in in `[sandbox] read`")
+
+    def _hidden_in(self, shown: Sequence[Path]) -> Iterator[str]:
         """What must not be seen and lies in something that is."""
-        shown = [Path("/", name) for name in _SYSTEM] + [self._workspace]
-        shown += [Path(os.path.realpath(Path(given).expanduser())) for given in self._limits.read]
-        real = [Path(os.path.realpath(path)) for path in self._hidden]
-        return tuple(str(path) for path in real if path.is_dir() and any(path.is_relative_to(place) for place in shown))
+        real = (Path(os.path.realpath(path)) for path in self._hidden)
+        return (str(path) for path in real if path.is_dir() and _lies_in(path, shown))
 
     def _workspace_words(
         self, writes: tuple[str, ...] | None, root: int, held: contextlib.ExitStack, opened: dict[int, str]
@@ -223,6 +247,25 @@ class SandboxedShell:
             if most:
                 words.append(f"ulimit {option} {min(most, highest // unit) if highest >= 0 else most}")
         return _WITHIN.replace("LIMITS", " && ".join(words))
+
+
+def _places(given: str) -> tuple[Path, ...]:
+    """Where something is seen: where it really is, and where it was named; nowhere, where it is not there."""
+    path = Path(given).expanduser()
+    real = Path(os.path.realpath(path))
+    return tuple(dict.fromkeys((real, path))) if real.exists() else ()
+
+
+def _bound(paths: Iterable[str]) -> Iterator[str]:
+    """The words that have these be seen, and not written."""
+    for given in paths:
+        places = _places(given)
+        for place in places:
+            yield from ("--ro-bind", str(places[0]), str(place))
+
+
+def _lies_in(path: Path, places: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(place) for place in places)
 
 
 def _place(pattern: str) -> Writable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -19,17 +20,19 @@ def agent_fault(agent: Agent, workspace: Path) -> str | None:
         return None
     if agent.python is not None:
         module = agent.python.partition(":")[0]
-        return None if _is_module(module, workspace) else f"there is no module {module}"
+        if not sys.executable:
+            return "it is not known which Python to start"
+        return None if _is_module(module) else f"there is no module {module}"
     program = agent.command[0] if agent.command else agent.preset or ""
     # A name with a slash is meant from the workspace, where the agent is started.
     place = str(workspace / program) if "/" in program else program
     return None if shutil.which(place) is not None else f"there is no program {program}"
 
 
-def _is_module(name: str, workspace: Path) -> bool:
-    """Whether a module can be found. Each package is looked for in the one around it; none is imported, for that would
-    run what the workspace holds."""
-    path: Sequence[str] = [str(workspace), *sys.path]
+def _is_module(name: str) -> bool:
+    """Whether a module can be found where an agent finds it, which is never the directory it is started in. Each package
+    is looked for in the one around it; none is imported, for that would run what it holds."""
+    path: Sequence[str] = [place for place in sys.path if os.path.isabs(place)]  # noqa: PTH117
     parts = name.split(".")
     for number, part in enumerate(parts, start=1):
         if number == 1 and part in sys.builtin_module_names:

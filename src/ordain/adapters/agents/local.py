@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ordain.adapters.agents.found import agent_fault
+from ordain.adapters.agents.python_call import performed
+from ordain.adapters.agents.python_process import python_invocation
 from ordain.core.agent import PROMPT_WORD, Agent
 from ordain.core.event import Usage
 from ordain.core.work import WorkItem
@@ -39,13 +41,25 @@ class LocalAgents:
             yield path
 
     def invocation(self, agent: Agent, item: WorkItem, room: str, server: StepServer | None) -> Invocation:
+        if agent.python is not None:
+            return python_invocation(agent, item, server)
         words = tuple(_filled(word, item) for word in agent.command)
         stdin = b"" if PROMPT_WORD in agent.command else item.prompt.encode()
         env = {**(server.env if server is not None else {}), "ORDAIN_MODEL": item.model or ""}
-        return Invocation(argv=words, stdin=stdin, env=env, read=_json if agent.output == "json" else _text)
+        return Invocation(
+            argv=words,
+            stdin=stdin,
+            env=env,
+            read=_json if agent.output == "json" else _text,
+            sees=server.sees if server is not None else (),
+            home=agent.files,
+        )
 
     async def call(self, agent: Agent, item: WorkItem) -> ToolResult:
-        return ToolResult(error="F_STEP_FAILED", detail="it is not registered in this program")
+        if self.registered().get(item.agent) != agent:
+            detail = f"the agent `{item.agent}` is not registered in this program"
+            return ToolResult(error="F_STEP_FAILED", detail=detail)
+        return await performed(self._calls[item.agent], item)
 
 
 def _named(call: Callable[..., Any]) -> str:

@@ -1,0 +1,66 @@
+"""The files that starting a program opens, as far as its name, links and first line say. A sandbox that lacks one of
+them can start nothing, and what a shell would say of that helps nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+__all__ = ["our_python", "unseen_file"]
+
+_FIRST_LINE = 256
+_DEPTH = 4
+"""How many interpreters of interpreters are looked at; the kernel goes no further either."""
+_LINKS = 40
+
+
+def unseen_file(program: str, search: str, directory: Path, is_seen: Callable[[Path], bool]) -> Path | None:
+    """The file without which a program cannot be started where only some files are seen: itself, where its links end,
+    or what interprets it. None where nothing is missing, and where there is no such program at all, which whoever
+    starts it says. `search` is the PATH, `directory` where it is started."""
+    words: Sequence[str] = (program,)
+    for _ in range(_DEPTH):
+        found = list(_found(words[0], search, directory)) if words else []
+        usable = [path for path in found if is_seen(path) and is_seen(_end_of(path))]
+        if not usable:
+            return next((path if not is_seen(path) else _end_of(path) for path in found), None)
+        words = _interpreter(usable[0])
+        if words and Path(words[0]).name == "env":
+            words = [word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]
+    return None
+
+
+def _found(program: str, search: str, directory: Path) -> Iterator[Path]:
+    """Where a program is, in the order in which it is looked for."""
+    for place in search.split(":") if "/" not in program else [""]:
+        found = shutil.which(program, path=place) if place else shutil.which(directory / program)
+        if found is not None:
+            yield Path(found)
+
+
+def _end_of(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _interpreter(path: Path) -> list[str]:
+    """The words after `#!`."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(_FIRST_LINE)
+    except OSError:
+        return []
+    return os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+
+
+def our_python() -> tuple[str, ...]:
+    """What must be seen so that `sys.executable` starts, and finds itself, its packages and us."""
+    links = [Path(sys.executable)]
+    while links[-1].is_symlink() and len(links) < _LINKS:
+        links.append(links[-1].parent / links[-1].readlink())
+    package = Path(__file__).resolve().parent.parent
+    found = (sys.prefix, sys.base_prefix, sys.exec_prefix, str(package), *map(str, links))
+    return tuple(dict.fromkeys(os.path.normpath(one) for one in found))
