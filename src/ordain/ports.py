@@ -240,6 +240,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Directories and files besides that it can read at tier 1, where it could not otherwise."""
     home: tuple[str, ...] = ()
     """Files of the home directory, written from `~/`, of which it has a copy in its own at tier 1."""
+    changes: tuple[str, ...] = ()
+    """Directories besides that it can change at tier 1: of its room."""
+    directory: str = ""
+    """Where it is started, where that is not the workspace."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -429,6 +433,10 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """What it must be able to read at tier 1."""
     home: tuple[str, ...] = ()
     """Files of the home directory that it must have a copy of at tier 1."""
+    changes: tuple[str, ...] = ()
+    """Directories of its room that it must be able to change at tier 1."""
+    directory: str = ""
+    """Where it is started, where that is not the workspace."""
 
 
 class Agents(Protocol):
@@ -446,8 +454,13 @@ class Agents(Protocol):
         """A private directory for one attempt, gone after it."""
         ...
 
-    def invocation(self, agent: Agent, item: WorkItem, room: str, server: StepServer | None) -> Invocation:
-        """How to start an agent for an item; what it is to find in files is put into the room."""
+    def invocation(
+        self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False
+    ) -> Invocation:
+        """How to start an agent for an item; what it is to find in files is put into the room.
+
+        Raises ValueError, in words, where something is missing that only a person can say.
+        """
         ...
 
     async def call(self, agent: Agent, item: WorkItem) -> ToolResult:

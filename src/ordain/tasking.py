@@ -68,7 +68,10 @@ class Tasking:
         if agent.registered:
             return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
         with self._agents.room() as room:
-            invocation = self._agents.invocation(agent, item, room, None)
+            try:
+                invocation = self._agents.invocation(agent, item, room, None, sandboxed=limits.tier > 0)
+            except ValueError as error:
+                return self._not_begun(f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
             command = Command(
                 text=" ".join(invocation.argv[:1]),
@@ -84,6 +87,8 @@ class Tasking:
                 network=agent.network is True,
                 sees=invocation.sees,
                 home=invocation.home,
+                changes=invocation.changes,
+                directory=invocation.directory,
             )
             finished = await self._shell.run(command)
             said = invocation.read(finished)
@@ -150,7 +155,7 @@ class Tasking:
         elif cannot is not None:
             error, detail = "F_AGENT_CANNOT", f"the agent says that it cannot be done: {cannot}"
         elif finished.exit_code != 0:
-            error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
+            error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}{f': {wrong}' if wrong else ''}"
         elif wrong is not None:
             error, detail = "F_STEP_FAILED", wrong
         outcome = self._performing.outcome(
