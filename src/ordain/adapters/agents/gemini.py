@@ -13,6 +13,7 @@ from ordain.ports import Finished, Said
 __all__ = ["GEMINI"]
 
 _SETTINGS = ".gemini/settings.json"
+_KEY = "GEMINI_API_KEY"
 _POLICY = f"""\
 [[rule]]
 toolName = "*"
@@ -41,6 +42,8 @@ def _start(asked: Asked) -> Start:
         "mcpServers": {SERVER: {**asked.told(), "trust": True}} if asked.server is not None else {},
     }
     signing_in = _signing_in(asked.settings.get(_SETTINGS, b""))
+    if signing_in is None and _KEY in asked.agent.env:
+        signing_in = "gemini-api-key"  # it guesses, and wrongly where it is told of another server besides
     if signing_in is not None:
         settings["security"] = {"auth": {"selectedType": signing_in}}
     return Start(
