@@ -16,6 +16,7 @@ from ordain.adapters.client_tokens import FileClients
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.copies import WorkspaceCopies
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
+from ordain.adapters.doors import PipeDoors
 from ordain.adapters.handlers import Call, Handler, PythonHandlers
 from ordain.adapters.keyring import FileKeyring
 from ordain.adapters.known_secrets import KnownSecrets
@@ -98,6 +99,7 @@ def open_workspace(
         handlers=PythonHandlers(handlers),
         sources=sources,
         agents=LocalAgents(workspace, agents),
+        doors=PipeDoors(),
         clock=WallClock(boot_id),
         ids=RandomIds(),
         lock=FileWriterLock(shelf, boot_id),

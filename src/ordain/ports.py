@@ -5,7 +5,7 @@ Ports speak core's types only. A port never decides: it stores, performs, tells 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from ordain.core.agent import Agent
 from ordain.core.approval import Moment
 from ordain.core.chain import Entry, Tip
 from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
+from ordain.core.door import Answer, Offer
 from ordain.core.event import Event, ProtectedFile, Recorded, Usage
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
@@ -35,6 +36,7 @@ __all__ = [
     "Append",
     "Archive",
     "Artifact",
+    "Behind",
     "Client",
     "Clients",
     "Clock",
@@ -398,15 +400,33 @@ class StepServer(msgspec.Struct, frozen=True, kw_only=True):
     """What it must be able to read."""
 
 
+class Behind(Protocol):
+    """What is behind a door."""
+
+    def listed(self) -> Sequence[Offer]:
+        """The tools there are."""
+        ...
+
+    async def serve(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        """Answer a call of a tool, whether or not there is such a one. When cancelled, nothing goes on afterwards."""
+        ...
+
+    async def stranger(self) -> Answer:
+        """Answer somebody who knocks with another token than this door's."""
+        ...
+
+
 class Doors(Protocol):
     """Ways for the agent of one attempt, and nobody else, to reach the tools of its step. Nothing decides here: whoever
     opens a door says what is behind it and answers each call."""
 
-    def open(
-        self, room: str, listed: Callable[[], Any], serve: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-    ) -> AbstractAsyncContextManager[StepServer]:
-        """A door with a token of its own, in this private directory, for as long as the attempt lasts. `listed` says
-        what there is, `serve` answers a call of a tool with arguments."""
+    def fault(self) -> str | None:
+        """Why no door can be opened here; None where one can."""
+        ...
+
+    def open(self, room: str, behind: Behind) -> AbstractAsyncContextManager[StepServer]:
+        """A door with a token of its own, in this private directory, for as long as the attempt lasts. What was asked
+        for and is not answered by then is ended."""
         ...
 
 

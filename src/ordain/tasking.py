@@ -6,13 +6,16 @@ later. What it says is kept too, and believed by nobody.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ordain.calling import Calling, Calls
 from ordain.core.action import Task
 from ordain.core.agent import Agent
+from ordain.core.door import door_names
 from ordain.core.event import Outcome, RunEvent, WorkClaimed, WorkOffered
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
@@ -23,7 +26,7 @@ from ordain.core.spending import read_usage
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
 from ordain.core.work import Lease, Read, WorkItem
-from ordain.ports import Agents, Clock, Command, Finished, Shell
+from ordain.ports import Agents, Clock, Command, Doors, Finished, Shell
 from ordain.sink import Sink
 from ordain.verify import signal_name
 
@@ -45,6 +48,8 @@ class Tasking:
         performing: Performing,
         *,
         agents: Agents | None,
+        doors: Doors | None,
+        calling: Calling,
         shell: Shell,
         clock: Clock,
         sink: Sink,
@@ -56,6 +61,7 @@ class Tasking:
         self._state, self._performing = state, performing
         self._agents, self._shell, self._clock, self._sink, self._tools = agents, shell, clock, sink, tools
         self._key, self._mark, self._record = key, mark, record
+        self._doors, self._calling = doors, calling
 
     async def effect(self, step_id: StepId) -> Outcome:
         """Have the agent of a step do its task, and tell what was seen of it."""
@@ -67,9 +73,13 @@ class Tasking:
         item = await self._offer(step_id, step, agent, timeout_ms)
         if agent.registered:
             return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
-        with self._agents.room() as room:
+        calls = Calls(self._calling, item, self._mark(step_id))
+        async with contextlib.AsyncExitStack() as held:
+            room = held.enter_context(self._agents.room())
+            doors = self._doors if self._has_door(agent) else None
+            server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
             try:
-                invocation = self._agents.invocation(agent, item, room, None, sandboxed=limits.tier > 0)
+                invocation = self._agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
             except ValueError as error:
                 return self._not_begun(f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
@@ -85,14 +95,22 @@ class Tasking:
                 stdin=invocation.stdin,
                 writes=step.writes or None,
                 network=agent.network is True,
-                sees=invocation.sees,
+                sees=(*invocation.sees, *(server.sees if server is not None else ())),
                 home=invocation.home,
                 changes=invocation.changes,
                 directory=invocation.directory,
             )
             finished = await self._shell.run(command)
             said = invocation.read(finished)
-        return self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
+        outcome = self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
+        if calls.cannot is not None:  # whatever else it says, and however it came to its end
+            detail = f"the agent says that it cannot be done: {calls.cannot}"
+            outcome = replace(outcome, error="F_AGENT_CANNOT", detail=detail)
+        return replace(outcome, refused=calls.refused)
+
+    def _has_door(self, agent: Agent) -> bool:
+        """Whether an agent reaches tools through a door: everyone that is a program, where there can be one."""
+        return (agent.preset is not None or bool(agent.command)) and self._doors is not None and not self._doors.fault()
 
     async def _offer(self, step_id: StepId, step: Step, agent: Agent, timeout_ms: int) -> WorkItem:
         """Make a work item, have it recorded, and claim it."""
@@ -105,11 +123,12 @@ class Tasking:
             plan=plans[0],
             step=step,
             agent=record.agent,
-            tools=tools,
+            tools=tuple(door_names(tools).values()),
             reads=shown,
             attempt=record.attempts,
             last=record.tries[-1] if record.tries else None,
             writes=step.writes,
+            has_door=self._has_door(agent),
         )
         prompt = self._sink.text(write_prompt(agent.prompt or state.limits_in_force.prompt, setting))
         body = prompt.encode("utf-8", "replace")
