@@ -8,6 +8,7 @@ model that is to be used as if it were one that nobody knows anything about.
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -33,6 +34,7 @@ _ACTING = (
     *("browser_use", "computer_use", "in_app_browser", "code_mode_host"),
 )
 """Features that are tools of its own."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _INSTRUCTIONS = "You are a careful software engineer. You work through the tools that you are given, and nothing else."
 
 
@@ -103,22 +105,26 @@ def _toml(table: Mapping[str, Any], *path: str) -> Iterator[str]:
     """A table with the tables in it. Strings and lists of strings are written alike in TOML and JSON."""
     inner = {name: value for name, value in table.items() if isinstance(value, dict)}
     if path:
-        yield f"\n[{'.'.join(_quoted(name) for name in path)}]\n"
+        yield f"\n[{'.'.join(map(_key, path))}]\n"
     for name, value in table.items():
         if name not in inner:
-            yield f"{_quoted(name)} = {_inline(value)}\n"
+            yield f"{_key(name)} = {_inline(value)}\n"
     for name, value in inner.items():
         yield from _toml(value, *path, name)
 
 
 def _inline(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_quoted(name)} = {_inline(one)}" for name, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(name)} = {_inline(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_inline, value)) + "]"
     if isinstance(value, str | bool | int | float):
         return _quoted(value)
     return f"{value}"  # a date or a time
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _quoted(name)
 
 
 def _quoted(value: str | float) -> str:
