@@ -42,11 +42,11 @@ from ordain.core.approval import WorkspaceIdentity
 from ordain.core.event import WorkspaceOpened
 from ordain.core.expr import Expressions
 from ordain.core.problem import Refused, refuse
-from ordain.ports import Clients, Ledger
+from ordain.ports import Clients, Ledger, StepDoor
 from ordain.records import WORKSPACE_STREAM, Records
 from ordain.surroundings import Former, Surroundings
 
-__all__ = ["every_workspace", "open_clients", "open_workspace"]
+__all__ = ["every_workspace", "open_clients", "open_door", "open_workspace"]
 
 LEDGER = "ledger.db"
 
@@ -125,6 +125,14 @@ def open_clients(workspace: str) -> Clients:
     """The clients that may reach this workspace's MCP server over HTTP. A token is good for one workspace."""
     path = Path(workspace)
     return FileClients(lambda: workspace_directory(state_directory(os.environ, path), path))
+
+
+def open_door() -> StepDoor:
+    """The door of the step whose agent started this process, in a running event loop; raises Refused where there is
+    none."""
+    from ordain.adapters.door_client import DoorClient
+
+    return DoorClient(os.environ)
 
 
 def _expressions() -> Expressions:

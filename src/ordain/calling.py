@@ -101,16 +101,16 @@ class Calls:
             return self._cannot(args)
         if self.made + self.refused >= CALLS_MAX:
             detail = f"`{self._step.id}` has made {CALLS_MAX:,} calls in this attempt, and no more are answered."
-            return await self._refuse(tool, Problem(code="E_CALLS_TOO_MANY", detail=detail))
+            return await self._refuse(tool, args, Problem(code="E_CALLS_TOO_MANY", detail=detail))
         name = self._names.get(tool, tool)
         problem = self._problem(name, tool, args)
         if problem is not None:
-            return await self._refuse(tool, problem)
+            return await self._refuse(tool, args, problem)
         return await self._call(name, args)
 
     async def stranger(self) -> Answer:
         detail = f"This is not the token of an attempt at `{self._step.id}` that is under way."
-        return await self._refuse("", Problem(code="E_DOOR_TOKEN", detail=detail))
+        return await self._refuse("", {}, Problem(code="E_DOOR_TOKEN", detail=detail))
 
     # --- Whether it may be -----------------------------------------------------------------------------------------
 
@@ -128,12 +128,13 @@ class Calls:
         action = CallTool(tool=tool, operation=operation or None, args=args)
         return Step(id=self._step.id, description=self._step.description, action=action, needs=())
 
-    async def _refuse(self, tool: str, problem: Problem) -> Answer:
+    async def _refuse(self, tool: str, args: Mapping[str, Any], problem: Problem) -> Answer:
         self.refused += 1
         self._told[problem.code] += 1
         # As many as are recorded: beyond that nobody need look.
         if self._run.refuse is not None and self._told[problem.code] <= PER_HOUR:
-            await self._run.refuse("call", tool, self._who, (problem,))
+            subject = f"{tool} {json.dumps(args, ensure_ascii=False)}" if args else tool
+            await self._run.refuse("call", subject, self._who, (problem,))
         clean = self._run.sink.text
         told = Problem(
             code=problem.code,
@@ -178,7 +179,7 @@ class Calls:
         )
         await run.record((failed,), ())
         if result.error == "F_PATH_ESCAPE":
-            return await self._refuse(name, Problem(code="E_CALL_BOUNDS", detail=f"{detail}."))
+            return await self._refuse(name, args, Problem(code="E_CALL_BOUNDS", detail=f"{detail}."))
         return Answer(text=self._given(result).text, problem=Problem(code=result.error, detail=f"{detail}."))
 
     async def _perform(self, name: str, args: Mapping[str, Any], number: int) -> ToolResult:

@@ -62,6 +62,7 @@ __all__ = [
     "Secrets",
     "Shell",
     "Sources",
+    "StepDoor",
     "StepLogs",
     "StepServer",
     "ToolResult",
@@ -427,6 +428,18 @@ class Doors(Protocol):
     def open(self, room: str, behind: Behind) -> AbstractAsyncContextManager[StepServer]:
         """A door with a token of its own, in this private directory, for as long as the attempt lasts. What was asked
         for and is not answered by then is ended."""
+        ...
+
+
+class StepDoor(Protocol):
+    """A door from its agent's side. Whatever is asked once the attempt is over raises `Refused` with E_DOOR."""
+
+    async def offers(self) -> Sequence[Offer]:
+        """The tools there are."""
+        ...
+
+    async def call(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        """What a call of a tool is answered. When cancelled, it is taken back."""
         ...
 
 

@@ -8,6 +8,7 @@ lives, which a lock says that dies with it.
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,8 +17,8 @@ from ordain.ports import Behind, StepServer
 
 __all__ = ["DOOR", "TOKEN", "PipeDoors"]
 
-DOOR, TOKEN = "ORDAIN_DOOR", "ORDAIN_DOOR_TOKEN"
-"""The variables that say where a door is, and what opens it."""
+DOOR, TOKEN, SERVER = "ORDAIN_DOOR", "ORDAIN_DOOR_TOKEN", "ORDAIN_DOOR_SERVER"
+"""The variables that say where a door is, what opens it, and which command serves what is behind it, as a JSON list."""
 _START = (
     "import runpy, sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root); "
     "sys.argv[0] = 'ordain'; runpy.run_module('ordain', run_name='__main__', alter_sys=True)"
@@ -43,10 +44,11 @@ class PipeDoors:
         directory, token = Path(room, "door"), secrets.token_urlsafe(32)
         pairs = make_pairs(directory, token, behind)
         root = str(Path(__file__).parents[2])
+        argv = (sys.executable, "-P", "-c", _START, root, "mcp", "--step")
         try:
             yield StepServer(
-                argv=(sys.executable, "-P", "-c", _START, root, "mcp", "--step"),
-                env={DOOR: str(directory), TOKEN: token},
+                argv=argv,
+                env={DOOR: str(directory), TOKEN: token, SERVER: json.dumps(argv)},
                 sees=tuple(dict.fromkeys((room, root, sys.prefix, sys.base_prefix))),
             )
         finally:

@@ -1,5 +1,6 @@
 """What an agent may use inside a step: exactly the tools that the step lists, else those that the plan does, else those
-that only work on files of the workspace. Commands are never among them unless they are listed.
+that only work on files of the workspace. Commands are never among them unless the step itself lists them: a plan lists
+`shell` for its contracts, and that is no reason to hand it to an agent.
 
 And what a call of one of them may do: its arguments fit, it writes nothing but what the step may write and nothing that
 is protected, and it is handed no secret, for only a plan can name one.
@@ -23,10 +24,12 @@ __all__ = ["call_problem", "listed_in", "offered", "offered_in", "out_of_scope",
 
 
 def scope_of(task: Task, plans: Sequence[Plan]) -> tuple[str, ...] | None:
-    """The tools that a task lists, or the innermost plan around it that lists any; None where none does."""
+    """The tools that a task lists, or, but for commands, the innermost plan around it that lists any; None where none
+    does."""
     if task.tools is not None:
         return task.tools
-    return next((plan.tools for plan in plans if plan.tools is not None), None)
+    listed = next((plan.tools for plan in plans if plan.tools is not None), None)
+    return tuple(name for name in listed if name not in COMMANDS) if listed is not None else None
 
 
 def offered(task: Task, plans: Sequence[Plan], tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
@@ -74,8 +77,8 @@ def out_of_scope(name: str, step: Step, there_are: Sequence[str], command: str) 
         hints=(
             *closest(name, there_are),
             f"It has {', '.join(there_are) or 'none'}.",
-            "If the task cannot be done with these, say so with `cannot`, or have a revision of the plan proposed whose "
-            "step lists it under `tools`. Do not do the same in another way.",
+            "If the task cannot be done with these, say so with `cannot`, or have a revision of the plan proposed, "
+            "whose step lists it under `tools`. Do not do the same in another way.",
         ),
         command=command,
     )
