@@ -185,7 +185,7 @@ class Tasking:
             text,
             len(text),
             None,
-            beside=finished.errors,
+            beside=b"\n" * bool(text and finished.errors) + finished.errors,
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
         )

@@ -41,6 +41,9 @@ def _start(asked: Asked) -> Start:
         # What it asks a server of before every call, it asks nobody.
         "mcpServers": {SERVER: {**asked.told(), "trust": True}} if asked.server is not None else {},
     }
+    if not own_tools:
+        # They are not even there then. One that is there and denied takes a tool of a server with its name along.
+        settings["tools"] = {"core": ["none"]}
     signing_in = _signing_in(asked.settings.get(_SETTINGS, b""))
     if signing_in is None and _KEY in asked.agent.env:
         signing_in = "gemini-api-key"  # it guesses, and wrongly where it is told of another server besides
