@@ -294,7 +294,8 @@ BELONGS = {
     "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
     "approval_expired run_started stop_asked answer_sent run_ended",
     "run": "run_opened executor_started step_kept step_not_kept condition_false precondition_broken "
-    "step_approval_asked step_unfolded attempt_started work_offered work_claimed files_protected protected_changed "
+    "step_approval_asked step_unfolded attempt_started work_offered work_claimed agent_called agent_call_failed "
+    "files_protected protected_changed "
     "contract_seen attempt_waiting attempt_ended contract_held contract_broken contract_inconclusive fallback_ended "
     "doubt_found doubt_settled doubt_referred budget_reached decision_given run_paused run_finished run_cancelled",
     "lock": "lock_taken lock_released",

@@ -16,6 +16,7 @@ from ordain.adapters.client_tokens import FileClients
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.copies import WorkspaceCopies
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
+from ordain.adapters.doors import PipeDoors
 from ordain.adapters.handlers import Call, Handler, PythonHandlers
 from ordain.adapters.keyring import FileKeyring
 from ordain.adapters.known_secrets import KnownSecrets
@@ -41,11 +42,11 @@ from ordain.core.approval import WorkspaceIdentity
 from ordain.core.event import WorkspaceOpened
 from ordain.core.expr import Expressions
 from ordain.core.problem import Refused, refuse
-from ordain.ports import Clients, Ledger
+from ordain.ports import Clients, Ledger, StepDoor
 from ordain.records import WORKSPACE_STREAM, Records
 from ordain.surroundings import Former, Surroundings
 
-__all__ = ["every_workspace", "open_clients", "open_workspace"]
+__all__ = ["every_workspace", "open_clients", "open_door", "open_workspace"]
 
 LEDGER = "ledger.db"
 
@@ -98,6 +99,7 @@ def open_workspace(
         handlers=PythonHandlers(handlers),
         sources=sources,
         agents=LocalAgents(workspace, agents),
+        doors=PipeDoors(),
         clock=WallClock(boot_id),
         ids=RandomIds(),
         lock=FileWriterLock(shelf, boot_id),
@@ -123,6 +125,14 @@ def open_clients(workspace: str) -> Clients:
     """The clients that may reach this workspace's MCP server over HTTP. A token is good for one workspace."""
     path = Path(workspace)
     return FileClients(lambda: workspace_directory(state_directory(os.environ, path), path))
+
+
+def open_door() -> StepDoor:
+    """The door of the step whose agent started this process, in a running event loop; raises Refused where there is
+    none."""
+    from ordain.adapters.door_client import DoorClient
+
+    return DoorClient(os.environ)
 
 
 def _expressions() -> Expressions:

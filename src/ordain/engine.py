@@ -16,6 +16,7 @@ from typing import Any, assert_never
 from msgspec.structs import replace
 
 from ordain.beginning import Beginnings
+from ordain.calling import Calling, Refuse
 from ordain.core import chain
 from ordain.core.action import Ask, CallTool, Task
 from ordain.core.approval import Approval
@@ -91,6 +92,7 @@ from ordain.ports import (
     Append,
     Artifact,
     Clock,
+    Doors,
     Handlers,
     Ledger,
     Lost,
@@ -141,6 +143,9 @@ class Engine:
         handlers: Handlers | None = None,
         sources: Sources | None = None,
         agents: Agents | None = None,
+        doors: Doors | None = None,
+        unpermitted: Callable[[Step], Problem | None] = lambda step: None,
+        refuse: Refuse | None = None,
         secret: Secret = lambda name: None,
         secret_files: Sequence[str] = (),
         former: Mapping[StepId, Outcome | None] | None = None,
@@ -148,8 +153,9 @@ class Engine:
     ) -> None:
         """`heard` is how many events of the lineage are known, so that what is asked of us after them is heeded;
         `counts` says whether an answer that somebody sent is the word of a person who may give it; `denied` what policy
-        denies of a step whose values are known; `approval` is what the run was started on; `secret_files` are handed to
-        no agent; `former` is what was seen of the steps of the run that this one does again."""
+        denies of a step whose values are known, and `unpermitted` what it has against a call of an agent; `refuse`
+        records what was refused to one; `approval` is what the run was started on; `secret_files` are handed to no
+        agent; `former` is what was seen of the steps of the run that this one does again."""
         self._state = state
         self._head = head
         self._ledger, self._shell, self._toolbox, self._clock = ledger, shell, toolbox, clock
@@ -194,12 +200,27 @@ class Engine:
             unwritten=self._artifacts,
             approval=approval,
         )
+        calling = Calling(
+            state,
+            shell=shell,
+            toolbox=toolbox,
+            sources=sources,
+            secret=secret,
+            tools=self._tools,
+            clock=clock,
+            sink=sink,
+            record=self._record_all,
+            unpermitted=unpermitted,
+            refuse=refuse,
+        )
         self._tasking = Tasking(
             state,
             self._performing,
             results=self._results,
             reading=Reading(workspace=workspace, records=self._records, sink=sink, secret_files=secret_files),
             agents=agents,
+            doors=doors,
+            calling=calling,
             shell=shell,
             clock=clock,
             sink=sink,

@@ -5,7 +5,7 @@ Ports speak core's types only. A port never decides: it stores, performs, tells 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +16,7 @@ from ordain.core.agent import Agent
 from ordain.core.approval import Moment
 from ordain.core.chain import Entry, Tip
 from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
+from ordain.core.door import Answer, Offer
 from ordain.core.event import Event, ProtectedFile, Recorded, Usage
 from ordain.core.lint.facts import Facts
 from ordain.core.model import Plan
@@ -35,6 +36,7 @@ __all__ = [
     "Append",
     "Archive",
     "Artifact",
+    "Behind",
     "Client",
     "Clients",
     "Clock",
@@ -61,6 +63,7 @@ __all__ = [
     "Secrets",
     "Shell",
     "Sources",
+    "StepDoor",
     "StepLogs",
     "StepServer",
     "ToolResult",
@@ -241,6 +244,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Directories and files besides that it can read at tier 1, where it could not otherwise."""
     home: tuple[str, ...] = ()
     """Files of the home directory, written from `~/`, of which it has a copy in its own at tier 1."""
+    changes: tuple[str, ...] = ()
+    """Directories besides that it can change at tier 1: of its room."""
+    directory: str = ""
+    """Where it is started, where that is not the workspace."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -404,15 +411,45 @@ class StepServer(msgspec.Struct, frozen=True, kw_only=True):
     """What it must be able to read."""
 
 
+class Behind(Protocol):
+    """What is behind a door."""
+
+    def listed(self) -> Sequence[Offer]:
+        """The tools there are."""
+        ...
+
+    async def serve(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        """Answer a call of a tool, whether or not there is such a one. When cancelled, nothing goes on afterwards."""
+        ...
+
+    async def stranger(self) -> Answer:
+        """Answer somebody who knocks with another token than this door's."""
+        ...
+
+
 class Doors(Protocol):
     """Ways for the agent of one attempt, and nobody else, to reach the tools of its step. Nothing decides here: whoever
     opens a door says what is behind it and answers each call."""
 
-    def open(
-        self, room: str, listed: Callable[[], Any], serve: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-    ) -> AbstractAsyncContextManager[StepServer]:
-        """A door with a token of its own, in this private directory, for as long as the attempt lasts. `listed` says
-        what there is, `serve` answers a call of a tool with arguments."""
+    def fault(self) -> str | None:
+        """Why no door can be opened here; None where one can."""
+        ...
+
+    def open(self, room: str, behind: Behind) -> AbstractAsyncContextManager[StepServer]:
+        """A door with a token of its own, in this private directory, for as long as the attempt lasts. What was asked
+        for and is not answered by then is ended."""
+        ...
+
+
+class StepDoor(Protocol):
+    """A door from its agent's side. Whatever is asked once the attempt is over raises `Refused` with E_DOOR."""
+
+    async def offers(self) -> Sequence[Offer]:
+        """The tools there are."""
+        ...
+
+    async def call(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        """What a call of a tool is answered. When cancelled, it is taken back."""
         ...
 
 
@@ -439,6 +476,10 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """What it must be able to read at tier 1."""
     home: tuple[str, ...] = ()
     """Files of the home directory that it must have a copy of at tier 1."""
+    changes: tuple[str, ...] = ()
+    """Directories of its room that it must be able to change at tier 1."""
+    directory: str = ""
+    """Where it is started, where that is not the workspace."""
 
 
 class Agents(Protocol):
@@ -456,8 +497,13 @@ class Agents(Protocol):
         """A private directory for one attempt, gone after it."""
         ...
 
-    def invocation(self, agent: Agent, item: WorkItem, room: str, server: StepServer | None) -> Invocation:
-        """How to start an agent for an item; what it is to find in files is put into the room."""
+    def invocation(
+        self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False
+    ) -> Invocation:
+        """How to start an agent for an item; what it is to find in files is put into the room.
+
+        Raises ValueError, in words, where something is missing that only a person can say.
+        """
         ...
 
     async def call(self, agent: Agent, item: WorkItem) -> ToolResult:

@@ -27,6 +27,7 @@ from ordain.core.event import (
 )
 from ordain.core.lineage import PlanState
 from ordain.core.model import PLAN_VERSION, Plan, Step
+from ordain.core.policy import Ruling
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.progress import AttemptOutput, read_output
 from ordain.core.report import Life, Review, RunReport, run_report
@@ -41,6 +42,7 @@ from ordain.gate import Gate, given, meanwhile
 from ordain.ports import Append, Credential, Holder, Observer, Shell, StepLogs
 from ordain.proposals import Proposals
 from ordain.records import WORKSPACE_STREAM, Records, names_run
+from ordain.refusals import Refusals
 from ordain.surroundings import Surroundings
 from ordain.telling import Telling
 
@@ -460,6 +462,9 @@ class Running:
             handlers=self._here.handlers,
             sources=self._here.sources,
             agents=self._here.agents,
+            doors=self._here.doors,
+            unpermitted=partial(self._unpermitted, self._here.settings()[0], permission is not None),
+            refuse=Refusals(self._here).record,
             secret=self._here.secret(self._here.settings()[0]),
             secret_files=self._here.settings()[0].secret_files,
             counts=lambda decision: self._gate.counts(state, decision),
@@ -504,8 +509,21 @@ class Running:
 
     def _denied(self, settings: Settings, step: Step) -> Problem | None:
         """What policy denies of a step, now that its values are known."""
-        alone = Plan(plan_version=PLAN_VERSION, title="", steps=(step,))
-        return next(iter(self._here.rule(alone, settings).denied), None)
+        return next(iter(self._ruling(settings, step).denied), None)
+
+    def _unpermitted(self, settings: Settings, approved: bool, step: Step) -> Problem | None:
+        """What policy has against a call that an agent makes: it is denied, or would be asked about and nobody was."""
+        ruling = self._ruling(settings, step)
+        if ruling.denied or approved or not ruling.requires_approval:
+            return next(iter(ruling.denied), None)
+        return Problem(
+            code="E_PLAN_APPROVAL_MISSING",
+            detail=f"Nobody was asked about this plan, and this call wants that: {ruling.reasons[0]}.",
+            hints=("Have the plan proposed with this call as a step of its own.",),
+        )
+
+    def _ruling(self, settings: Settings, step: Step) -> Ruling:
+        return self._here.rule(Plan(plan_version=PLAN_VERSION, title="", steps=(step,)), settings)
 
     def _end_leftovers(self, state: RunState) -> None:
         """End what dead executors of other runs left running, which could disturb this one. A run is claimed meanwhile,

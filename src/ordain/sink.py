@@ -60,6 +60,10 @@ class Sink:
         tail = self._redactor.tail(data, TAIL_CHARACTERS, whole=whole)
         return Observed(tail, len(data) if size is None else size, self.seal(data))
 
+    def end(self, data: bytes, size: int, limit: int) -> str:
+        """The last characters, at most so many, of an output of this size that ends in `data`."""
+        return self._redactor.tail(data, limit, whole=size == len(data))
+
     @property
     def looks_back(self) -> int:
         """How many bytes `so_far` wants to see."""

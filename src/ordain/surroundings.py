@@ -28,6 +28,7 @@ from ordain.core.operands import operand_paths, operand_patterns
 from ordain.core.policy import Ruling, rule
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
+from ordain.core.scope import listed_in, offered_in
 from ordain.core.secret_reference import Secret
 from ordain.core.settings import Settings, secret_variables
 from ordain.core.signature import Signature
@@ -51,6 +52,7 @@ from ordain.ports import (
     Clock,
     Copies,
     Credential,
+    Doors,
     Handlers,
     Ids,
     Keyring,
@@ -103,6 +105,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
     logs: StepLogs
     secrets: Secrets
     archive: Archive
+    doors: Doors | None = None
+    """How agents reach the tools of their steps, where they can."""
     panes: Panes | None = None
     """The panes there are, where something can look at them."""
     sandbox: Sandbox | None = None
@@ -285,6 +289,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
             raise Refused(unhandled(one) for one in missing)
         used = (definition_of(step.action, tools) for step in all_steps(plan))
         called = {tool.name: tool for tool in used if tool is not None and tool.schema is not None}
+        lent = (tools[name] for _, names in offered_in(plan, tools) for name in names)
+        called |= {tool.name: tool for tool in lent if tool.schema is not None}
         return {**{name: tools[name] for name in names.values()}, **called}
 
     def kept_agents(self, plan: Plan, settings: Settings) -> Mapping[str, Agent]:
@@ -326,6 +332,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
             raise Refused(problems.values())
         steps = list(all_steps(plan))
         used = {tool.name: tool for step in steps if (tool := definition_of(step.action, tools)) is not None}
+        used |= {name: tools[name] for _, names in offered_in(plan, tools) for name in names}
         if any(contract_of(step) is not None for step in steps):
             used[SHELL.name] = SHELL
         agents = self.kept_agents(plan, settings)
@@ -420,8 +427,9 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
 
 def called(plan: Plan) -> Iterator[str]:
-    """The tools that a plan calls."""
-    return (step.action.tool for step in all_steps(plan) if isinstance(step.action, CallTool))
+    """The tools that a plan calls, or that it lets its agents call."""
+    yield from (step.action.tool for step in all_steps(plan) if isinstance(step.action, CallTool))
+    yield from listed_in(plan)
 
 
 def sha256(data: bytes) -> str:

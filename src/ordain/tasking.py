@@ -6,14 +6,17 @@ later. What it says is kept too, and believed by nobody.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ordain.calling import Calling, Calls
 from ordain.core.action import Task
 from ordain.core.agent import Agent
 from ordain.core.choosing import has_network, model_of
+from ordain.core.door import door_names
 from ordain.core.event import Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
@@ -24,7 +27,7 @@ from ordain.core.spending import read_usage
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
 from ordain.core.work import Lease, WorkItem
-from ordain.ports import Agents, Clock, Command, Finished, Shell
+from ordain.ports import Agents, Clock, Command, Doors, Finished, Shell
 from ordain.reading import Gathered, NothingGivenError, Reading
 from ordain.results import Results
 from ordain.sink import Sink
@@ -50,6 +53,8 @@ class Tasking:
         results: Results,
         reading: Reading,
         agents: Agents | None,
+        doors: Doors | None,
+        calling: Calling,
         shell: Shell,
         clock: Clock,
         sink: Sink,
@@ -61,6 +66,7 @@ class Tasking:
         self._state, self._performing, self._results, self._reading = state, performing, results, reading
         self._agents, self._shell, self._clock, self._sink, self._tools = agents, shell, clock, sink, tools
         self._key, self._mark, self._record = key, mark, record
+        self._doors, self._calling = doors, calling
 
     async def effect(self, step_id: StepId) -> Outcome:
         """Have the agent of a step do its task, and tell what was seen of it."""
@@ -79,8 +85,15 @@ class Tasking:
         item = await self._offer(step_id, step, agent, gathered, timeout_ms)
         if agent.registered:
             return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
-        with self._agents.room() as room:
-            invocation = self._agents.invocation(agent, item, room, None)
+        calls = Calls(self._calling, item, self._mark(step_id))
+        async with contextlib.AsyncExitStack() as held:
+            room = held.enter_context(self._agents.room())
+            doors = self._doors if self._has_door(agent) else None
+            server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
+            try:
+                invocation = self._agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
+            except ValueError as error:
+                return self._not_begun(f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
             command = Command(
                 text=" ".join(invocation.argv[:1]),
@@ -94,12 +107,22 @@ class Tasking:
                 stdin=invocation.stdin,
                 writes=step.writes or None,
                 network=has_network(step, agent),
-                sees=(room, *invocation.sees),
+                sees=(room, *invocation.sees, *(server.sees if server is not None else ())),
                 home=invocation.home,
+                changes=invocation.changes,
+                directory=invocation.directory,
             )
             finished = await self._shell.run(command)
             said = invocation.read(finished)
-        return self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
+        outcome = self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
+        if calls.cannot is not None:  # whatever else it says, and however it came to its end
+            detail = f"the agent says that it cannot be done: {calls.cannot}"
+            outcome = replace(outcome, error="F_AGENT_CANNOT", detail=detail)
+        return replace(outcome, refused=calls.refused)
+
+    def _has_door(self, agent: Agent) -> bool:
+        """Whether an agent reaches tools through a door: everyone that is a program, where there can be one."""
+        return (agent.preset is not None or bool(agent.command)) and self._doors is not None and not self._doors.fault()
 
     async def _offer(self, step_id: StepId, step: Step, agent: Agent, gathered: Gathered, timeout_ms: int) -> WorkItem:
         """Make a work item, have it recorded, and claim it."""
@@ -111,11 +134,12 @@ class Tasking:
             plan=plans[0],
             step=step,
             agent=record.agent,
-            tools=tools,
+            tools=tuple(door_names(tools).values()),
             reads=gathered.shown,
             attempt=record.attempts,
             tries=record.tries,
             writes=step.writes,
+            has_door=self._has_door(agent),
         )
         prompt = self._sink.text(write_prompt(agent.prompt or state.limits_in_force.prompt, setting))
         body = prompt.encode("utf-8", "replace")
@@ -171,7 +195,7 @@ class Tasking:
         elif cannot is not None:
             error, detail = "F_AGENT_CANNOT", f"the agent says that it cannot be done: {cannot}"
         elif finished.exit_code != 0:
-            error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
+            error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}{f': {wrong}' if wrong else ''}"
         elif wrong is not None:
             error, detail = "F_STEP_FAILED", wrong
         outcome = self._performing.outcome(
@@ -182,7 +206,7 @@ class Tasking:
             text,
             len(text),
             None,
-            beside=finished.errors,
+            beside=b"\n" * bool(text and finished.errors) + finished.errors,
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
         )

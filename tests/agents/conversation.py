@@ -34,6 +34,8 @@ class Call:
 
     tool: str
     arguments: Mapping[str, Any]
+    anyway: bool = False
+    """By this very name, whether or not it is offered."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +70,10 @@ class Conversation:
                 return entry
         raise Astray(f"no result of {tool} in the conversation")
 
+    def told(self, text: str) -> bool:
+        """Whether the user, or the client in the user's name, says this."""
+        return any(isinstance(entry, Said) and text in entry.text for entry in self.entries)
+
     def offered(self, tool: str) -> str:
         """The name under which the client offers a tool."""
         found = [name for name in self.tools if _is(name, tool)]
@@ -97,7 +103,7 @@ def next_move(scripts: Mapping[str, Script], talk: Conversation) -> Move:
             call = playing.send(result)
     except StopIteration as end:
         return Say(end.value)
-    return Call(talk.offered(call.tool), call.arguments)
+    return call if call.anyway else Call(talk.offered(call.tool), call.arguments)
 
 
 def _last_task(scripts: Mapping[str, Script], talk: Conversation) -> tuple[str, int]:

@@ -25,6 +25,8 @@ from ordain.core.ask import given_up, waiting_for
 from ordain.core.condition import LockHeld
 from ordain.core.decision import Question, decided, questions, still_asked
 from ordain.core.event import (
+    AgentCalled,
+    AgentCallFailed,
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
@@ -677,6 +679,8 @@ STAYING = {
     ContractSeen: {"running"},
     WorkOffered: {"running"},
     WorkClaimed: {"running"},
+    AgentCalled: {"running"},
+    AgentCallFailed: {"running"},
     DoubtReferred: {"in_doubt"},
     StepNotKept: {"pending"},
     ProtectedChanged: {"running", "verifying", "in_doubt"},

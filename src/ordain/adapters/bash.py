@@ -206,7 +206,7 @@ class BashShell:
         with _handed_in(command.stdin) as stdin:
             child = subprocess.Popen(
                 [*inside.words, *words] if inside is not None else words,
-                cwd=self._workspace,
+                cwd=command.directory or self._workspace,
                 env=inside.env if inside is not None else env,
                 stdin=stdin,
                 stdout=subprocess.PIPE,

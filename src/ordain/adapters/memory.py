@@ -240,7 +240,9 @@ class ScriptedAgents:
     def room(self) -> contextlib.AbstractContextManager[str]:
         return contextlib.nullcontext("/room")
 
-    def invocation(self, agent: Agent, item: WorkItem, room: str, server: StepServer | None) -> Invocation:
+    def invocation(
+        self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False
+    ) -> Invocation:
         self.items.append(item)
         return Invocation(
             argv=agent.command, stdin=item.prompt.encode(), read=lambda finished: Said(text=finished.output)

@@ -144,11 +144,13 @@ class SandboxedShell:
                 words += ("--perms", f"{copy.mode:04o}", "--file", str(copy.descriptor), f"{HOME}/{copy.path}")
             opened: dict[int, str] = {}
             words += self._workspace_words(command.writes, root, held, opened)
+            for path in command.changes:
+                words += ("--bind", path, path)
             if USAGE in env:
                 words += ("--bind", env[USAGE], env[USAGE])
             for path in self._hidden_in(shown):
                 words += ("--perms", "0700", "--tmpfs", path)
-            words += ("--remount-ro", "/", "--chdir", str(self._workspace))
+            words += ("--remount-ro", "/", "--chdir", command.directory or str(self._workspace))
             looked_at = [word for descriptor, path in opened.items() for word in (str(descriptor), path)]
             first = (bash, "--noprofile", "--norc", "-c", self._within, "ordain", *looked_at, "--")
             given = env if command.writes is None else {**_CACHES, **env}

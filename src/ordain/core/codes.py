@@ -659,6 +659,40 @@ PAGES: dict[str, Page] = {
         "A tool was called with arguments it does not take, or without those it needs. Nothing was done.",
         "Look at the tool's input schema. No argument can carry an approval: a person gives it at a terminal.",
     ),
+    "E_CALL_SCOPE": Page(
+        "Tool that the step does not have",
+        (
+            "The agent of a step reaches exactly the tools that the step lists, or its plan, or those that work on files "
+            "where neither lists any. It asked for another, and nothing was done."
+        ),
+        "Propose a revision of the plan whose step lists the tool under `tools`; a person sees that and approves it.",
+    ),
+    "E_CALL_BOUNDS": Page(
+        "Call beyond what the step may touch",
+        (
+            "The agent of a step wanted to write what is outside of the step's `writes`, protected or off limits, to "
+            "leave the workspace, or to be handed a secret. Nothing was done."
+        ),
+        "The problem says what it may write. If that is too little, propose a revision of the plan.",
+    ),
+    "E_CALLS_TOO_MANY": Page(
+        "Too many calls",
+        "The agent of a step has made 10,000 calls in one attempt. No more are answered, and the attempt goes on.",
+        "Let the attempt end; divide the step, or let it run a command that does the whole.",
+    ),
+    "E_DOOR": Page(
+        "No tools of a step here",
+        (
+            "`ordain mcp --step` reaches the tools of the step whose agent started it. There is no such step, its "
+            "attempt is over, or it has more clients than there is room for."
+        ),
+        "Nobody but an agent at work has use for it; `ordain mcp` serves everybody else.",
+    ),
+    "E_DOOR_TOKEN": Page(
+        "Token of another attempt",
+        "Every attempt at a task has a token of its own, and is over with it. Somebody came with another one.",
+        "Nothing was done. An agent that wants the tools of its step uses the variables that it was started with.",
+    ),
     "E_PLAN_NEEDS_REVIEW": Page(
         "Rejected too often",
         (

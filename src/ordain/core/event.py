@@ -26,6 +26,8 @@ from ordain.core.work import Lease, WorkItem
 
 __all__ = [
     "WIRE_NAMES",
+    "AgentCallFailed",
+    "AgentCalled",
     "AnswerSent",
     "ApprovalExpired",
     "ApprovalGiven",
@@ -207,6 +209,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the output is the JSON of a value, and not text."""
     used: Usage | None = None
     """What the attempt itself reported; we did not measure it."""
+    refused: int = 0
+    """How many calls its agent was refused."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -501,6 +505,30 @@ class WorkClaimed(_Fact, frozen=True, tag="work_claimed"):
     step: StepId
     attempt: int
     lease: Lease
+
+
+class AgentCalled(_Fact, frozen=True, tag="agent_called"):
+    """The agent of a step calls a tool through the step's door; durable before the call is performed."""
+
+    step: StepId
+    attempt: int
+    call: int
+    """Which one of the attempt, from one."""
+    tool: str
+    shown: str
+    """The beginning of its arguments, redacted."""
+    seal: str
+    """Commits to all of them."""
+
+
+class AgentCallFailed(_Fact, frozen=True, tag="agent_call_failed"):
+    """What was seen of a call that did not go well. Where nothing is recorded of one, it did, or was cut short."""
+
+    step: StepId
+    attempt: int
+    call: int
+    error: str
+    detail: str = ""
 
 
 class FilesProtected(_Fact, frozen=True, tag="files_protected"):
@@ -803,6 +831,8 @@ StepEvent = (
     | AttemptStarted
     | WorkOffered
     | WorkClaimed
+    | AgentCalled
+    | AgentCallFailed
     | FilesProtected
     | ContractSeen
     | AttemptWaiting

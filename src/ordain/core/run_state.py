@@ -104,6 +104,8 @@ class StepRecord(msgspec.Struct):
     """What was offered in this attempt."""
     lease: Lease | None = None
     """Who claimed it, and until when it is theirs."""
+    calls: int = 0
+    """How many calls its agent has made in this attempt."""
     settle: Settlement | None = None
     """For a step in doubt: how to settle it."""
     how: str = ""

@@ -1,23 +1,35 @@
 """What an agent may use inside a step: exactly the tools that the step lists, else those that the plan does, else those
-that only work on files of the workspace. Commands are never among them unless they are listed.
+that only work on files of the workspace. Commands are never among them unless the step itself lists them: a plan lists
+`shell` for its contracts, and that is no reason to hand it to an agent.
+
+And what a call of one of them may do: its arguments fit, it writes nothing but what the step may write and nothing that
+is protected, and it is handed no secret, for only a plan can name one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ordain.core.action import Task
-from ordain.core.model import Plan
-from ordain.core.tool import COMMANDS, ToolDefinition
+from ordain.core.environment import setting_fault
+from ordain.core.lint.paths import MAKES_DIRECTORIES, folded, path_fault, protecting_pattern
+from ordain.core.model import NestedPlan, Plan, Step
+from ordain.core.pattern import Pattern, normal
+from ordain.core.problem import Problem, closest
+from ordain.core.secret_reference import named_secrets
+from ordain.core.tool import COMMANDS, HANDLER, EffectClass, Parameter, ToolDefinition, argument_faults
 
-__all__ = ["offered", "scope_of"]
+__all__ = ["call_problem", "listed_in", "offered", "offered_in", "out_of_scope", "scope_of"]
 
 
 def scope_of(task: Task, plans: Sequence[Plan]) -> tuple[str, ...] | None:
-    """The tools that a task lists, or the innermost plan around it that lists any; None where none does."""
+    """The tools that a task lists, or, but for commands, the innermost plan around it that lists any; None where none
+    does."""
     if task.tools is not None:
         return task.tools
-    return next((plan.tools for plan in plans if plan.tools is not None), None)
+    listed = next((plan.tools for plan in plans if plan.tools is not None), None)
+    return tuple(name for name in listed if name not in COMMANDS) if listed is not None else None
 
 
 def offered(task: Task, plans: Sequence[Plan], tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
@@ -25,8 +37,102 @@ def offered(task: Task, plans: Sequence[Plan], tools: Mapping[str, ToolDefinitio
     listed = scope_of(task, plans)
     if listed is None:
         return tuple(name for name, tool in tools.items() if _works_on_files(tool))
-    return tuple(name for name in tools if name in listed or name.partition(":")[0] in listed)
+    named = set(listed)
+    callable_names = (name for name in tools if not name.startswith(HANDLER))
+    return tuple(name for name in callable_names if name in named or name.partition(":")[0] in named)
+
+
+def offered_in(plan: Plan, tools: Mapping[str, ToolDefinition]) -> Iterator[tuple[Step, tuple[str, ...]]]:
+    """Every step of a plan, or of one nested in it, that is a task, with the tools that it may use."""
+    yield from ((step, offered(task, plans, tools)) for step, task, plans in _tasks(plan, ()))
+
+
+def listed_in(plan: Plan) -> Iterator[str]:
+    """The tools that tasks of a plan may use because they are listed, without their operations; some more than once."""
+    for _, task, plans in _tasks(plan, ()):
+        yield from (name.partition(":")[0] for name in scope_of(task, plans) or ())
+
+
+def _tasks(plan: Plan, around: tuple[Plan, ...]) -> Iterator[tuple[Step, Task, tuple[Plan, ...]]]:
+    plans = (plan, *around)
+    for step in (*plan.steps, *plan.fallbacks):
+        if isinstance(step.action, Task):
+            yield step, step.action, plans
+        elif isinstance(step.action, NestedPlan):
+            yield from _tasks(step.action.plan, plans)
 
 
 def _works_on_files(tool: ToolDefinition) -> bool:
     return tool.name not in COMMANDS and any(parameter.path for parameter in tool.parameters)
+
+
+# --- What a call may do --------------------------------------------------------------------------------------------
+
+
+def out_of_scope(name: str, step: Step, there_are: Sequence[str], command: str) -> Problem:
+    """What is said to an agent that asks for a tool that its step does not have; `command` proposes a plan with it."""
+    return Problem(
+        code="E_CALL_SCOPE",
+        detail=f"`{step.id}` has no tool `{name}`.",
+        hints=(
+            *closest(name, there_are),
+            f"It has {', '.join(there_are) or 'none'}.",
+            "If the task cannot be done with these, say so with `cannot`, or have a revision of the plan proposed, "
+            "whose step lists it under `tools`. Do not do the same in another way.",
+        ),
+        command=command,
+    )
+
+
+def call_problem(tool: ToolDefinition, args: Mapping[str, Any], step: Step, protect: Sequence[str]) -> Problem | None:
+    """Why a step's agent may not call a tool like this; None where it may, as far as its plan goes. `protect` are the
+    patterns of what must stay as it is."""
+    faults = argument_faults(tool, args)
+    if faults:
+        details, hints = " ".join(one for one, _ in faults), tuple(hint for _, more in faults for hint in more)
+        return Problem(code="E_CALL_ARGUMENTS", detail=details, hints=hints)
+    if tool.schema is not None and (name := next(named_secrets(args), None)) is not None:
+        return _beyond(f"`{tool.name}` is handed no secret `{name}` by an agent", "Only a step of a plan can name one.")
+    for parameter in tool.parameters:
+        for variable in args.get(parameter.name, {}) if parameter.kind == "variables" else ():
+            if (fault := setting_fault(variable)) is not None:
+                return _beyond(f"The variable `{variable}` {fault}", "Use another name.")
+        path = args.get(parameter.name, ".") if parameter.path else None
+        why = _path_fault(str(path), tool, parameter, args, step, protect) if path is not None else None
+        if why is not None:
+            return _beyond(*why)
+    return None
+
+
+def _beyond(detail: str, hint: str) -> Problem:
+    return Problem(code="E_CALL_BOUNDS", detail=f"{detail}.", hints=(hint,))
+
+
+def _path_fault(
+    path: str, tool: ToolDefinition, parameter: Parameter, args: Mapping[str, Any], step: Step, protect: Sequence[str]
+) -> tuple[str, str] | None:
+    writes = tool.effect is not EffectClass.READS
+    fault = path_fault(path, writes=writes)
+    if fault is not None:
+        return f"The path `{path}` {fault}", "Paths are relative to the workspace and stay beneath it."
+    if not writes:
+        return None
+    if parameter.deep and not folded(path):
+        return "The path is the workspace itself", "Name what lies in it."
+    by = protecting_pattern(path, protect, deep=parameter.deep)
+    if by is not None:
+        return f"The path `{path}` {by}", "What is protected stays as it is; the step fails where it does not."
+    if step.writes and not _may_write(path, tool, step.writes, beneath=args.get("recursive") is True):
+        listed = ", ".join(f"`{one}`" for one in step.writes)
+        return f"`{step.id}` may not write `{path}`", f"It may write {listed}."
+    return None
+
+
+def _may_write(path: str, tool: ToolDefinition, writes: Sequence[str], *, beneath: bool) -> bool:
+    """Whether a path is among those that a step may write; with `beneath`, all that lies beneath it too."""
+    name = normal(path).removesuffix("/**")
+    patterns = [normal(one) for one in writes]
+    if tool.name == MAKES_DIRECTORIES and any(one == f"{name}/**" for one in patterns):
+        return True  # whoever may write everything in a directory may make it
+    wanted = (name, f"{name}/\0/\0") if beneath else (name,)
+    return any(all(pattern.matches(one) for one in wanted) for pattern in map(Pattern, patterns))

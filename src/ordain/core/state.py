@@ -12,6 +12,8 @@ from typing import assert_never
 from ordain.core.action import Ask, Task
 from ordain.core.bound import REPETITIONS_MAX
 from ordain.core.event import (
+    AgentCalled,
+    AgentCallFailed,
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
@@ -185,6 +187,13 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if record.state is not RUNNING or record.work is None or not free:
                 raise IllegalTransition(f"the task of {event.step} is not to be had")
             record.lease = event.lease
+        case AgentCalled():
+            if record.state is not RUNNING or record.work is None or event.call != record.calls + 1:
+                raise IllegalTransition(f"no agent of {event.step} can make call {event.call} now")
+            record.calls = event.call
+        case AgentCallFailed():
+            if record.state is not RUNNING or not 1 <= event.call <= record.calls:
+                raise IllegalTransition(f"no agent of {event.step} has made call {event.call}")
         case AttemptEnded():
             if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
                 raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
@@ -444,7 +453,7 @@ def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) ->
     record.outcome, record.evidence, record.broken = None, None, None
     record.seen_before, record.operand_before = None, None
     record.protected_now, record.tampered, record.fell_back = False, (), ""
-    record.work, record.lease = None, None
+    record.work, record.lease, record.calls = None, None, 0
     record.started_at, record.ended_at, record.how, record.decided_by = at, None, "", None
 
 
@@ -551,6 +560,8 @@ def _refuse_move(origin: StepState, event: StepEvent) -> None:
             to = event.to
         case FilesProtected() | ContractSeen() | DoubtReferred() | WorkOffered() | WorkClaimed():
             return  # they leave a step where it is, and are refused where they have no place
+        case AgentCalled() | AgentCallFailed():
+            return
         case AttemptWaiting() | StepUnfolded():
             to = WAITING
         case ConditionFalse():

@@ -31,7 +31,7 @@ def write(move: Move, body: dict[str, Any]) -> Iterator[Event]:
             "call_id": fresh_id("call"),
             "name": move.tool,
             "arguments": Event.json(move.arguments),
-            **_offered(body)[move.tool],
+            **_offered(body).get(move.tool, {}),
         }
     else:
         item = {

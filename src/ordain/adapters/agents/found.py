@@ -30,8 +30,8 @@ def agent_fault(agent: Agent, workspace: Path) -> str | None:
 
 
 def _is_module(name: str) -> bool:
-    """Whether a module can be found where an agent finds it, which is never the directory it is started in. Each package
-    is looked for in the one around it; none is imported, for that would run what it holds."""
+    """Whether a module can be found where an agent finds it, which is never the directory it is started in. Each
+    package is looked for in the one around it; none is imported, for that would run what it holds."""
     path: Sequence[str] = [place for place in sys.path if os.path.isabs(place)]  # noqa: PTH117
     parts = name.split(".")
     for number, part in enumerate(parts, start=1):

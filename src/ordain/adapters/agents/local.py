@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ordain.adapters.agents.claude import read_object
 from ordain.adapters.agents.found import agent_fault
 from ordain.adapters.agents.python_call import performed
 from ordain.adapters.agents.python_process import python_invocation
 from ordain.core.agent import PROMPT_WORD, Agent
-from ordain.core.event import Usage
 from ordain.core.work import WorkItem
 from ordain.ports import Finished, Invocation, Said, StepServer, ToolResult
 
@@ -33,14 +33,30 @@ class LocalAgents:
         return {name: Agent(python=_named(call), registered=True) for name, call in self._calls.items()}
 
     def fault(self, agent: Agent) -> str | None:
-        return agent_fault(agent, self._workspace)
+        fault = agent_fault(agent, self._workspace)
+        if fault is None or agent.preset is None:
+            return fault
+        from ordain.adapters.agents.presets import PRESETS  # most runs have none
+
+        return f"{fault}; `npm install -g {PRESETS[agent.preset].package}` installs {agent.preset}"
 
     @contextlib.contextmanager
     def room(self) -> Iterator[str]:
-        with tempfile.TemporaryDirectory(prefix="ordain-agent-") as path:
+        path = tempfile.mkdtemp(prefix="ordain-agent-")
+        try:
             yield path
+        finally:
+            # An agent may have left there what cannot be taken away, such as directories too deep in one another.
+            with contextlib.suppress(RecursionError):
+                shutil.rmtree(path, ignore_errors=True)
 
-    def invocation(self, agent: Agent, item: WorkItem, room: str, server: StepServer | None) -> Invocation:
+    def invocation(
+        self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False
+    ) -> Invocation:
+        if agent.preset is not None:
+            from ordain.adapters.agents.presets import preset_invocation  # most runs have none
+
+            return preset_invocation(agent, item, room, server, sandboxed=sandboxed)
         if agent.python is not None:
             return python_invocation(agent, item, server)
         words = tuple(_filled(word, item) for word in agent.command)
@@ -50,7 +66,7 @@ class LocalAgents:
             argv=words,
             stdin=stdin,
             env=env,
-            read=_json if agent.output == "json" else _text,
+            read=read_object if agent.output == "json" else _text,
             sees=server.sees if server is not None else (),
             home=agent.files,
         )
@@ -72,16 +88,3 @@ def _filled(word: str, item: WorkItem) -> str:
 
 def _text(finished: Finished) -> Said:
     return Said(text=finished.output)
-
-
-def _json(finished: Finished) -> Said:
-    """One JSON object: `result` is what it says, `usage` and `total_cost_usd` what it used."""
-    try:
-        said = json.loads(finished.output)
-        usage, text = said.get("usage") or {}, said.get("result", "")
-        tokens = sum(value for key, value in usage.items() if key in ("input_tokens", "output_tokens", "tokens"))
-        used = Usage(tokens=tokens or None, cost_usd=said.get("total_cost_usd"))
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return Said(text=finished.output, error="what it wrote is not the JSON that it was to write")
-    body = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
-    return Said(text=body.encode("utf-8", "replace"), used=used)

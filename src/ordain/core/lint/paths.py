@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise, takewhile
 
 from ordain.core.action import CallTool, Task
@@ -18,6 +18,7 @@ from ordain.core.refs import without_references
 from ordain.core.tool import EffectClass, ToolDefinition
 
 __all__ = [
+    "MAKES_DIRECTORIES",
     "OFF_LIMITS",
     "beneath",
     "handed_fault",
@@ -26,6 +27,7 @@ __all__ = [
     "pattern_fault",
     "protected_apart",
     "protecting",
+    "protecting_pattern",
     "read_kinds",
     "reads_there",
     "topics_of",
@@ -48,7 +50,7 @@ COMPARED_MAX = 3_000_000
 """How often a path is compared with a pattern, or a character of it; that takes some seconds."""
 OFF_LIMITS = "is off limits"
 _READ_KINDS = ("file", "topic", "step")
-_MAKES_DIRECTORIES = "make_dir"
+MAKES_DIRECTORIES = "make_dir"
 
 
 # --- What a path is ------------------------------------------------------------------------------------------------
@@ -353,6 +355,18 @@ def protected_apart(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 break
 
 
+def protecting_pattern(path: str, patterns: Sequence[str], *, deep: bool) -> str | None:
+    """Why a path must not be written, as these patterns protect it, or, where it is `deep`, something that is surely
+    beneath it; None when they do not."""
+    name = folded(path)
+    for text in patterns:
+        if deep and (_plain_part(folded(text)) + "/").startswith(f"{name}/"):
+            return f"holds what is protected by `{text}`"
+        if _pattern_of(text).matches(name):
+            return f"is protected by `{text}`"
+    return None
+
+
 def _pattern_of(text: str) -> Pattern:
     return Pattern(folded(text) + ("/**" if text.endswith("/") else ""))
 
@@ -384,7 +398,7 @@ class _Writers:
 def _writers(survey: Survey, facts: Facts, *, directories: bool) -> _Writers:
     found = _Writers()
     for step, path, writes, deep in _paths(survey, facts):
-        apart = step.worktree or (isinstance(step.action, CallTool) and step.action.tool == _MAKES_DIRECTORIES)
+        apart = step.worktree or (isinstance(step.action, CallTool) and step.action.tool == MAKES_DIRECTORIES)
         if writes and "${" not in path and (directories or not apart):
             found.add(step, folded(path), deep=deep)
     return found

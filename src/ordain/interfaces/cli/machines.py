@@ -40,35 +40,37 @@ _OF_HTTP = {"host": "--host", "port": "--port", "allowed": "--allow-host"}
     metavar="NAME:PORT",
     help="With --http: a name by which others reach it. What they send is not encrypted.",
 )
+@click.option("--step", is_flag=True, help="Serve the tools of a step instead, to the agent that carries it out.")
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
-def mcp(context: click.Context, http: bool, host: str, port: int, allowed: tuple[str, ...], as_json: bool) -> None:
+def mcp(
+    context: click.Context, http: bool, host: str, port: int, allowed: tuple[str, ...], step: bool, as_json: bool
+) -> None:
     """Serve agents over MCP on standard input and output: they propose, start and watch plans, and can ask for approval
     but never give it. An agent's settings name this command.
 
     With --http, agents reach it at http://127.0.0.1:PORT/mcp, each with a token that `ordain mcp token add NAME` made.
     Without any, one is made for this process and told here. Signals end the server; runs go on.
 
+    With --step, it serves exactly the tools of the step whose agent started it, and is of no use to anybody else.
+
     Example: ordain mcp --http --port 0
     """
     for name, option in _OF_HTTP.items():
         if not http and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{option} goes with --http.", context)
-    if context.invoked_subcommand is None:
+    if step and http:
+        raise click.UsageError("--step is spoken on standard input and output, never over HTTP.", context)
+    if step:
+        context.invoke(_serve_step, as_json=as_json, output_format=None)
+    elif context.invoked_subcommand is None:
         context.invoke(_serve, http=http, host=host, port=port, allowed=allowed, as_json=as_json, output_format=None)
 
 
 @command(name="mcp")
 def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[str, ...]) -> int:
-    if session.json:
-        raise refuse(
-            "E_MCP_START",
-            "`ordain mcp` answers with no JSON document: it is a server, and whoever starts it speaks MCP with it.",
-            "Name the command in the settings of an MCP client, which starts it by itself.",
-            command="ordain mcp",
-        )
-    if importlib.util.find_spec("mcp") is None:
-        raise extra_missing("mcp", "`ordain mcp` needs the library `mcp`, which is not here.")
+    _refuse_json(session)
+    _want_library()
     path = session.app.workspace_path
     if http:
         _serve_http(path, host, port, allowed)
@@ -77,15 +79,48 @@ def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[st
     return FINE
 
 
+@command(name="mcp")
+def _serve_step(session: Session) -> int:
+    """It opens no workspace: where an agent is, there may be none that it could see."""
+    from ordain.assemble import open_door
+
+    _refuse_json(session)
+    _want_library()
+    from ordain.interfaces.mcp.step import serve_step
+
+    _end_on_signals()
+    serve_step(open_door)
+    return FINE
+
+
+def _refuse_json(session: Session) -> None:
+    if session.json:
+        raise refuse(
+            "E_MCP_START",
+            "`ordain mcp` answers with no JSON document: it is a server, and whoever starts it speaks MCP with it.",
+            "Name the command in the settings of an MCP client, which starts it by itself.",
+            command="ordain mcp",
+        )
+
+
+def _want_library() -> None:
+    if importlib.util.find_spec("mcp") is None:
+        raise extra_missing("mcp", "`ordain mcp` needs the library `mcp`, which is not here.")
+
+
+def _end_on_signals() -> None:
+    """A thread that waits for input cannot be ended, so the process is. Runs have processes of their own, and what was
+    recorded is on disk."""
+    for number in ends_us():
+        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+
+
 def _serve_stdio(path: str, user: str) -> None:
     from ordain.assemble import open_workspace
     from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
     from ordain.interfaces.mcp.stdio import serve_stdio
 
-    # A thread that waits for input cannot be ended, so the process is. Runs have processes of their own, and what was
-    # recorded is on disk.
-    for number in ends_us():
-        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+    _end_on_signals()
     if sys.stdin.isatty():
         click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/mcp.md).", err=True)
     serve_stdio(PLAN_SURFACE, lambda: open_workspace(path, exact=True), user)

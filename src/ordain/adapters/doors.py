@@ -1,0 +1,55 @@
+"""Doors of named pipes: how the agent of one attempt reaches whoever carries out its run.
+
+A sandbox lets nothing have a socket, and a pipe with a name can be opened also where nothing can be written. So there
+are some pairs of pipes in the attempt's private directory (`door_pairs`); a client takes a pair for as long as it
+lives, which a lock says that dies with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from ordain.ports import Behind, StepServer
+
+__all__ = ["DOOR", "TOKEN", "PipeDoors"]
+
+DOOR, TOKEN, SERVER = "ORDAIN_DOOR", "ORDAIN_DOOR_TOKEN", "ORDAIN_DOOR_SERVER"
+"""The variables that say where a door is, what opens it, and which command serves what is behind it, as a JSON list."""
+_START = (
+    "import runpy, sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root); "
+    "sys.argv[0] = 'ordain'; runpy.run_module('ordain', run_name='__main__', alter_sys=True)"
+)
+"""Starts the very code that this process runs, wherever its host stands and whatever is installed."""
+
+
+class PipeDoors:
+    """ports.Doors of named pipes."""
+
+    def fault(self) -> str | None:
+        from importlib.util import find_spec
+
+        return None if find_spec("mcp") is not None else "the library `mcp` is not here"
+
+    @contextlib.asynccontextmanager
+    async def open(self, room: str, behind: Behind) -> AsyncIterator[StepServer]:
+        import asyncio  # most commands only look, and start faster without these
+        import secrets
+
+        from ordain.adapters.door_pairs import make_pairs
+
+        directory, token = Path(room, "door"), secrets.token_urlsafe(32)
+        pairs = make_pairs(directory, token, behind)
+        root = str(Path(__file__).parents[2])
+        argv = (sys.executable, "-P", "-c", _START, root, "mcp", "--step")
+        try:
+            yield StepServer(
+                argv=argv,
+                env={DOOR: str(directory), TOKEN: token, SERVER: json.dumps(argv)},
+                sees=tuple(dict.fromkeys((room, root, sys.prefix, sys.base_prefix))),
+            )
+        finally:
+            await asyncio.gather(*(pair.close() for pair in pairs))

@@ -1,0 +1,251 @@
+"""What an agent calls through the door of its step: looked at, recorded, performed here, and answered.
+
+The agent decides nothing and holds nothing. Whoever carries out the run compares each call with the step and with
+policy, and performs it with what the run has. That a call is made is durable before it is performed, for what was cut
+short by a crash is what a person most wants to know of; what went wrong with one is recorded after it. Calls are no
+evidence: the contract judges what is there in the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from ordain.core.action import CallTool
+from ordain.core.approval import Channel, Principal
+from ordain.core.canonical import short_id
+from ordain.core.command import command_of, program_of, typed
+from ordain.core.door import CANNOT_TOOL, Answer, Offer, door_names, offer_of
+from ordain.core.event import AgentCalled, AgentCallFailed, RunEvent
+from ordain.core.model import Step
+from ordain.core.problem import Problem
+from ordain.core.refusal import PER_HOUR
+from ordain.core.run_state import RunState
+from ordain.core.scope import call_problem, out_of_scope
+from ordain.core.secret_reference import Secret
+from ordain.core.tool import COMMANDS, ToolDefinition
+from ordain.core.work import WorkItem
+from ordain.documents.configuration import CONFIGURATION_FILE
+from ordain.ports import Clock, Command, Finished, Shell, Sources, Toolbox, ToolResult
+from ordain.sink import Sink
+from ordain.verify import signal_name
+
+__all__ = ["Calling", "Calls", "Refuse"]
+
+CALLS_MAX = 10_000
+"""How many calls of one attempt are answered, refused ones included: what they leave in the ledger stays small."""
+SHOWN_MAX = 500
+"""How much of a call's arguments stands in the ledger."""
+TEXT_MAX = 128 << 10
+"""How many characters of a result an agent is given: more than that no model reads with care."""
+VALUE_MAX = 16 << 10
+"""How long a result may be that is given a second time, as a value."""
+REASON_MAX = 2000
+
+Record = Callable[[tuple[RunEvent, ...], tuple[bytes, ...]], Awaitable[None]]
+Refuse = Callable[[str, str, Principal, Sequence[Problem]], Awaitable[None]]
+"""Records that something was refused: the verb, what it was about, to whom, and why."""
+
+
+class Calling:
+    """What the calls of one run are performed with. `unpermitted` says what policy has against one."""
+
+    def __init__(
+        self,
+        state: RunState,
+        *,
+        shell: Shell,
+        toolbox: Toolbox,
+        sources: Sources | None,
+        secret: Secret,
+        tools: Mapping[str, ToolDefinition],
+        clock: Clock,
+        sink: Sink,
+        record: Record,
+        unpermitted: Callable[[Step], Problem | None],
+        refuse: Refuse | None,
+    ) -> None:
+        self.state, self.tools = state, tools
+        self.shell, self.toolbox, self.sources, self.secret = shell, toolbox, sources, secret
+        self.clock, self.sink, self.record = clock, sink, record
+        self.unpermitted, self.refuse = unpermitted, refuse
+
+
+class Calls:
+    """ports.Behind for one attempt."""
+
+    def __init__(self, run: Calling, item: WorkItem, mark: str) -> None:
+        """`mark` is the attempt's own, which what it calls must not bear."""
+        self._run, self._item = run, item
+        self._step = run.state.step(item.step)
+        self._mark = mark
+        self._until = run.clock.now() + item.timeout_ms
+        self._names = {door: name for name, door in door_names(item.tools).items()}
+        self._protect = (CONFIGURATION_FILE, *run.state.plan.protect, *self._step.protect)
+        self._who = Principal(name=f"{item.agent} in {item.run_id}/{item.step}", channel=Channel.MCP)
+        self._told: Counter[str] = Counter()
+        self.made = 0
+        """How many calls were performed, or begun."""
+        self.refused = 0
+        self.cannot: str | None = None
+        """Why the agent says that it cannot be done, where it does."""
+
+    def listed(self) -> Sequence[Offer]:
+        tools = self._run.tools
+        return (*(offer_of(tools[name], door) for door, name in self._names.items()), CANNOT_TOOL)
+
+    async def serve(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        if tool == CANNOT_TOOL.name:
+            return self._cannot(args)
+        if self.made + self.refused >= CALLS_MAX:
+            detail = f"`{self._step.id}` has made {CALLS_MAX:,} calls in this attempt, and no more are answered."
+            return await self._refuse(tool, args, Problem(code="E_CALLS_TOO_MANY", detail=detail))
+        name = self._names.get(tool, tool)
+        problem = self._problem(name, tool, args)
+        if problem is not None:
+            return await self._refuse(tool, args, problem)
+        return await self._call(name, args)
+
+    async def stranger(self) -> Answer:
+        detail = f"This is not the token of an attempt at `{self._step.id}` that is under way."
+        return await self._refuse("", {}, Problem(code="E_DOOR_TOKEN", detail=detail))
+
+    # --- Whether it may be -----------------------------------------------------------------------------------------
+
+    def _problem(self, name: str, asked: str, args: Mapping[str, Any]) -> Problem | None:
+        """What keeps a call from being made."""
+        if name not in self._names.values():
+            command = f"ordain revise {short_id(self._item.plan_id)} DOCUMENT"
+            return out_of_scope(asked, self._step, tuple(self._names), command)
+        problem = call_problem(self._run.tools[name], args, self._step, self._protect)
+        return problem or self._run.unpermitted(self._as_step(name, args))
+
+    def _as_step(self, name: str, args: Mapping[str, Any]) -> Step:
+        """A call as the step that it would be in a plan."""
+        tool, _, operation = name.partition(":")
+        action = CallTool(tool=tool, operation=operation or None, args=args)
+        return Step(id=self._step.id, description=self._step.description, action=action, needs=())
+
+    async def _refuse(self, tool: str, args: Mapping[str, Any], problem: Problem) -> Answer:
+        self.refused += 1
+        self._told[problem.code] += 1
+        # As many as are recorded: beyond that nobody need look.
+        if self._run.refuse is not None and self._told[problem.code] <= PER_HOUR:
+            subject = f"{tool} {json.dumps(args, ensure_ascii=False)}" if args else tool
+            await self._run.refuse("call", subject, self._who, (problem,))
+        clean = self._run.sink.text
+        told = Problem(
+            code=problem.code,
+            detail=clean(problem.detail),
+            hints=tuple(map(clean, problem.hints)),
+            command=problem.command,
+        )
+        return Answer(problem=told)
+
+    def _cannot(self, args: Mapping[str, Any]) -> Answer:
+        reason = args.get("reason")
+        text = reason.strip() if isinstance(reason, str) else ""
+        if self.cannot is None:
+            self.cannot = self._run.sink.text(text)[:REASON_MAX] or "it gave no reason"
+        return Answer(text="Noted. A person decides what happens. Do nothing more, and end.")
+
+    # --- Performing ------------------------------------------------------------------------------------------------
+
+    async def _call(self, name: str, args: Mapping[str, Any]) -> Answer:
+        self.made += 1
+        run, number = self._run, self.made
+        body = json.dumps(args, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace")
+        shown = run.sink.text(body.decode())
+        event = AgentCalled(
+            step=self._item.step,
+            attempt=self._item.attempt,
+            call=number,
+            tool=name,
+            shown=shown if len(shown) <= SHOWN_MAX else f"{shown[: SHOWN_MAX - 1]}…",
+            seal=run.sink.seal(body),
+        )
+        await run.record((event,), ())
+        try:
+            result = await self._perform(name, args, number)
+        except Exception as error:  # a bug in a tool is a failure of this call, and no more
+            result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
+        if result.error is None:
+            return self._given(result)
+        detail = run.sink.text(result.detail)
+        failed = AgentCallFailed(
+            step=self._item.step, attempt=self._item.attempt, call=number, error=result.error, detail=detail[:SHOWN_MAX]
+        )
+        await run.record((failed,), ())
+        if result.error == "F_PATH_ESCAPE":
+            return await self._refuse(name, args, Problem(code="E_CALL_BOUNDS", detail=f"{detail}."))
+        return Answer(text=self._given(result).text, problem=Problem(code=result.error, detail=f"{detail}."))
+
+    async def _perform(self, name: str, args: Mapping[str, Any], number: int) -> ToolResult:
+        run, key = self._run, f"{self._item.key}/{self._item.attempt}/{number}"
+        if name in COMMANDS:
+            return await self._command(name, args, number, key)
+        tool = run.tools[name]
+        if tool.schema is None:
+            return await run.toolbox.call(name, args, key)
+        if run.sources is None:
+            return ToolResult(error="F_STEP_FAILED", detail="there is no such tool here")
+        return await run.sources.call(tool, args, key, run.secret)
+
+    async def _command(self, name: str, args: Mapping[str, Any], number: int, key: str) -> ToolResult:
+        run, action = self._run, self._as_step(name, args).action
+        command, program = command_of(action), program_of(action)
+        argv = tuple(program.argv) if program is not None else ()
+        text = command.command if command is not None else typed(argv)
+        given = (command.env if command is not None else program.env if program is not None else {}) or {}
+        names = {"ORDAIN_RUN": self._item.run_id, "ORDAIN_STEP": self._item.step, "ORDAIN_STEP_KEY": key}
+        finished = await run.shell.run(
+            Command(
+                text=text,
+                argv=argv,
+                env={**run.shell.environment(run.state.limits_in_force.env), **given, **names},
+                timeout_ms=max(1, self._until - run.clock.now()),
+                mark=f"{self._mark}/{number}",
+                writes=self._step.writes or None,
+            )
+        )
+        return ToolResult(
+            output=finished.output,
+            output_bytes=finished.output_bytes,
+            error=None if finished.exit_code == 0 and not finished.timed_out else "F_STEP_FAILED",
+            detail=_how_it_ended(finished),
+        )
+
+    def _given(self, result: ToolResult) -> Answer:
+        """What a tool gave, as an agent may have it: it goes where nobody can call it back."""
+        clean = self._run.sink.text
+        if result.output is not None:
+            size = max(result.output_bytes, len(result.output))
+            text = self._run.sink.end(result.output, size, TEXT_MAX)
+            cut = f"[This is only the end of {size:,} bytes.]\n" if len(text.encode()) < size else ""
+            return Answer(text=cut + text)
+        if result.value is None:
+            return Answer(text="" if result.error is not None else "Done.")
+        if isinstance(result.value, str):
+            return Answer(text=_cut(clean(result.value)))
+        text = clean(json.dumps(result.value, ensure_ascii=False))
+        value = json.loads(text) if isinstance(result.value, Mapping) and len(text) <= VALUE_MAX else None
+        return Answer(text=_cut(text), value=value)
+
+
+def _cut(text: str) -> str:
+    """A text that is not too long, and what is said where it was."""
+    if len(text) <= TEXT_MAX:
+        return text
+    return f"{text[:TEXT_MAX]}\n[This is only the beginning: {len(text):,} characters are too many.]"
+
+
+def _how_it_ended(finished: Finished) -> str:
+    if finished.timed_out:
+        return "it did not end in the time that the step has"
+    if finished.fault is not None:
+        return f"it could not be started: {finished.fault}"
+    if finished.signal is not None:
+        return f"killed by {signal_name(finished.signal)}"
+    return f"exit status {finished.exit_code}"
