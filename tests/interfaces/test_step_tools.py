@@ -26,7 +26,7 @@ AGENT = Path(__file__).parents[1] / "step_agent.py"
 SETTINGS = f"[agents.coder]\ncommand = {json.dumps([sys.executable, str(AGENT)])}\n"
 FILE_TOOLS = ["read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete"]
 PATIENCE_S = 20
-CONTRACT = {"verification": {"strategy": {"type": "contract", "command": "true"}}}
+CONTRACT = {"verification": {"strategy": {"type": "contract", "command": "test -d ."}}}
 
 
 class Run:
