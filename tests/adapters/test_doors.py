@@ -161,17 +161,34 @@ def test_a_client_that_takes_no_answer_holds_up_only_itself(tmp_path: Path) -> N
     inside(life())
 
 
-@pytest.mark.parametrize(
-    "garbage", [b"\n", b"\xff\xfe{}\n", b"[" * 4000 + b"\n", b"{}\n", b'{"token": 1}\n', b"x" * 4096]
-)
-def test_garbage_is_heard_for_a_while_and_then_no_more(tmp_path: Path, garbage: bytes) -> None:
+GARBAGE = {
+    "empty": b"\n",
+    "no text": b"\xff\xfe{}\n",
+    "deep": b"[" * 4000 + b"\n",
+    "nothing": b"{}\n",
+    "another form": b'{"token": 1}\n',
+    "endless": b"x" * 4096,
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
+def test_garbage_is_heard_for_a_while_and_passed_over(tmp_path: Path, garbage: bytes) -> None:
     async def life() -> None:
         behind = Behind()
         async with PipeDoors().open(str(tmp_path), behind) as server:
             await flood(server.env, 0, garbage, NONSENSE_MAX // 2)
-            await flood(server.env, 0, b"\n", 1)
             assert (await DoorClient(server.env).call("say", {})).text == "say "
             assert behind.strangers == 0
+
+    inside(life())
+
+
+def test_a_way_that_only_garbage_comes_through_is_shut(tmp_path: Path) -> None:
+    async def life() -> None:
+        async with PipeDoors().open(str(tmp_path), Behind()) as server:
+            with pytest.raises(OSError, match="No such device"):
+                await flood(server.env, 0, b"\n" * 4096, 100)
+            assert (await DoorClient(server.env).call("say", {})).text == "say "  # the next one is open
 
     inside(life())
 
