@@ -187,6 +187,10 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Who decided that it is where it is, where a person did: their word, not evidence."""
     used: Usage | None = None
     """What its last attempt reported that it used."""
+    calls: int | msgspec.UnsetType = msgspec.UNSET
+    """How many calls of tools its agent has made in its last attempt, where it is a task."""
+    refused: int | msgspec.UnsetType = msgspec.UNSET
+    """How many it was refused, once that attempt has ended."""
 
     @property
     def unverified(self) -> bool:
@@ -449,6 +453,8 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         decided_by=record.decided_by,
         used=outcome.used if outcome is not None else None,
         agent=choice or msgspec.UNSET,
+        calls=record.calls if record.work is not None else msgspec.UNSET,
+        refused=outcome.refused if record.work is not None and outcome is not None else msgspec.UNSET,
     )
 
 
