@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ordain.core.agent import Agent
 from ordain.core.event import Outcome, Usage
 from ordain.core.value import PlanId, RunId, StepId
 from ordain.core.work import Read, WorkItem
+from ordain.documents.configuration import read_settings
 from ordain.ports import Command, Finished, StepServer
 from tests import agent_functions
 from tests.agent_functions import THIS
@@ -200,6 +202,20 @@ def test_nothing_could_hold_it_to_tier_1_so_it_is_refused_there(workspace: Path)
     (problem,) = caught.value.problems
     assert problem.code == "E_TIER" and "`coder`" in problem.detail
     assert not (workspace / "done").exists()
+
+
+def test_what_the_page_shows_is_good() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs/agents.md").read_text()
+    settings = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert settings and [read_settings(one.encode())[1] for one in settings] == [()] * len(settings)
+    for program in re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE):
+        compile(program, "docs/agents.md", "exec")
+    attributes = set(vars(Work(msgspec.to_builtins(ITEM), call=None, report=print))) | set(dir(Work))
+    table = re.search(r"^\| `Work` \|.*?\n\n", page, re.DOTALL | re.MULTILINE)
+    assert table is not None
+    named = {name for line in table.group().splitlines()[2:] for name in re.findall(r"`(\w+)", line)}
+    public = {name for name in attributes if not name.startswith("_")}
+    assert public <= named, "an attribute is not described"
 
 
 def test_work_says_what_it_is() -> None:

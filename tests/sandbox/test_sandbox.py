@@ -374,6 +374,11 @@ def test_a_name_that_leads_elsewhere_is_refused(workspace: Path, home: Path, nam
     assert seen.exit_code is None and "is not handed over" in (seen.fault or "")
 
 
+def test_where_there_is_no_home_there_is_nothing_to_copy(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(workspace.parent / "nowhere"))
+    assert at_home(workspace, "true", "~/.agent").exit_code == 0
+
+
 def test_how_much_of_a_home_is_copied_is_bounded(workspace: Path, home: Path) -> None:
     (home / "big").write_bytes(b"")
     os.truncate(home / "big", 33 << 20)

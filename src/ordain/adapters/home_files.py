@@ -33,7 +33,12 @@ class HomeFile(NamedTuple):
 def home_files(names: Sequence[str], hidden: Sequence[Path], held: contextlib.ExitStack) -> list[HomeFile]:
     """The files that these names mean, opened until `held` is let go: a file, or all files of a directory. What is not
     there is left out. Raises ValueError where a name leads to what cannot be handed over, or to too much."""
-    home = Path(os.path.realpath(Path.home()))
+    try:
+        home = Path(os.path.realpath(Path.home()))
+    except RuntimeError as error:
+        raise ValueError("it is not known where the home directory is") from error
+    if not home.is_dir():
+        return []
     forbidden = [Path(os.path.realpath(path)) for path in hidden]
     root = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     held.callback(os.close, root)

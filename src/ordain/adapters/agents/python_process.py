@@ -33,7 +33,6 @@ def python_invocation(agent: Agent, item: WorkItem, server: StepServer | None) -
         # `-P`: what stands beside the program or in the directory it is started in is none of ours.
         argv=(sys.executable, "-P", str(Path(python_agent.__file__).resolve())),
         stdin=msgspec.json.encode(given),
-        env=server.env if server is not None else {},
         read=_said,
         sees=(*our_python(), *_package(agent.python), *(server.sees if server is not None else ())),
         home=agent.files,
