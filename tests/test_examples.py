@@ -335,6 +335,24 @@ def test_custom(tried: Try) -> None:
     assert done.text("announced.txt") == "to ada, grace: Version 1.4.2 is out\n"
 
 
+def test_reads(tried: Try) -> None:
+    def leave_a_note(workspace: Path) -> None:
+        async def post() -> None:
+            outside = ordain.open_workspace(workspace, exact=True)
+            await outside.post("style", "We greet in capitals.", ROBOT)
+            await outside.close()
+
+        asyncio.run(post())
+
+    done = tried("reads/reads.plan.md", first=leave_a_note)
+    done.ended()
+    assert done.text("greetings.txt") == "HELLO, ADA\nHELLO, GRACE\n"
+    offers = [event["item"]["reads"] for event in done.events if event["type"] == "work_offered"]
+    read = [[one["ref"] for one in reads] for reads in offers]
+    assert read[0] == ["file:people.txt", "step:list-the-people", "topic:style"]
+    assert read[1] == ["file:greetings.txt", *read[0]], "the second attempt reads what the first one wrote"
+
+
 def test_tools(tried: Try, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES / "tools"))
     monkeypatch.setenv("LABEL_TOKEN", "nobody-may-see-this")

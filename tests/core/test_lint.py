@@ -961,6 +961,26 @@ def test_what_is_read_is_there_or_made_before(made, code):
 
 
 @pytest.mark.parametrize(
+    ("read", "code"),
+    [
+        *(
+            (f"file:{path}", "E_PATH")
+            for path in (".env", "a/.ENV.local", ".git/HEAD", "sub/.git/x", ".netrc", "id_rsa")
+        ),
+        *((f"file:{path}", None) for path in (".env.example", "env", "src/**", ".e*", "ordain.toml", "a/id_rsa.pub")),
+        ("topic:auth", None),
+        ("topic:silent", "W_TOPIC_EMPTY"),
+        ("topic:\u0430uth", "E_NAME"),
+        ("topic:a b", "E_NAME"),
+        ("topic:", "E_FIELD_VALUE"),
+    ],
+)
+def test_what_a_task_reads_can_be_handed_on(read, code):
+    made = plan(task(reads=(read,)), **THOUGHTS)
+    assert codes(made, replace(FACTS, empty_topics=frozenset(["silent"]))) == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
     ("made", "warned"),
     [
         (plan(step("a", contract="pytst -q")), True),

@@ -462,3 +462,23 @@ def test_what_is_no_secret_is_shown_as_it_comes():
 @given(st.binary(max_size=300), st.integers(1, 50))
 def test_whatever_came_can_be_told(data, limit):
     assert len(Redactor({"X_TOKEN": SECRET}).so_far(data, limit, whole=False)) <= limit
+
+
+# --- Beginnings ------------------------------------------------------------------------------------------------------
+
+
+@given(before=st.text(max_size=300), after=st.text(max_size=300), token=st.booleans())
+def test_the_beginning_of_all_of_it_is_what_is_made_of_it(before, after, token):
+    redactor = Redactor({"X_TOKEN": PLAIN})
+    data = (before + ("ghp_" + "0aZ9" * 9 if token else PLAIN) + after).encode("utf-8", "surrogatepass")
+    shown, hidden = redactor.beginning(data, whole=True)
+    assert (shown, hidden) == (redactor.data(data), shown.count(b"[redacted "))
+
+
+@pytest.mark.parametrize("secret", [PLAIN, KEY, "ghp_" + "0aZ9" * 9, base64.b64encode(PLAIN.encode()).decode()])
+@pytest.mark.parametrize("missing", [1, 5, 11])
+def test_of_a_beginning_no_half_of_a_secret_is_shown(secret, missing):
+    redactor = Redactor({"X_TOKEN": PLAIN, "Y_KEY": KEY})
+    filler = "word " * 8000
+    shown, hidden = redactor.beginning((filler + secret[:-missing]).encode(), whole=False)
+    assert hidden == 0 and filler.startswith(shown.decode()) and len(shown) >= len(filler) - redactor.ahead

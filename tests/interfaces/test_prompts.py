@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ordain.assemble import open_workspace
 from ordain.core.problem import Refused
+from ordain.core.prompt import PARTS
+from ordain.core.topic import MESSAGE_BYTES_MAX, PER_HOUR, TOPICS_MAX
+from ordain.documents.configuration import read_settings
+from ordain.reading import FILES_MAX, MESSAGES_MAX, READ_BYTES_MAX, READS_BYTES_MAX
 from ordain.surroundings import sha256
 from tests.interfaces.test_locks import trusted
 from tests.interfaces.test_robot import answered, refused
@@ -142,6 +148,84 @@ def _trust(workspace: Workspace, text: str) -> Any:
         return asyncio.run(app.trust(sha256(file.read_bytes()), KIM))
     finally:
         asyncio.run(app.close())
+
+
+EACH = """\
+# Each
+
+**Budget:** max 200k tokens
+
+## Steps
+
+### 1. Names
+
+**run:** printf 'one\\ntwo\\n'
+
+### 2. Greet
+
+**for_each:**
+```yaml
+in: "${names.output}"
+max: 5
+```
+**run:** echo "hello $NAME"
+**env:**
+```yaml
+NAME: "${item}"
+```
+
+### 3. Left out
+
+**when:** 1 == 2
+**run:** echo never
+
+### 4. Tell
+
+**needs:** greet, left-out
+**agent:** coder
+**reads:**
+- step:greet
+- step:left-out
+**task:** Tell.
+"""
+
+
+def test_results_of_repeated_and_skipped_steps_are_read(mending: Workspace):
+    mending.write("each.plan.md", EACH)
+    run, done = mending.started("each.plan.md")
+    assert done.status == FINE, done
+    told = mending.ordain("show", run, "--prompt", "tell").out
+    assert '```\n["hello one", "hello two"]\n```' in told
+    assert "## `step:left-out` (was not run, so it gave nothing)" in told
+
+
+def test_a_step_of_a_nested_plan_reads_its_own_neighbours(mending: Workspace):
+    inner = PLAN.replace(
+        "- id: tell", "- id: list\n      action: {type: run, command: echo inner}\n    - id: tell"
+    ).replace("task: Tell everybody.", "task: Tell everybody., reads: ['step:list']")
+    mending.write("mend.plan.md", inner)
+    run, done = mending.started("mend.plan.md")
+    assert done.status == FINE, done
+    assert "```\ninner\n```" in mending.ordain("show", run, "--prompt", "deploy/tell").out
+
+
+# --- The page --------------------------------------------------------------------------------------------------------
+
+PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
+
+
+def test_the_page_has_every_part_of_a_template():
+    told = PAGE.partition("### A template of your own")[2].partition("\n### ")[0]
+    assert set(re.findall(r"^\| `\{\{([a-z_]+)\}\}`", told, re.MULTILINE)) == PARTS.keys()
+    settings, problems = read_settings(re.findall(r"```toml\n(.*?)```", told, re.DOTALL)[0].encode())
+    assert problems == () and "{{task}}" in settings.prompt
+
+
+def test_the_page_has_the_bounds():
+    assert f"{READ_BYTES_MAX >> 10} KiB of each, {READS_BYTES_MAX >> 20} MiB of all" in PAGE
+    assert PAGE.count(f"at most {FILES_MAX}") == 2 and FILES_MAX == MESSAGES_MAX
+    assert f"a topic takes {PER_HOUR} in an hour and a workspace has {TOPICS_MAX:,} topics" in PAGE
+    assert f"message has {MESSAGE_BYTES_MAX >> 10} KiB at most" in PAGE
 
 
 def test_nothing_that_a_terminal_would_act_on_is_shown(mending: Workspace):
