@@ -57,21 +57,10 @@ PLAN = """\
 """
 
 
-def trust(workspace: Workspace, text: str) -> None:
-    workspace.write("ordain.toml", text)
-
-    async def trusted() -> None:
-        app = open_workspace(workspace.path)
-        await app.trust(app.configuration()[1], KIM)
-        await app.close()
-
-    asyncio.run(trusted())
-
-
 @pytest.fixture
 def staffed(workspace: Workspace) -> Workspace:
     """A workspace with two agents and a plan that gives a task to each."""
-    trust(workspace, CONFIG)
+    workspace.trust(CONFIG)
     workspace.write("coder.sh", CODER)
     workspace.write("fix.plan.md", PLAN)
     return workspace
@@ -125,7 +114,7 @@ def test_what_was_shown_is_what_happens(staffed: Workspace) -> None:
 
 def test_an_agent_that_is_another_one_since_the_approval_is_not_started(staffed: Workspace) -> None:
     short = staffed.approved("fix.plan.md")
-    trust(staffed, CONFIG.replace('"coder.sh"', '"other.sh"'))
+    staffed.trust(CONFIG.replace('"coder.sh"', '"other.sh"'))
     document = refused(staffed.ordain("commit", "--json", short), "E_PLAN_STALE_BASE")
     assert "the definition of the agent `coder`" in document["error"]["message"]
     assert "critic" not in document["error"]["message"]
@@ -162,7 +151,7 @@ def test_so_is_one_that_the_program_registered(workspace: Workspace) -> None:
 
 
 def test_a_program_that_is_not_there_is_a_warning_first_and_then_a_refusal(staffed: Workspace) -> None:
-    trust(staffed, CONFIG.replace('["bash", "coder.sh", "{model}"]', '["./no/agent"]'))
+    staffed.trust(CONFIG.replace('["bash", "coder.sh", "{model}"]', '["./no/agent"]'))
     problems = envelope(staffed.ordain("lint", "--json", "fix.plan.md").out)["problems"]
     (problem,) = (one for one in problems if one["code"] == "W_AGENT_START")
     assert problem["detail"] == "The agent `coder` cannot be started here: there is no program ./no/agent."
@@ -187,7 +176,7 @@ def test_a_module_is_looked_for_without_importing_anything(workspace: Workspace)
         "json:dumps": None,
         "sys:exit": None,
     }.items():
-        trust(workspace, f'[agents.one]\npython = "{name}"\n')
+        workspace.trust(f'[agents.one]\npython = "{name}"\n')
         (line,) = answered(workspace.ordain("agents", "--json"))["agents"]
         assert line["fault"] == fault
     assert not (workspace.path / "imported").exists()
