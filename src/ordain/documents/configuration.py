@@ -305,7 +305,7 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
             _problem(
                 f"agents.{name} holds {what}", "Name the variable that holds it in `env`; its value stands nowhere."
             )
-            for what in secrets_in(written(tree[name]) or b"")
+            for what in secrets_in(written(tree[name]) or b"", {})
         ]
         found[name] = Agent(**values)
     return found
