@@ -87,9 +87,19 @@ def test_the_approver_sees_who_performs_each_task_and_with_what(staffed: Workspa
     assert "coder: Make it keep the last line." in drawn and "critic: Say what is wrong with it." in drawn
 
 
+def test_tasks_are_no_small_matter(staffed: Workspace) -> None:
+    many = "".join(f"{number}. Fix part {number}\n" for number in range(1, 12))
+    staffed.write("many.plan.md", f"# Fix all of it\n\n**Budget:** max 50k tokens\n\n{many}")
+    app = open_workspace(staffed.path)
+    assert app.review_document((staffed.path / "fix.plan.md").read_bytes()).small
+    assert not app.review_document((staffed.path / "many.plan.md").read_bytes()).small
+    app.let_go()
+
+
 def test_what_was_shown_is_what_happens(staffed: Workspace) -> None:
     shown = answered(staffed.ordain("show", "--json", "fix.plan.md"))["tasks"]
-    run, _ = staffed.started("fix.plan.md")
+    run, done = staffed.started("fix.plan.md")
+    assert "▸ fix-the-parser, by coder: the settings name it for all others" in done.err + done.out
     report = answered(staffed.ordain("show", "--json", run))
     assert report["status"] == "completed"
     assert [step["agent"] for step in report["steps"]] == [{"agent": one["agent"], "why": one["why"]} for one in shown]

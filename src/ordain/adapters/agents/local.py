@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ordain.adapters.agents.found import agent_fault
-from ordain.core.agent import PROMPT_WORD, Agent
+from ordain.core.agent import MODEL_WORD, PROMPT_WORD, Agent
 from ordain.core.event import Usage
 from ordain.core.work import WorkItem
 from ordain.ports import Finished, Invocation, Said, StepServer, ToolResult
 
 __all__ = ["LocalAgents"]
-
-MODEL_WORD = "{model}"
 
 
 class LocalAgents:
