@@ -11,8 +11,10 @@ import click
 import pytest
 
 from ordain.adapters.toolbox import BUILT_IN
+from ordain.core.agent import Agent
 from ordain.core.codes import PAGES
 from ordain.core.event import LineageEvent, LockEvent, RunEvent, SignalGiven, TopicPosted, WorkspaceEvent
+from ordain.core.kind import VERBS
 from ordain.core.lineage import TRANSITIONS, Stage
 from ordain.core.policy import unknown_names
 from ordain.documents.configuration import read_settings
@@ -107,6 +109,37 @@ def test_its_settings_can_be_trusted(text: str) -> None:
 @pytest.mark.parametrize("text", fenced("python"))
 def test_its_programs_can_be_compiled(text: str) -> None:
     compile(text, "docs/approvals.md", "exec")
+
+
+# --- Agents ----------------------------------------------------------------------------------------------------------
+
+AGENTS = (ROOT / "docs/agents.md").read_text()
+
+
+@pytest.mark.parametrize("text", re.findall(r"^```toml\n(.*?)^```$", AGENTS, re.DOTALL | re.MULTILINE))
+def test_the_settings_of_agents_can_be_trusted(text: str) -> None:
+    assert read_settings(text.encode())[1] == ()
+
+
+def test_the_kinds_of_work_are_those_of_the_rule() -> None:
+    told = dict(re.findall(r"^\| `(\w+)` \| ([\w, ]+) \|$", AGENTS.partition("| Kind |")[2], re.MULTILINE))
+    assert told == {**{kind: ", ".join(verbs) for kind, verbs in VERBS.items()}, "code": "any other word"}
+
+
+def test_every_key_of_an_agent_is_told_with_what_it_stands_beside() -> None:
+    table = AGENTS.partition("| Key | Of | Means |")[2].partition("\n\n")[0]
+    told = {
+        key: set(re.findall(r"`(\w+)`", beside)) for key, beside in re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.M)
+    }
+    kinds = {"preset": '"pi"', "command": '["a"]', "python": '"a:b"', "human": "true"}
+    values = {"env": '["A"]', "files": '["~/a"]', "network": "true", "own_tools": "true", "output": '"json"'}
+    for key in Agent.__struct_fields__:
+        if key in kinds or key == "registered":
+            continue
+        for kind, value in kinds.items():
+            text = f"[agents.a]\n{kind} = {value}\n{key} = {values.get(key, chr(34) + '{{task}}' + chr(34))}\n"
+            fits = read_settings(text.encode())[1] == ()
+            assert fits == (kind in (told[key] or kinds)), (key, kind)
 
 
 # --- Tools -----------------------------------------------------------------------------------------------------------

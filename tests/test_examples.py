@@ -366,6 +366,19 @@ def test_tools(tried: Try, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "nobody-may-see-this" not in str(done.events)
 
 
+def test_agents(tried: Try) -> None:
+    done = tried("agents/agents.plan.md")
+    done.ended()
+    begun = [(one["step"], one["agent"], one["why"]) for one in done.events if one["type"] == "attempt_started"]
+    by_default = ("fix", "coder", "the settings name it for all others")
+    assert begun == [by_default, by_default, ("review", "reviewer", "the rule for the kind review names it")]
+    assert [one["type"] for one in done.events if one.get("step") == "fix" and "contract_" in one["type"]] == [
+        "contract_broken",
+        "contract_held",
+    ]
+    assert done.text("review.md") == "Reviewed: Hello, world!\n"
+
+
 # --- A whole release -------------------------------------------------------------------------------------------------
 
 

@@ -180,6 +180,8 @@ python = "pkg.module:function"
         b'[agents.coder]\ncommand = ["a"]\nprompt = "{{task}} {{nonsense}}"',
         b'[agents.coder]\ncommand = ["a", "--key", "ghp_' + b"a" * 36 + b'"]',
         b'[agents.coder]\ncommand = ["a"]\nregistered = true',
+        b'[agents.coder]\ncommand = ["a", "--prompt={prompt}"]',
+        b'[agents.coder]\ncommand = ["a", "--model={model}"]',
         b'[run]\nagent_for = "coder"',
         b'[run]\nagent_for = { cook = "coder" }\n[agents.coder]\npreset = "pi"',
         b'[run]\nagent_for = { code = "" }\n[agents.coder]\npreset = "pi"',

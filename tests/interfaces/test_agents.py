@@ -57,21 +57,10 @@ PLAN = """\
 """
 
 
-def trust(workspace: Workspace, text: str) -> None:
-    workspace.write("ordain.toml", text)
-
-    async def trusted() -> None:
-        app = open_workspace(workspace.path)
-        await app.trust(app.configuration()[1], KIM)
-        await app.close()
-
-    asyncio.run(trusted())
-
-
 @pytest.fixture
 def staffed(workspace: Workspace) -> Workspace:
     """A workspace with two agents and a plan that gives a task to each."""
-    trust(workspace, CONFIG)
+    workspace.trust(CONFIG)
     workspace.write("coder.sh", CODER)
     workspace.write("fix.plan.md", PLAN)
     return workspace
@@ -98,9 +87,19 @@ def test_the_approver_sees_who_performs_each_task_and_with_what(staffed: Workspa
     assert "coder: Make it keep the last line." in drawn and "critic: Say what is wrong with it." in drawn
 
 
+def test_tasks_are_no_small_matter(staffed: Workspace) -> None:
+    many = "".join(f"{number}. Fix part {number}\n" for number in range(1, 12))
+    staffed.write("many.plan.md", f"# Fix all of it\n\n**Budget:** max 50k tokens\n\n{many}")
+    app = open_workspace(staffed.path)
+    assert app.review_document((staffed.path / "fix.plan.md").read_bytes()).small
+    assert not app.review_document((staffed.path / "many.plan.md").read_bytes()).small
+    app.let_go()
+
+
 def test_what_was_shown_is_what_happens(staffed: Workspace) -> None:
     shown = answered(staffed.ordain("show", "--json", "fix.plan.md"))["tasks"]
-    run, _ = staffed.started("fix.plan.md")
+    run, done = staffed.started("fix.plan.md")
+    assert "▸ fix-the-parser, by coder: the settings name it for all others" in done.err + done.out
     report = answered(staffed.ordain("show", "--json", run))
     assert report["status"] == "completed"
     assert [step["agent"] for step in report["steps"]] == [{"agent": one["agent"], "why": one["why"]} for one in shown]
@@ -125,7 +124,7 @@ def test_what_was_shown_is_what_happens(staffed: Workspace) -> None:
 
 def test_an_agent_that_is_another_one_since_the_approval_is_not_started(staffed: Workspace) -> None:
     short = staffed.approved("fix.plan.md")
-    trust(staffed, CONFIG.replace('"coder.sh"', '"other.sh"'))
+    staffed.trust(CONFIG.replace('"coder.sh"', '"other.sh"'))
     document = refused(staffed.ordain("commit", "--json", short), "E_PLAN_STALE_BASE")
     assert "the definition of the agent `coder`" in document["error"]["message"]
     assert "critic" not in document["error"]["message"]
@@ -162,7 +161,7 @@ def test_so_is_one_that_the_program_registered(workspace: Workspace) -> None:
 
 
 def test_a_program_that_is_not_there_is_a_warning_first_and_then_a_refusal(staffed: Workspace) -> None:
-    trust(staffed, CONFIG.replace('["bash", "coder.sh", "{model}"]', '["./no/agent"]'))
+    staffed.trust(CONFIG.replace('["bash", "coder.sh", "{model}"]', '["./no/agent"]'))
     problems = envelope(staffed.ordain("lint", "--json", "fix.plan.md").out)["problems"]
     (problem,) = (one for one in problems if one["code"] == "W_AGENT_START")
     assert problem["detail"] == "The agent `coder` cannot be started here: there is no program ./no/agent."
@@ -187,7 +186,7 @@ def test_a_module_is_looked_for_without_importing_anything(workspace: Workspace)
         "json:dumps": None,
         "sys:exit": None,
     }.items():
-        trust(workspace, f'[agents.one]\npython = "{name}"\n')
+        workspace.trust(f'[agents.one]\npython = "{name}"\n')
         (line,) = answered(workspace.ordain("agents", "--json"))["agents"]
         assert line["fault"] == fault
     assert not (workspace.path / "imported").exists()

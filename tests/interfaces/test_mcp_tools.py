@@ -53,6 +53,29 @@ def test_a_run_that_failed_is_an_error_with_all_that_is_known(workspace: Workspa
         assert answer_of(client.call("plan_status", what=plan))["data"]["run"]["status"] == "failed"
 
 
+def test_an_agent_proposes_tasks_for_agents_and_a_person_approves_them(workspace: Workspace) -> None:
+    workspace.trust(
+        '[run]\nagent_for = { review = "critic" }\n'
+        '[agents.coder]\ncommand = ["bash", "-c", "cat > told.txt; echo new > code.txt; echo done"]\n'
+        'description = "Edits code."\n'
+        '[agents.critic]\ncommand = ["bash", "-c", "cat > /dev/null; echo read > review.txt"]\n',
+    )
+    fix = {"description": "Fix it", "id": "fix", "agent": "coder", "contract": "grep -x new code.txt"}
+    review = {"description": "Review it", "id": "review", "contract": "grep -x read review.txt"}
+    with RpcClient(workspace.path, extensions=()) as client:
+        inventory = answer_of(client.call("tools_list"))["data"]
+        assert inventory["agents"][0].endswith(": Edits code.")
+        assert "does review where a task names nobody" in inventory["agents"][1]
+        plan = proposed(client, title="Fix and review", steps=[fix, review])["plan"]
+        shown = client.call("plan_get", plan=plan)["structuredContent"]["data"]["preview"]
+        assert "Agent:      coder, because the step names it" in shown
+        assert "Agent:      critic, because the rule for the kind review names it" in shown
+        workspace.approve(plan)
+        answer = answer_of(client.call("plan_commit", plan=plan, wait_s=30))
+        assert (answer["ok"], answer["data"]["status"]) == (True, "success")
+    assert "Fix it" in (workspace.path / "told.txt").read_text()
+
+
 def test_risks_are_shown_to_whoever_approves_and_are_part_of_what_is_approved(workspace: Workspace) -> None:
     step = {"description": "Write", "run": "echo one >> effects"}
     with RpcClient(workspace.path, extensions=()) as client:

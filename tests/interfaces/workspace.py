@@ -153,6 +153,13 @@ class Workspace:
         asyncio.run(app.approve(plan, KIM))
         asyncio.run(app.close())
 
+    def trust(self, text: str) -> None:
+        """Write an ordain.toml and let it count, as a person would."""
+        self.write("ordain.toml", text)
+        app = open_workspace(self.path)
+        asyncio.run(app.trust(app.configuration()[1], KIM))
+        asyncio.run(app.close())
+
     def started(self, name: str) -> tuple[str, Ended]:
         """Approve a document and carry it out as far as it goes; the run's id, and how the command ended."""
         done = self.ordain("commit", self.approved(name))

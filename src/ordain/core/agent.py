@@ -11,12 +11,14 @@ import msgspec
 from ordain.core.canonical import canonical_bytes, digest
 from ordain.core.command import typed
 
-__all__ = ["AGENT_PRESETS", "PROMPT_WORD", "Agent", "agent_digest", "runner_words"]
+__all__ = ["AGENT_PRESETS", "MODEL_WORD", "PROMPT_WORD", "Agent", "agent_digest", "runner_words"]
 
 AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")
 """Command-line agents whose command line we know."""
 PROMPT_WORD = "{prompt}"
 """A word of a command that stands for the prompt, which comes on standard input where no word does."""
+MODEL_WORD = "{model}"
+"""What stands for the model, anywhere in a command."""
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -66,7 +66,7 @@ def assignments(
             runner=runner_words(agent) if agent is not None else "",
             human=agent is not None and agent.human,
             model=model_of(step, plans, agent),
-            tools=offered(step.action, plans, tools),
+            tools=() if agent is not None and agent.human else offered(step.action, plans, tools),
             own_tools=agent is not None and agent.own_tools,
             network=agent is not None and has_network(step, agent),
             env=agent.env if agent is not None else (),

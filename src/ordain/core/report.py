@@ -77,7 +77,7 @@ class Since(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
 
 
-_CHANGING = frozenset(["command", "write", "move", "delete", "request"])
+_CHANGING = frozenset(["command", "agent", "write", "move", "delete", "request"])
 """Kinds of effects that change something by themselves."""
 
 

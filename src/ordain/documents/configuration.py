@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ordain.core.agent import AGENT_PRESETS, Agent
+from ordain.core.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent
 from ordain.core.bound import CONCURRENCY_MAX
 from ordain.core.environment import variable_fault
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
@@ -301,14 +301,24 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
         else:
             more = [key for key in values if key not in (*given, *_AGENT_KINDS[given[0]])]
             problems += [_problem(f"agents.{name}.{key} says nothing about `{given[0]}`") for key in more]
+        problems += [_problem(f"agents.{name}.command {fault}") for fault in _word_faults(values)]
         problems += [
             _problem(
                 f"agents.{name} holds {what}", "Name the variable that holds it in `env`; its value stands nowhere."
             )
-            for what in secrets_in(written(tree[name]) or b"")
+            for what in secrets_in(written(tree[name]) or b"", {})
         ]
         found[name] = Agent(**values)
     return found
+
+
+def _word_faults(values: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with the words of an agent's command that stand for something else."""
+    words = values.get("command", ())
+    if any(PROMPT_WORD in word and word != PROMPT_WORD for word in words):
+        yield f"has {PROMPT_WORD} as part of a word; the prompt is a word of its own"
+    if any(MODEL_WORD in word for word in words) and "model" not in values:
+        yield f"has {MODEL_WORD}, and no `model` says which that is where a plan names none"
 
 
 def _sources(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolSource]:

@@ -13,13 +13,11 @@ from ordain.adapters.agents.claude import read_object
 from ordain.adapters.agents.found import agent_fault
 from ordain.adapters.agents.python_call import performed
 from ordain.adapters.agents.python_process import python_invocation
-from ordain.core.agent import PROMPT_WORD, Agent
+from ordain.core.agent import MODEL_WORD, PROMPT_WORD, Agent
 from ordain.core.work import WorkItem
 from ordain.ports import Finished, Invocation, Said, StepServer, ToolResult
 
 __all__ = ["LocalAgents"]
-
-MODEL_WORD = "{model}"
 
 
 class LocalAgents:

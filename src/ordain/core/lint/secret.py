@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -16,7 +15,6 @@ from ordain.core.token_shape import CREDENTIALS, SHAPES, compiled
 
 __all__ = ["no_secrets", "secrets_in"]
 
-_NONE: Mapping[bytes, str] = MappingProxyType({})
 _WORD = re.compile(rb"[A-Za-z0-9]")
 _ESCAPES = (b"\\n", b"\\t", b"\\r")
 
@@ -46,7 +44,7 @@ def _problem(what: str, who: str, where: Place | None) -> Problem:
     )
 
 
-def secrets_in(data: bytes, values: Mapping[bytes, str] = _NONE) -> Iterator[str]:
+def secrets_in(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:
     """What secrets stand in a text; of each shape only the first. One in the middle of a word is none."""
     yield from (whose for value, whose in values.items() if value in data)
     for shape in SHAPES:

@@ -82,7 +82,7 @@ def _s1_step(standing: Standing, one: Stood, positions: dict[Any, int]) -> dict[
         "description": step.description,
         "status": standing.step_status_in("s1", step.id),
         **said(
-            suggestedAgent=task.agent or standing.plan.agent if task is not None else None,
+            suggestedAgent=standing.agent_of(one),
             startedAt=instant_text(record.started_at) if record is not None else None,
             completedAt=instant_text(_ended_at(record)),
             output=one.report.own_output_tail or one.report.output_tail if one.report is not None else None,
@@ -260,7 +260,7 @@ def _s4_step(standing: Standing, one: Stood) -> dict[str, Any]:
         "step": one.number,
         "title": step.description,
         **said(
-            target=task.agent or standing.plan.agent if task is not None else None,
+            target=standing.agent_of(one),
             subscriptions=list(task.reads) if task is not None else None,
             task=task.task if task is not None else None,
             contract=contract.command if contract is not None else None,
@@ -278,7 +278,7 @@ def work_item(standing: Standing, one: Stood, status: str) -> dict[str, Any]:
     output = one.report.own_output_tail or one.report.output_tail if one.report is not None else ""
     return {
         **said(
-            agent_id=task.agent or standing.plan.agent if task is not None else None,
+            agent_id=standing.agent_of(one),
             input={"prompt": task.task} if task is not None else None,
         ),
         "payload": {

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ordain.core.action import CallTool, RunCommand, Task
+from ordain.core.choosing import Choice
 from ordain.core.event import StepState
 from ordain.core.model import Action, Plan, Step
 from ordain.core.report import PlanLine, RunReport, StepReport
@@ -68,6 +69,14 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         for number, step in enumerate(self.plan.steps, 1):
             record = self.state.steps[step.id] if self.state is not None else None
             yield Stood(number, step, record, reports.get(step.id))
+
+    def agent_of(self, one: Stood) -> str | None:
+        """Who performs the task of a step; without a run, who the step or the plan names. None for other steps."""
+        if not isinstance(one.step.action, Task):
+            return None
+        if one.report is not None and isinstance(one.report.agent, Choice):
+            return one.report.agent.agent
+        return one.step.action.agent or self.plan.agent
 
     def status_in(self, dialect: OutputDialect) -> str | None:
         """What the dialect calls how the plan stands; None where it has no word for that."""

@@ -18,11 +18,13 @@ from ordain.app import App
 from ordain.core.canonical import short_id
 from ordain.core.problem import Place, Problem, Refused, refuse
 from ordain.core.report import PlanLine, PlanStanding, Prepared, RunReport
+from ordain.core.roster import inventory_lines
 from ordain.core.value import StepId
 from ordain.interfaces.mcp.following import OPEN, begin, follow, how_it_stands, time_to_wait, wait_for_person
 from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
 from ordain.interfaces.mcp.results import (
     ApprovalAsked,
+    Inventory,
     LintResult,
     PlanAnswer,
     PlanBrief,
@@ -41,7 +43,7 @@ from ordain.interfaces.preview import review_lines
 from ordain.interfaces.render import Style
 from ordain.interfaces.results.plans import lint_result
 from ordain.interfaces.results.runs import failure
-from ordain.interfaces.results.tools import ToolsResult, tools_result
+from ordain.interfaces.results.tools import tools_result
 from ordain.records import names_run
 
 __all__ = ["PLAN_TOOLS"]
@@ -193,9 +195,12 @@ class _Nothing(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _tools(call: Call, _: _Nothing) -> Answer:
     async with call.app() as app:
-        tools = app.tools()[0]
-    following = ("A step calls `a:b` with `tool: a`, `operation: b` and `args`; a command is simply `run`.",)
-    return Answer(data=tools_result(tools.values()), next=following)
+        tools, agents = app.tools()[0], tuple(inventory_lines(app.agents()))
+    following = (
+        "A step calls `a:b` with `tool: a`, `operation: b` and `args`; a command is simply `run`. What wants "
+        "thinking is a task for an `agent`, with a contract.",
+    )
+    return Answer(data=Inventory(tools=tools_result(tools.values()).tools, agents=agents), next=following)
 
 
 # --- Carrying out --------------------------------------------------------------------------------------------------
@@ -464,9 +469,10 @@ PLAN_TOOLS = (
     Tool(
         name="tools_list",
         title="Tools for planning",
-        description="Everything that steps of a plan can call, with arguments and effects. Look here before planning.",
+        description="Everything that steps of a plan can call, with arguments and effects, and the agents that can be "
+        "given tasks. Look here before planning.",
         arguments=_Nothing,
-        results=(ToolsResult,),
+        results=(Inventory,),
         call=_tools,
         read_only=True,
         idempotent=True,

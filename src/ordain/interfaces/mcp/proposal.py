@@ -24,7 +24,7 @@ def _about(text: str) -> msgspec.Meta:
 
 
 class StepProposal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One step: exactly one of `run`, `tool` and `agent` does the work."""
+    """One step: `run` or `tool` does the work; with neither it is a task, for `agent` or whoever the settings name."""
 
     description: Annotated[str, _about("What this step does, in one line.")]
     id: Annotated[str | None, _about("A short name for `needs`; by default made from the description.")] = None
@@ -37,7 +37,10 @@ class StepProposal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     operation: Annotated[str | None, _about("The tool's operation, where it has several.")] = None
     args: Annotated[dict[str, Any], _about("The tool's arguments.")] = {}
     target: Annotated[str | None, _about("What is acted upon, in words for whoever approves.")] = None
-    agent: Annotated[str | None, _about("Have this agent do it: the description is its task.")] = None
+    agent: Annotated[
+        str | None,
+        _about("Have this agent of tools_list do it: the description is its task. It is proved by `contract` alone."),
+    ] = None
     needs: Annotated[
         list[str | int] | None,
         _about("Ids or numbers of the steps that come before; absent: the step before; empty: none."),

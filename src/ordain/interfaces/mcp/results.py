@@ -17,10 +17,12 @@ from ordain.core.policy import PlannedEffect
 from ordain.core.report import PlanLine, Prepared, Review, RunReport, StepReport
 from ordain.interfaces.results.plans import ApprovalRequest, LintResult, prepared_result
 from ordain.interfaces.results.runs import error_code, status_word
+from ordain.interfaces.results.tools import ToolsResult
 
 __all__ = [
     "STEPS_MAX",
     "ApprovalAsked",
+    "Inventory",
     "LintResult",
     "PlanAnswer",
     "PlansAnswer",
@@ -46,6 +48,13 @@ _MATTERS = {
     StepState.VERIFYING: 1,
     StepState.WAITING: 1,
 }
+
+
+class Inventory(ToolsResult, frozen=True, kw_only=True):
+    """What a plan can be made of: tools to call, and agents to give tasks to."""
+
+    agents: tuple[str, ...]
+    """Each by its name, with what it is good for, and what it does where a task names nobody."""
 
 
 class PlanBrief(msgspec.Struct, frozen=True, kw_only=True):
