@@ -16,6 +16,7 @@ from typing import Any
 
 from ordain.core.action import CallTool
 from ordain.core.approval import Channel, Principal
+from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.canonical import short_id
 from ordain.core.command import command_of, program_of, typed
 from ordain.core.door import CANNOT_TOOL, Answer, Offer, door_names, offer_of
@@ -24,7 +25,7 @@ from ordain.core.model import Step
 from ordain.core.problem import Problem
 from ordain.core.refusal import PER_HOUR
 from ordain.core.run_state import RunState
-from ordain.core.scope import call_problem, out_of_scope
+from ordain.core.scope import call_problem, out_of_scope, unbearable
 from ordain.core.secret_reference import Secret
 from ordain.core.tool import COMMANDS, ToolDefinition
 from ordain.core.work import WorkItem
@@ -102,9 +103,12 @@ class Calls:
     async def serve(self, tool: str, args: Mapping[str, Any]) -> Answer:
         if tool == CANNOT_TOOL.name:
             return self._cannot(args)
+        tool = tool[:NAME_LENGTH_MAX]
         if self.made + self.refused >= CALLS_MAX:
             detail = f"`{self._step.id}` has made {CALLS_MAX:,} calls in this attempt, and no more are answered."
             return await self._refuse(tool, args, Problem(code="E_CALLS_TOO_MANY", detail=detail))
+        if faults := unbearable(args):
+            return await self._refuse(tool, {}, Problem(code="E_CALL_ARGUMENTS", detail=faults[0][0]))
         name = self._names.get(tool, tool)
         problem = self._problem(name, tool, args)
         if problem is not None:
@@ -167,7 +171,7 @@ class Calls:
             attempt=self._item.attempt,
             call=number,
             tool=name,
-            shown=shown if len(shown) <= SHOWN_MAX else f"{shown[: SHOWN_MAX - 1]}…",
+            args=shown if len(shown) <= SHOWN_MAX else f"{shown[: SHOWN_MAX - 1]}…",
             seal=run.sink.seal(body),
         )
         await run.record((event,), ())

@@ -515,7 +515,7 @@ class AgentCalled(_Fact, frozen=True, tag="agent_called"):
     call: int
     """Which one of the attempt, from one."""
     tool: str
-    shown: str
+    args: str
     """The beginning of its arguments, redacted."""
     seal: str
     """Commits to all of them."""

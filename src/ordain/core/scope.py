@@ -8,19 +8,37 @@ is protected, and it is handed no secret, for only a plan can name one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ordain.core.action import Task
+from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.environment import setting_fault
 from ordain.core.lint.paths import MAKES_DIRECTORIES, folded, path_fault, protecting_pattern
 from ordain.core.model import NestedPlan, Plan, Step
-from ordain.core.pattern import Pattern, normal
+from ordain.core.pattern import PATTERN_MAX, Pattern, normal
 from ordain.core.problem import Problem, closest
 from ordain.core.secret_reference import named_secrets
 from ordain.core.tool import COMMANDS, HANDLER, EffectClass, Parameter, ToolDefinition, argument_faults
 
-__all__ = ["call_problem", "listed_in", "offered", "offered_in", "out_of_scope", "scope_of"]
+__all__ = [
+    "ARGUMENTS_MAX",
+    "DEPTH_MAX",
+    "call_problem",
+    "listed_in",
+    "offered",
+    "offered_in",
+    "out_of_scope",
+    "scope_of",
+    "unbearable",
+]
+
+
+ARGUMENTS_MAX = 200
+FAULTS_MAX = 20
+"""How many of them are told of, where they do not fit."""
+DEPTH_MAX = 32
+"""How many lists and mappings of a call's arguments may stand inside one another."""
 
 
 def scope_of(task: Task, plans: Sequence[Plan]) -> tuple[str, ...] | None:
@@ -87,7 +105,7 @@ def out_of_scope(name: str, step: Step, there_are: Sequence[str], command: str) 
 def call_problem(tool: ToolDefinition, args: Mapping[str, Any], step: Step, protect: Sequence[str]) -> Problem | None:
     """Why a step's agent may not call a tool like this; None where it may, as far as its plan goes. `protect` are the
     patterns of what must stay as it is."""
-    faults = argument_faults(tool, args)
+    faults = (unbearable(args) or argument_faults(tool, args))[:FAULTS_MAX]
     if faults:
         details, hints = " ".join(one for one, _ in faults), tuple(hint for _, more in faults for hint in more)
         return Problem(code="E_CALL_ARGUMENTS", detail=details, hints=hints)
@@ -98,10 +116,27 @@ def call_problem(tool: ToolDefinition, args: Mapping[str, Any], step: Step, prot
             if (fault := setting_fault(variable)) is not None:
                 return _beyond(f"The variable `{variable}` {fault}", "Use another name.")
         path = args.get(parameter.name, ".") if parameter.path else None
+        if path is not None and len(str(path)) > PATTERN_MAX:
+            return Problem(code="E_CALL_ARGUMENTS", detail=f"`{parameter.name}` is longer than any path.")
         why = _path_fault(str(path), tool, parameter, args, step, protect) if path is not None else None
         if why is not None:
             return _beyond(*why)
     return None
+
+
+def unbearable(args: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """Why nobody should look at arguments any closer, in the form of `argument_faults`: whoever calls may want us to be
+    busy for long."""
+    if len(args) > ARGUMENTS_MAX or any(len(name) > NAME_LENGTH_MAX for name in args):
+        return [("There are more arguments, or longer names of some, than any tool has.", ())]
+    below: list[Any] = [args]
+    for _ in range(DEPTH_MAX + 1):
+        below = [part for one in below if isinstance(one, Mapping | list) for part in _parts(one)]
+    return [(f"More than {DEPTH_MAX} lists and mappings stand inside one another.", ())] if below else []
+
+
+def _parts(value: Mapping[str, Any] | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, Mapping) else value
 
 
 def _beyond(detail: str, hint: str) -> Problem:

@@ -42,7 +42,7 @@ _LOGGED = (
     "code",
     "subject",
     "tool",
-    "shown",
+    "args",
 )
 """The fields of an event that a line of the log shows."""
 _ENDED_SHOWN = 5
