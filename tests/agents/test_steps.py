@@ -164,7 +164,7 @@ def test_a_liar_is_caught_told_what_was_wrong_and_then_does_it(site: Site, tier:
     status, worked = site.run(DOCUMENT, scripts, tier=tier)
     path = site.workspace.path
     first, second, third = worked.all(AttemptEnded)
-    assert status == 0, (first, second, third)
+    assert status == 0, [ended.outcome for ended in (first, second, third)]
     # What an agent says is kept, and it was its contract that said no.
     assert first.outcome.error is None and first.outcome.output_tail.splitlines()[0] == LIE
     assert ((path / "app/greeting.py").read_text(), (path / "app/test_greeting.py").read_text()) == (CODE, CHECK)
