@@ -15,6 +15,7 @@ from ordain.surroundings import sha256
 from ordain.core.event import AgentCalled, AttemptEnded, Event, RequestRefused
 from tests.agents.conversation import Astray, Call, Conversation, Result
 from tests.agents.hosts import HOSTS, Host
+from tests.agents.lures import MARK, lay
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.workspace import KIM, Workspace
 
@@ -138,7 +139,9 @@ class Site:
         self.host, self._home, self.workspace, self._patch = host, home, workspace, patch
 
     def run(self, document: str, scripts: dict, *, tier: int = 0, **agent: object) -> tuple[int, Worked]:
+        ran = self._home / "lured"
         with serving(scripts) as model:
+            lay(self.workspace.path, self._home, ran)
             self.host.at_home(self._home, model.url)
             for name, value in self.host.environment(model.url).items():
                 self._patch.setenv(name, value)
@@ -150,6 +153,8 @@ class Site:
             run, ended = self.workspace.started("work.plan.md")
             log = self.workspace.ordain("log", run).out
             assert model.astray == [], f"{self.host.preset} {self.host.version}:\n{ended.out}\n{ended.err}\n{log}"
+        # Whatever the agent's own settings, memories and plug-ins are, here and at home: it has none of them.
+        assert not ran.exists() and not any(MARK in body for body in model.bodies)
         return ended.status, Worked(self.workspace, model, run)
 
 
