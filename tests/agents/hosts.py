@@ -31,6 +31,8 @@ class Host:
     model: str
     variables: tuple[tuple[str, str], ...]
     """What its user sets; @URL@ stands for the model's server."""
+    shell: tuple[str, str] = ("bash", "command")
+    """The tool of its own that runs a command, and what takes that."""
     settings: str = ""
     """The file in the home directory that says who serves the model, where one does."""
     served: str = ""
@@ -68,7 +70,7 @@ class Host:
             **more,
         }
         seen = [str(NODE.parent), str(PACKAGES.resolve()), str(PACKAGES), sys.prefix, sys.base_prefix]
-        lines = [f"[run]\ntier = {tier}\nagent = \"coder\"\n\n[sandbox]\nread = {json.dumps(seen)}\n\n[agents.coder]"]
+        lines = [f'[run]\ntier = {tier}\nagent = "coder"\n\n[sandbox]\nread = {json.dumps(seen)}\n\n[agents.coder]']
         return "\n".join([*lines, *(f"{key} = {json.dumps(value)}" for key, value in agent.items())]) + "\n"
 
 
@@ -79,6 +81,7 @@ HOSTS = (
         program=("node", "cli-wrapper.cjs"),
         model="claude-sonnet-4-5",
         variables=(("ANTHROPIC_BASE_URL", "@URL@"), ("ANTHROPIC_API_KEY", "none")),
+        shell=("Bash", "command"),
     ),
     Host(
         preset="codex",
@@ -87,6 +90,7 @@ HOSTS = (
         # One that it knows, and has tools of its own for that its settings do not switch off.
         model="gpt-6.1-sol",
         variables=((_KEY, "none"),),
+        shell=("exec_command", "cmd"),
         settings=".codex/config.toml",
         served=f"""\
 model_provider = "local"
@@ -104,6 +108,7 @@ env_key = "{_KEY}"
         program=("node", "bundle/gemini.js"),
         model="gemini-2.5-flash",
         variables=(("GEMINI_API_KEY", "none"), ("GOOGLE_GEMINI_BASE_URL", "@URL@")),
+        shell=("run_shell_command", "command"),
     ),
     Host(
         preset="opencode",

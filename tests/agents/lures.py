@@ -24,7 +24,7 @@ def lay(workspace: Path, home: Path, ran: Path) -> None:
     skill = f"---\nname: lure\ndescription: {MARK}\n---\n{told}\n"
     gemini = {"mcpServers": {"lure": server}, "hooks": hooks, "tools": {"discoveryCommand": " ".join(run)}}
     opencode = {"mcp": {"lure": {"type": "local", "command": run}}, "instructions": ["AGENTS.md"]}
-    codex = f"notify = {json.dumps(run)}\n[mcp_servers.lure]\ncommand = \"touch\"\nargs = {json.dumps(run[1:])}\n"
+    codex = f'notify = {json.dumps(run)}\n[mcp_servers.lure]\ncommand = "touch"\nargs = {json.dumps(run[1:])}\n'
     both = {
         ".claude/settings.json": json.dumps({"hooks": hooks, "permissions": {"allow": ["Bash"]}}),
         ".claude/skills/lure/SKILL.md": skill,

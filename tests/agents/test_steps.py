@@ -7,13 +7,14 @@ import re
 import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from ordain.assemble import open_workspace
-from ordain.surroundings import sha256
 from ordain.core.event import AgentCalled, AttemptEnded, Event, RequestRefused
-from tests.agents.conversation import Astray, Call, Conversation, Result
+from ordain.surroundings import sha256
+from tests.agents.conversation import Astray, Call, Conversation, Result, Script
 from tests.agents.hosts import HOSTS, Host
 from tests.agents.lures import MARK, lay
 from tests.agents.model_server import ModelServer, serving
@@ -112,6 +113,9 @@ def _holds(text: str, result: Result) -> None:
         raise Astray(f"no {text} in what {result.tool} gave: {result.text}")
 
 
+T = TypeVar("T")
+
+
 class Worked:
     """What came of a plan that an agent carried out."""
 
@@ -122,7 +126,7 @@ class Worked:
         self.refused = [one.event for one in app.refusals() if isinstance(one.event, RequestRefused)]
         asyncio.run(app.close())
 
-    def all(self, kind: type) -> list:
+    def all(self, kind: type[T]) -> list[T]:
         return [event for event in self.events if isinstance(event, kind)]
 
 
@@ -138,10 +142,13 @@ class Site:
     def __init__(self, host: Host, home: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
         self.host, self._home, self.workspace, self._patch = host, home, workspace, patch
 
-    def run(self, document: str, scripts: dict, *, tier: int = 0, **agent: object) -> tuple[int, Worked]:
+    def run(
+        self, document: str, scripts: dict[str, Script], *, tier: int = 0, lures: bool = True, **agent: object
+    ) -> tuple[int, Worked]:
         ran = self._home / "lured"
         with serving(scripts) as model:
-            lay(self.workspace.path, self._home, ran)
+            if lures:
+                lay(self.workspace.path, self._home, ran)
             self.host.at_home(self._home, model.url)
             for name, value in self.host.environment(model.url).items():
                 self._patch.setenv(name, value)
@@ -191,6 +198,22 @@ def test_an_agent_that_says_that_it_cannot_be_done_is_heard(site: Site) -> None:
     (ended,) = worked.all(AttemptEnded)
     assert (status, ended.outcome.error) == (3, "F_AGENT_CANNOT")
     assert "two and two are four" in ended.outcome.detail
+
+
+def test_an_agent_may_be_left_its_own_tools_which_the_sandbox_holds(site: Site) -> None:
+    tool, takes = site.host.shell
+
+    def looks(talk: Conversation) -> Generator[Call, Result, str]:
+        command = (
+            f"echo seen > seen.txt; echo x > {site.workspace.path.parent}/outside; cat {site.workspace.path}/*.toml"
+        )
+        _holds("coder", (yield Call(tool, {takes: command, "description": "look"}, anyway=True)))
+        return "Seen."
+
+    # Of a model that it does not know anything about, codex has no other way to run a command.
+    model = "scripted" if site.host.preset == "codex" else site.host.model
+    status, _ = site.run(AT_HOME, {OWN: looks}, tier=1, lures=False, own_tools=True, model=model)
+    assert status == 0 and not (site.workspace.path.parent / "outside").exists()
 
 
 def _besides(talk: Conversation) -> str:

@@ -47,7 +47,7 @@ def preset_invocation(
     assert agent.preset is not None
     preset, home = PRESETS[agent.preset], Path("~").expanduser()
     settings = {name: found for name in preset.settings if (found := _content(home / name)) is not None}
-    asked = Asked(agent=agent, item=item, room=room, server=server, sandboxed=sandboxed, settings=settings)
+    asked = Asked(agent=agent, item=item, room=room, server=server, settings=settings)
     start = preset.start(asked)
     place = Path(room)
     for name in (*start.own, *(() if agent.own_tools else (ELSEWHERE,))):
