@@ -8,6 +8,7 @@ evidence: the contract judges what is there in the end.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -71,6 +72,8 @@ class Calling:
         self.shell, self.toolbox, self.sources, self.secret = shell, toolbox, sources, secret
         self.clock, self.sink, self.record = clock, sink, record
         self.unpermitted, self.refuse = unpermitted, refuse
+        self.refusing = asyncio.Lock()
+        """One after another: who comes second would have to begin anew, and is heard only so often."""
 
 
 class Calls:
@@ -134,7 +137,8 @@ class Calls:
         # As many as are recorded: beyond that nobody need look.
         if self._run.refuse is not None and self._told[problem.code] <= PER_HOUR:
             subject = f"{tool} {json.dumps(args, ensure_ascii=False)}" if args else tool
-            await self._run.refuse("call", subject, self._who, (problem,))
+            async with self._run.refusing:
+                await self._run.refuse("call", subject, self._who, (problem,))
         clean = self._run.sink.text
         told = Problem(
             code=problem.code,

@@ -109,8 +109,9 @@ class Tasking:
         return replace(outcome, refused=calls.refused)
 
     def _has_door(self, agent: Agent) -> bool:
-        """Whether an agent reaches tools through a door: everyone that is a program, where there can be one."""
-        return (agent.preset is not None or bool(agent.command)) and self._doors is not None and not self._doors.fault()
+        """Whether an agent reaches tools through a door: everyone that is a process, where there can be one."""
+        process = not agent.human and not agent.registered
+        return process and self._doors is not None and self._doors.fault() is None
 
     async def _offer(self, step_id: StepId, step: Step, agent: Agent, timeout_ms: int) -> WorkItem:
         """Make a work item, have it recorded, and claim it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import secrets
@@ -83,23 +84,23 @@ class DoorClient:
 
     def _enter(self, door: str) -> PipeLines:
         """Take the first pair that nobody has. The lock is held until this process ends."""
-        if not door:
-            raise _gone()
-        for number in range(PAIRS):
-            try:
+        taken = 0
+        for number in range(PAIRS) if door else ():
+            with contextlib.suppress(OSError):  # a pair that was shut, as all are when the attempt is over
                 lock = os.open(Path(door, f"{number}.lock"), os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     os.close(lock)
+                    taken += 1
                     continue
                 return self._through(Path(door), number)
-            except OSError as error:
-                raise _gone() from error
+        if not taken:
+            raise _gone()
         raise refuse("E_DOOR", f"All {PAIRS} ways to the tools of this step are taken.", "End one of its clients.")
 
     def _through(self, door: Path, number: int) -> PipeLines:
-        # Without waiting: where nobody listens at the other end, the attempt is over.
+        # Without waiting: where nobody listens at the other end, this fails.
         writing = os.open(door / f"{number}.in", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         reading = os.open(door / f"{number}.out", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         return PipeLines(reading, writing, self._line, self._ended, line_max=TOLD_MAX, unsent_max=PAIRS * MESSAGE_MAX)

@@ -30,7 +30,7 @@ AT_ONCE = 4
 WAITING_MAX = 16
 """How many of one client wait or are under way before nothing more is read from it."""
 NONSENSE_MAX = 1000
-"""How many lines that mean nothing a client may send until nobody listens to it any more."""
+"""How many lines that mean nothing come through a pair until it is shut for good."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,7 +96,7 @@ class Pair:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             self._nonsense += 1
             if self._nonsense > NONSENSE_MAX:
-                self._lines.stop_listening()
+                self._lines.close()
             return
         known = hmac.compare_digest(asked.token.encode(), self._token)
         if known and asked.session != self._session:
@@ -117,8 +117,7 @@ class Pair:
 
     def _over(self, key: tuple[str, int]) -> None:
         del self._calls[key]
-        if self._nonsense <= NONSENSE_MAX:
-            self._lines.listen()
+        self._lines.listen()
 
     async def _answer(self, asked: Asked, *, known: bool) -> None:
         async with self._slots:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import heapq
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ordain.adapters import keys
@@ -31,12 +31,13 @@ from ordain.core.signature import PublicKey, Signature
 from ordain.core.tool import HANDLER, EffectClass, ToolDefinition, handler_name
 from ordain.core.value import Instant
 from ordain.core.work import WorkItem
-from ordain.ports import Command, Credential, Finished, Holder, Invocation, Said, Saved, StepServer, ToolResult
+from ordain.ports import Behind, Command, Credential, Finished, Holder, Invocation, Said, Saved, StepServer, ToolResult
 
 __all__ = [
     "CountingIds",
     "ManualClock",
     "MemoryCopies",
+    "MemoryDoors",
     "MemoryKeyring",
     "MemoryPanes",
     "MemoryProtection",
@@ -222,6 +223,24 @@ class ScriptedHandlers:
         await asyncio.sleep(0)
         answer = self.script.get(name, ToolResult())
         return answer if isinstance(answer, ToolResult) else await answer(payload)
+
+
+class MemoryDoors:
+    """ports.Doors that nobody has to go through: what is behind the last one is at hand, until it is shut."""
+
+    def __init__(self) -> None:
+        self.behind: Behind | None = None
+
+    def fault(self) -> str | None:
+        return None
+
+    @contextlib.asynccontextmanager
+    async def open(self, room: str, behind: Behind) -> AsyncIterator[StepServer]:
+        self.behind = behind
+        try:
+            yield StepServer(argv=("door",), env={"DOOR": room})
+        finally:
+            self.behind = None
 
 
 class ScriptedAgents:

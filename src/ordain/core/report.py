@@ -177,6 +177,10 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """Who decided that it is where it is, where a person did: their word, not evidence."""
     used: Usage | None = None
     """What its last attempt reported that it used."""
+    calls: int | msgspec.UnsetType = msgspec.UNSET
+    """How many calls of tools its agent has made in its last attempt, where it is a task."""
+    refused: int | msgspec.UnsetType = msgspec.UNSET
+    """How many it was refused, once that attempt has ended."""
 
     @property
     def unverified(self) -> bool:
@@ -410,6 +414,8 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         tampered=record.tampered,
         decided_by=record.decided_by,
         used=outcome.used if outcome is not None else None,
+        calls=record.calls if record.work is not None else msgspec.UNSET,
+        refused=outcome.refused if record.work is not None and outcome is not None else msgspec.UNSET,
     )
 
 

@@ -189,7 +189,12 @@ def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iter
     if (wrong or verbose) and step.output_tail.strip():
         by_contract = step.verified is not None
         yield from tail_lines(step.output_tail, f"ordain log {report.run_id} --json" if by_contract else own)
+    if step.refused:
+        calls = f"{step.refused} call{'s' * (step.refused != 1)} of its agent"
+        yield f"         Refused:  {calls}; which they were: ordain log --refused"
     if verbose:
+        if step.calls:
+            yield f"         Called:   {step.calls} time{'s' * (step.calls != 1)}, by its agent"
         yield from _evidence_lines(step)
 
 

@@ -40,11 +40,11 @@ _PATH_PART_BYTES_MAX = 255
 
 
 def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """Every tool that is called is registered, or of a source that is."""
+    """Every tool that is called, or that an agent may call, is registered or of a source that is."""
     tools = [name.partition(":")[0] for name in facts.tools if not name.startswith(HANDLER)]
     named = {*tools, *facts.settings.sources}
-    for step, call in survey.calls:
-        name = call.tool
+    listed = [(step, entry.partition(":")[0]) for _, step, task in survey.tasks for entry in task.tools or ()]
+    for step, name in (*((step, call.tool) for step, call in survey.calls), *listed):
         if name in facts.unreached:
             yield replace(facts.unreached[name], where=Place(step=step.id))
         if name in named or not name.isascii() or "${" in name:
@@ -94,6 +94,17 @@ def operations(survey: Survey, facts: Facts) -> Iterator[Problem]:
             hints = survey.near(call.operation, several) or ("ordain tools lists them.",)
         if detail is not None:
             yield Problem(code="E_TOOL_OPERATION", detail=detail, where=Place(step=step.id), hints=hints)
+    for _, step, task in survey.tasks:
+        for entry in task.tools or ():
+            name, colon, operation = entry.partition(":")
+            several = operations_of(name, facts.tools)
+            if colon and entry not in facts.tools and (several or name in facts.tools):
+                yield Problem(
+                    code="E_TOOL_OPERATION",
+                    detail=f"`{step.id}` lists `{entry}`, and `{name}` has no operation `{operation}`.",
+                    where=Place(step=step.id),
+                    hints=survey.near(operation, several) or ("ordain tools lists them.",),
+                )
 
 
 def scope(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -41,6 +41,8 @@ _LOGGED = (
     "verb",
     "code",
     "subject",
+    "tool",
+    "shown",
 )
 """The fields of an event that a line of the log shows."""
 _ENDED_SHOWN = 5

@@ -1,0 +1,359 @@
+"""The tools of a step: a real agent process reaches them through a real `ordain mcp --step`, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ordain import tool
+from ordain.app import App
+from ordain.assemble import open_workspace
+from ordain.core.approval import Channel, Principal
+from ordain.core.event import AgentCalled, AgentCallFailed, Event, RequestRefused, StepState
+from ordain.core.report import RunReport
+
+KIM = Principal(name="kim", channel=Channel.TERMINAL)
+AGENT = Path(__file__).parents[1] / "step_agent.py"
+SETTINGS = f"[agents.coder]\ncommand = {json.dumps([sys.executable, str(AGENT)])}\n"
+FILE_TOOLS = ["read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete"]
+PATIENCE_S = 20
+CONTRACT = {"verification": {"strategy": {"type": "contract", "command": "test -d ."}}}
+
+
+class Run:
+    """A run of one step whose agent does what it is told, and what became of it."""
+
+    def __init__(self, app: App, report: RunReport) -> None:
+        self.report, self.app = report, app
+        self.events: list[Event] = [one.event for one in app.log(report.run_id)]
+
+    @property
+    def said(self) -> list[Any]:
+        """What the agent was answered, in order."""
+        text = b"".join(self.app.output(self.report.run_id, "s1")[1]).decode()
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+    @property
+    def calls(self) -> list[str]:
+        return [one.tool for one in self.events if isinstance(one, AgentCalled)]
+
+    def words(self, number: int = 0) -> str:
+        return " ".join(part["text"] for part in self.said[number]["content"])
+
+    def refusal(self, number: int = 0) -> str:
+        """The words of an answer that says no."""
+        assert self.said[number]["isError"], self.said[number]
+        return self.words(number)
+
+    def recorded(self) -> list[tuple[str, str]]:
+        """The refusals that a person can look up: the code and what was asked for."""
+        found = [one.event for one in self.app.refusals()]
+        who = f"coder in {self.report.run_id}/s1"
+        assert all(isinstance(one, RequestRefused) and one.by.name == who for one in found)
+        return [(one.code, one.subject) for one in found if isinstance(one, RequestRefused)]
+
+
+def call(name: str, /, **args: Any) -> dict[str, Any]:
+    return {"call": name, "args": args}
+
+
+def write(path: str, content: str = "x") -> dict[str, Any]:
+    return call("write_file", path=path, content=content)
+
+
+def document(does: Sequence[dict[str, Any]], tools: Sequence[str] | None, step: dict[str, Any], plan: Any) -> bytes:
+    task = "\n".join(f"DO {json.dumps(one)}" for one in does)
+    action = {"type": "task", "task": task, "agent": "coder", **({"tools": tools} if tools is not None else {})}
+    steps = [{"id": "s1", "description": "Do it", "action": action, **step}]
+    return msgspec.json.encode({"title": "Have it done", "steps": steps, **plan})
+
+
+class Site:
+    """A workspace with an agent that is trusted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir()
+
+    def opened(self, settings: str = "", functions: Sequence[Callable[..., Any]] = ()) -> App:
+        (self.path / "ordain.toml").write_text(SETTINGS + settings)
+        app = open_workspace(self.path, exact=True, alone=True, tools=functions)
+        asyncio.run(app.trust(app.configuration()[1], KIM))
+        return app
+
+    def run(
+        self,
+        *does: dict[str, Any],
+        tools: Sequence[str] | None = None,
+        settings: str = "",
+        functions: Sequence[Callable[..., Any]] = (),
+        step: dict[str, Any] | None = None,
+        plan: dict[str, Any] | None = None,
+    ) -> Run:
+        """Have the agent do this in a run that a person approved."""
+        app = self.opened(settings, functions)
+
+        async def life() -> RunReport:
+            prepared = await app.prepare(document(does, tools, step or {}, plan or {}), None, KIM)
+            await app.approve(prepared.review.plan_id, KIM)
+            return await app.commit(prepared.review.plan_id, KIM)
+
+        return Run(app, asyncio.run(life()))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path / "workspace")
+
+
+# --- What there is -------------------------------------------------------------------------------------------------
+
+
+def names(run: Run, number: int = 0) -> list[str]:
+    return [one["name"] for one in run.said[number]["tools"]]
+
+
+def test_a_step_that_lists_no_tools_has_those_for_files_and_no_command(site: Site) -> None:
+    run = site.run({"list": True}, write("a.txt", "hello"), call("read_file", path="a.txt"))
+    assert names(run) == [*FILE_TOOLS, "cannot"]
+    assert (site.path / "a.txt").read_text() == "hello" and run.words(2) == "hello"
+    assert run.calls == ["write_file", "read_file"]
+    hints = {one["name"]: one["annotations"] for one in run.said[0]["tools"]}
+    assert hints["read_file"]["readOnlyHint"] and not hints["write_file"]["readOnlyHint"]
+    assert hints["delete"]["destructiveHint"] and not hints["write_file"]["destructiveHint"]
+    schema = next(one["inputSchema"] for one in run.said[0]["tools"] if one["name"] == "write_file")
+    assert schema["required"] == ["path", "content"] and schema["additionalProperties"] is False
+
+
+def test_a_step_has_exactly_the_tools_that_it_lists(site: Site) -> None:
+    does = ({"list": True}, call("shell", command="echo hi > out; cat out"), call("exec", argv=["true"]))
+    run = site.run(*does, tools=["shell"])
+    assert names(run) == ["shell", "cannot"] and run.words(1) == "hi\n"
+    assert "E_CALL_SCOPE" in run.refusal(2) and run.calls == ["shell"]
+
+
+def test_a_plan_that_lists_the_shell_for_its_contracts_does_not_hand_it_to_agents(site: Site) -> None:
+    run = site.run({"list": True}, plan={"tools": ["shell", "read_file"]}, step=CONTRACT)
+    assert names(run) == ["read_file", "cannot"] and run.report.status == "completed"
+
+
+@tool(effect="reads")
+def greet(name: str) -> dict[str, str]:
+    """Greet somebody."""
+    return {"greeting": f"hello {name}"}
+
+
+def test_a_python_function_is_called_where_the_run_is_carried_out(site: Site) -> None:
+    run = site.run(call("greet", name="Kim"), call("greet", who="Kim"), tools=["greet"], functions=[greet])
+    assert run.said[0]["structuredContent"] == {"greeting": "hello Kim"}
+    assert "takes no argument `who`" in run.refusal(1) and run.calls == ["greet"]
+
+
+# --- What is refused -----------------------------------------------------------------------------------------------
+
+
+def test_a_tool_outside_the_step_is_refused_with_the_way_and_recorded(site: Site) -> None:
+    run = site.run(call("shell", command="id"), tools=["read_file"])
+    said = run.refusal()
+    assert "E_CALL_SCOPE" in said and "read_file" in said and "ordain revise" in said
+    assert run.recorded() == [("E_CALL_SCOPE", 'shell {"command": "id"}')] and run.calls == []
+    assert run.app.refused_lately() == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        write(".git/hooks/pre-commit"),
+        write(".ordain/x"),
+        write("ordain.toml", "[policy]"),
+        write("../outside"),
+        write("/etc/outside"),
+        write("kept/a.txt"),
+        call("delete", path="kept", recursive=True),
+        call("move", path="kept/a.txt", to="b.txt"),
+        call("delete", path=".", recursive=True),
+        write("link/outside"),
+    ],
+)
+def test_what_is_protected_ours_or_outside_is_not_written(site: Site, asked: dict[str, Any]) -> None:
+    (site.path / "kept").mkdir()
+    (site.path / "kept/a.txt").write_text("kept")
+    (site.path / "link").symlink_to(site.path.parent)
+    run = site.run(asked, plan={"protect": ["kept/**"]})
+    assert "E_CALL_BOUNDS" in run.refusal()
+    assert [code for code, _ in run.recorded()] == ["E_CALL_BOUNDS"]
+    assert not (site.path.parent / "outside").exists() and (site.path / "kept/a.txt").read_text() == "kept"
+
+
+def test_policy_is_asked_about_the_real_arguments(site: Site) -> None:
+    deny = '[policy]\ndeny = ["path:secret/**", "delete"]\n'
+    (site.path / "secret").mkdir()
+    run = site.run(write("secret/a"), call("delete", path="a"), write("fine"), settings=deny)
+    assert "E_POLICY_DENIED" in run.refusal(0) and "E_POLICY_DENIED" in run.refusal(1)
+    assert (site.path / "fine").exists() and [code for code, _ in run.recorded()] == ["E_POLICY_DENIED"] * 2
+
+
+def test_where_nobody_approved_the_plan_a_call_that_policy_asks_about_is_refused(site: Site) -> None:
+    app = site.opened('[policy]\nallow = ["reads", "agent:coder", "write_file"]\n')
+    (site.path / "a").write_text("x")
+
+    async def life() -> RunReport:
+        does = (write("b"), call("delete", path="a"))
+        prepared = await app.prepare(document(does, None, {}, {}), None, KIM)
+        return await app.commit(prepared.review.plan_id, KIM)
+
+    run = Run(app, asyncio.run(life()))
+    assert (site.path / "b").exists() and (site.path / "a").exists()
+    assert "E_PLAN_APPROVAL_MISSING" in run.refusal(1)
+
+
+def test_an_agent_can_name_no_secret(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SITE_TOKEN", "correct-horse-battery")
+    run = site.run(call("greet", name="secret:SITE_TOKEN"), tools=["greet"], functions=[greet])
+    assert "E_CALL_BOUNDS" in run.refusal() and run.calls == []
+
+
+def test_what_an_agent_is_given_and_what_is_recorded_hold_no_secret(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "correct-horse-battery-staple"
+    monkeypatch.setenv("SITE_TOKEN", secret)
+    (site.path / "settings").write_text(f"token = {secret}\n")
+    settings = '[secrets]\nenv = ["SITE_TOKEN"]\n'
+    look = call("shell", command="cat settings; echo no/$(cut -c 9- settings) > note")
+    run = site.run(call("read_file", path="settings"), look, tools=["read_file", "shell"], settings=settings)
+    assert "token = " in run.words(0) and "token = " in run.words(1)
+    assert secret not in json.dumps(run.said) and secret not in repr(run.events) and secret not in repr(run.recorded())
+
+
+# --- cannot --------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_that_says_that_it_cannot_be_done_is_taken_at_its_word(site: Site) -> None:
+    run = site.run(call("cannot", reason="the file is not there"), {"say": "All done!"}, {"exit": 0}, tools=[])
+    step = run.report.steps[0]
+    assert step.error == "F_AGENT_CANNOT" and "the file is not there" in step.evidence
+    assert step.state is not StepState.PASSED
+
+
+# --- Trouble -------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_fails_is_told_and_recorded(site: Site) -> None:
+    fails = (call("read_file", path="missing"), call("shell", command="echo no; exit 3"))
+    run = site.run(*fails, tools=["read_file", "shell"])
+    assert "missing" in run.refusal(0) and "no" in run.refusal(1) and "exit status 3" in run.refusal(1)
+    failed = [one for one in run.events if isinstance(one, AgentCallFailed)]
+    assert [(one.call, one.error) for one in failed] == [(1, "F_STEP_FAILED"), (2, "F_STEP_FAILED")]
+    assert run.recorded() == []
+
+
+def test_the_token_of_another_attempt_opens_nothing(site: Site) -> None:
+    run = site.run({"token": "x" * 43}, write("a.txt"), {"list": True})
+    assert "E_DOOR_TOKEN" in run.refusal() and not (site.path / "a.txt").exists()
+    assert ("E_DOOR_TOKEN", "") in run.recorded()
+
+
+def test_garbage_harms_nobody(site: Site) -> None:
+    run = site.run(
+        write("before"),
+        {"kill_server": True},
+        {"raw": '{"token": "', "times": 1},
+        {"raw": "\x00\xff garbage [[[[", "times": 5000},
+        {"raw": "x" * 100_000, "times": 30},
+        {"raw": "[" * 100_000 + "\n", "times": 1},
+        write("after"),
+    )
+    assert run.report.status == "completed" and run.calls == ["write_file", "write_file"]
+    assert (site.path / "after").exists()
+
+
+def test_a_server_that_was_killed_is_followed_by_another(site: Site) -> None:
+    kills = [one for number in range(3) for one in (write(f"f{number}"), {"kill_server": True})]
+    run = site.run(*kills)
+    assert run.report.status == "completed" and run.calls == ["write_file"] * 3
+
+
+def test_two_thousand_calls_are_all_answered_and_recorded(site: Site) -> None:
+    (site.path / "a").write_text("x")
+    run = site.run({"call": "read_file", "args": {"path": "a"}, "times": 2000})
+    assert len(run.calls) == 2000 and [one.call for one in run.events if isinstance(one, AgentCalled)][-1] == 2000
+
+
+def test_a_crowd_of_refused_calls_is_recorded_up_to_a_bound(site: Site) -> None:
+    run = site.run({"call": "shell", "args": {}, "times": 300, "at_once": True})
+    assert len(run.recorded()) == 60 and run.calls == []
+
+
+def test_calls_at_once_are_all_answered(site: Site) -> None:
+    run = site.run({"call": "write_file", "args": {"path": "a", "content": "x" * 1000}, "times": 100, "at_once": True})
+    assert run.report.status == "completed" and len(run.calls) == 100
+
+
+def test_the_door_is_shut_when_the_attempt_is_over(site: Site) -> None:
+    run = site.run(call("shell", command="env > given; echo $PPID"), {"say": "x"}, tools=["shell"])
+    given = dict(line.split("=", 1) for line in (site.path / "given").read_text().splitlines() if "=" in line)
+    assert "ORDAIN_DOOR" not in given and "ORDAIN_DOOR_TOKEN" not in given  # what an agent runs has no door itself
+    assert run.report.status == "completed"
+    door = {"ORDAIN_DOOR": str(site.path / "gone"), "ORDAIN_DOOR_TOKEN": "x"}
+    for more in ({}, door):
+        ended = subprocess.run(
+            [sys.executable, "-m", "ordain", "mcp", "--step"],
+            env={**os.environ, **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert ended.returncode != 0 and b"E_DOOR" in ended.stderr
+
+
+def test_a_call_under_way_ends_with_the_run(site: Site) -> None:
+    app = site.opened()
+    does = (call("shell", command="echo $$ > pid; sleep 60; echo late > late"),)
+
+    async def life() -> RunReport:
+        prepared = await app.prepare(document(does, ["shell"], {}, {}), None, KIM)
+        await app.approve(prepared.review.plan_id, KIM)
+        running = asyncio.create_task(app.commit(prepared.review.plan_id, KIM))
+        run_id = await until(lambda: app.executing(prepared.review.plan_id) if (site.path / "pid").exists() else None)
+        other = open_workspace(site.path, exact=True)
+        await other.cancel_run(run_id, KIM)
+        await other.close()
+        return await running
+
+    assert asyncio.run(life()).status == "cancelled"
+    pid = int((site.path / "pid").read_text())
+    assert gone(pid) and not (site.path / "late").exists()
+
+
+def test_an_agent_that_is_killed_leaves_no_server_and_no_call(site: Site) -> None:
+    does = (call("shell", command=f"echo $$ > pid; kill -9 $(pgrep -f {AGENT.name} | head -1); sleep 60"),)
+    run = site.run(*does, tools=["shell"])
+    assert run.report.status == "failed"
+    assert gone(int((site.path / "pid").read_text()))
+
+
+async def until(look: Callable[[], Any]) -> Any:
+    for _ in range(PATIENCE_S * 100):
+        if (found := look()) is not None:
+            return found
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not come")
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
