@@ -13,7 +13,7 @@ from pathlib import Path
 
 import apsw
 
-from bench import chain, commands, document, history, ledger, live, mcp, resume, sandbox, startup, wide
+from bench import agents, chain, commands, document, history, ledger, live, mcp, resume, sandbox, startup, wide
 from bench.measure import Line, Size
 
 BENCHMARKS = {
@@ -28,6 +28,7 @@ BENCHMARKS = {
     "live": live.measure,
     "mcp": mcp.measure,
     "sandbox": sandbox.measure,
+    "agents": agents.measure,
 }
 # On the disk of the checkout: a temporary directory may be in memory, where durability costs nothing.
 SCRATCH = Path(__file__).resolve().parent.parent / "build" / "bench"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from ordain.core.action import CallTool, RunCommand
+from ordain.core.action import CallTool, RunCommand, Task
 from ordain.core.model import PLAN_VERSION, Action, Plan, Step
 from ordain.core.value import StepId
 
-__all__ = ["FIVE_STEPS", "chain_plan", "commands_plan", "markdown_plan", "program_plan", "reading_plan", "wide_plan"]
+__all__ = [
+    "FIVE_STEPS",
+    "chain_plan",
+    "commands_plan",
+    "markdown_plan",
+    "program_plan",
+    "reading_plan",
+    "tasks_plan",
+    "wide_plan",
+]
 
 FIVE_STEPS = """\
 # Renew the settings
@@ -60,6 +69,11 @@ def reading_plan(count: int) -> Plan:
 def program_plan(argv: tuple[str, ...], count: int) -> Plan:
     """One program, again and again, each after the one before."""
     return _plan(f"Programs of {count}", [CallTool(tool="exec", args={"argv": list(argv)})] * count, chained=True)
+
+
+def tasks_plan(count: int) -> Plan:
+    """Tasks for one agent, each after the one before."""
+    return _plan(f"Tasks of {count}", [Task(agent="coder", task="Do nothing, and say so.")] * count, chained=True)
 
 
 def wide_plan(count: int, concurrency: int | None = None) -> Plan:

@@ -16,6 +16,7 @@ from ordain.adapters.cel import Cel
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.sqlite_ledger import SqliteLedger
+from ordain.core.agent import Agent
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.event import PlanPrepared, RunOpened, RunStarted
@@ -27,7 +28,7 @@ from ordain.core.state import apply
 from ordain.core.tool import EffectClass, ToolDefinition
 from ordain.core.value import Instant, RunId
 from ordain.engine import Engine
-from ordain.ports import Append, Shell, ToolResult
+from ordain.ports import Agents, Append, Shell, ToolResult
 from ordain.sink import Sink
 
 __all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
@@ -52,8 +53,15 @@ class _NothingToolbox:
 class Bench:
     """A ledger and everything else an engine wants, for as many runs as one likes."""
 
-    def __init__(self, ledger: SqliteLedger, directory: Path, shell: Shell | None = None) -> None:
-        self.ledger = ledger
+    def __init__(
+        self,
+        ledger: SqliteLedger,
+        directory: Path,
+        shell: Shell | None = None,
+        agents: Agents | None = None,
+        known: Mapping[str, Agent] | None = None,
+    ) -> None:
+        self.ledger, self._agents, self._known = ledger, agents, known
         self._shell = shell or BashShell(directory)
         self._toolbox, self._clock, self._ids = _NothingToolbox(), WallClock(), RandomIds()
 
@@ -75,7 +83,7 @@ class Bench:
             plan_id=identity,
             lineage=lineage,
             workspace=WorkspaceIdentity(id="WS-BENCH", path="/bench", device=1, inode=1),
-            limits=limits(Settings()),
+            limits=limits(Settings(), agents=self._known),
         )
         recorded = await self.ledger.append(
             now,
@@ -98,6 +106,7 @@ class Bench:
             heard=2,
             counts=lambda decision: False,
             denied=lambda step: None,
+            agents=self._agents,
         )
         ended = await engine.carry_out(1, "bench")
         seconds = time.perf_counter() - start
@@ -107,11 +116,19 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(directory: Path, *, warm: bool = True, shell: Shell | None = None) -> AsyncIterator[Bench]:
-    """A bench over a new ledger, warmed up past the first checkpoint of its write-ahead log. `shell` runs commands."""
+async def open_bench(
+    directory: Path,
+    *,
+    warm: bool = True,
+    shell: Shell | None = None,
+    agents: Agents | None = None,
+    known: Mapping[str, Agent] | None = None,
+) -> AsyncIterator[Bench]:
+    """A bench over a new ledger, warmed up past the first checkpoint of its write-ahead log. `shell` runs commands,
+    `agents` perform tasks as those that are `known`."""
     ledger = SqliteLedger.open(directory / "ledger.db")
     try:
-        bench = Bench(ledger, directory, shell)
+        bench = Bench(ledger, directory, shell, agents, known)
         if warm:
             await bench.run(chain_plan(_WARM_STEPS))
         yield bench

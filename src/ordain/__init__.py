@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ordain.adapters.agents.python_work import Cannot, Work
     from ordain.adapters.handlers import Handler
     from ordain.adapters.python_tools import tool
     from ordain.app import App
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "App",
     "CallTool",
+    "Cannot",
     "Channel",
     "Contract",
     "Handler",
@@ -34,6 +36,7 @@ __all__ = [
     "RunCommand",
     "Step",
     "Verification",
+    "Work",
     "__version__",
     "open_workspace",
     "tool",
@@ -42,6 +45,7 @@ __all__ = [
 _HOMES = {
     "App": "ordain.app",
     "CallTool": "ordain.core.action",
+    "Cannot": "ordain.adapters.agents.python_work",
     "Channel": "ordain.core.approval",
     "Contract": "ordain.core.condition",
     "Handler": "ordain.adapters.handlers",
@@ -52,6 +56,7 @@ _HOMES = {
     "RunCommand": "ordain.core.action",
     "Step": "ordain.core.model",
     "Verification": "ordain.core.condition",
+    "Work": "ordain.adapters.agents.python_work",
     "open_workspace": "ordain.assemble",
     "tool": "ordain.adapters.python_tools",
 }

@@ -23,7 +23,7 @@ from ordain.core.report import Prepared
 from ordain.core.settings import Settings
 from ordain.core.summary import PlanSummary
 from ordain.core.template import Filled
-from ordain.core.tier import tier_of
+from ordain.core.tier import tier_of, unheld_problems
 from ordain.core.value import Instant, PlanId, StepId
 from ordain.documents.document import Document
 from ordain.documents.reading import read
@@ -124,6 +124,8 @@ class Proposals:
         tier = tier_of(plan, settings.tier)
         if later := not_yet_refused(plan, here.tools(settings), panes=here.panes is not None, tier=tier):
             raise Refused(later)
+        if unheld := unheld_problems(tier, here.kept_agents(plan, settings)):
+            raise Refused(unheld)
         # Said now or never: with its first plan a moved directory gets a record of its own.
         notices += tuple(problem for problem in before if problem.code == "W_WORKSPACE_MOVED")
         ruling = here.rule(plan, settings)

@@ -379,6 +379,14 @@ class Running:
                     f"{run_id} does `{name}`, which this program does not have as it was when the run was started.",
                     f"Go on with it in the program that registers {handler.python}.",
                 )
+        agents = self._here.agents.registered()
+        for name, agent in state.limits_in_force.agents.items():
+            if agent.registered and agents.get(name) != agent:
+                raise refuse(
+                    "E_AGENT_UNKNOWN",
+                    f"{run_id} has tasks for `{name}`, which this program does not have as it was when the run began.",
+                    f"Go on with it in the program that registers {agent.python}.",
+                )
         await self._gate.refuse_unsigned_run(state, *self._records.start_of(run_id, state.lineage))
 
     def _refuse_ended(self, run_id: RunId) -> RunState:

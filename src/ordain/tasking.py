@@ -71,6 +71,8 @@ class Tasking:
         if agent is None or self._agents is None:
             return self._not_begun(f"there is no agent `{record.agent}` here")
         item = await self._offer(step_id, step, agent, timeout_ms)
+        if agent.registered and limits.tier:
+            return self._not_begun(f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
         if agent.registered:
             return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
         calls = Calls(self._calling, item, self._mark(step_id))
@@ -94,8 +96,8 @@ class Tasking:
                 errors_apart=True,
                 stdin=invocation.stdin,
                 writes=step.writes or None,
-                network=agent.network is True,
-                sees=(*invocation.sees, *(server.sees if server is not None else ())),
+                network=agent.network is True if step.network is None else step.network,
+                sees=(room, *invocation.sees, *(server.sees if server is not None else ())),
                 home=invocation.home,
                 changes=invocation.changes,
                 directory=invocation.directory,
@@ -154,7 +156,7 @@ class Tasking:
             WorkClaimed(step=step_id, attempt=item.attempt, lease=lease),
         )
         await self._record(offer, (body,))
-        return replace(item, prompt=prompt)
+        return replace(item, prompt=prompt, task=self._sink.text(step.action.task))
 
     def _reads(self, step_id: StepId, task: Task) -> tuple[tuple[Shown, ...], tuple[Read, ...]]:
         return (), ()

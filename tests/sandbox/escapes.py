@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["ESCAPES", "Escape", "Place", "made", "python"]
+__all__ = ["ESCAPES", "Escape", "Place", "by_network", "made", "python", "tells_in_the_workspace"]
 
 SECRET = "what-nobody-may-see"
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -108,6 +109,7 @@ def made(base: Path) -> Iterator[Place]:
                 one.close()
             if (base / "segment").exists():
                 LIBC.shmctl(int((base / "segment").read_text()), 0, None)  # take it away
+            shutil.rmtree(f"/tmp/ordain-agent-{name}", ignore_errors=True)
             for left in (f"/tmp/{name}", f"/var/tmp/{name}", f"/dev/shm/{name}", f"/run/{name}"):
                 Path(left).unlink(missing_ok=True)
 
@@ -189,6 +191,13 @@ def listens(family: int, kind: int, address: str) -> Callable[[Place], None]:
     return listen
 
 
+def another_attempt(place: Place) -> None:
+    """An agent at work, with the private directory that it has."""
+    room = Path(f"/tmp/ordain-agent-{place.name}")
+    room.mkdir(mode=0o700)
+    (room / "token").write_text(f"{SECRET}\n")
+
+
 def shares_memory(place: Place) -> None:
     (place.base / "segment").write_text(str(LIBC.shmget(_key(place), 4096, 0o1600)))
 
@@ -242,6 +251,11 @@ open("got", "w").write("typed")
 """
 FD = 'for fd in /proc/[0-9]*/fd/*; do if [ "$(readlink $fd)" = @OUT/held ]; then echo x > $fd; fi; done'
 DEVICE = "for d in /dev/[sv]d? /dev/nvme?n? /dev/mem; do if [ -r $d ]; then head -c 9 $d > got; fi; done"
+IO_URING = """
+import ctypes
+if ctypes.CDLL(None).syscall(425, 1, ctypes.create_string_buffer(120)) >= 0:
+    open("got", "w").write("x")
+"""
 SAME = "/proc/sys/kernel/panic"
 """Set to what it is."""
 HOOK = at("@BASE/ws/.git/hooks/post-checkout")
@@ -266,6 +280,17 @@ ESCAPES = [
     Escape(
         "a cron table", "mkdir -p /var/spool/cron && echo x > /var/spool/cron/@NAME", at("/var/spool/cron/@NAME"), None
     ),
+    Escape(
+        "the file for what it uses",
+        "rm $ORDAIN_USAGE; ln -s @OUT/target $ORDAIN_USAGE; echo x > $ORDAIN_USAGE",
+        outside,
+    ),
+    Escape(
+        "what an agent finds in its room",
+        "for d in /tmp/ordain-agent-*/; do echo x > $d/x && echo x > got; done",
+        got,
+        None,
+    ),
     Escape("a job for later", "echo 'echo x > @OUT/mark' | at now", outside, free=None),
     Escape("a setting of the kernel", f"v=$(cat {SAME}) && echo $v > {SAME} && echo did > got", got, root=True),
     Escape("a disk", DEVICE, got, free=None),
@@ -281,7 +306,11 @@ ESCAPES = [
         "cp /bin/true owned && chmod u+s owned",
         lambda place: (place.ws / "owned").exists() and bool((place.ws / "owned").stat().st_mode & 0o4000),
     ),
-    Escape("a file without end", "truncate -s 6G big", lambda place: (place.ws / "big").stat().st_size > 5 << 30),
+    Escape(
+        "a file without end",
+        "truncate -s 6G big",
+        lambda place: (place.ws / "big").exists() and (place.ws / "big").stat().st_size > 5 << 30,
+    ),
     # --- What programs outside act on
     Escape(
         "a hook that is not there yet",
@@ -330,6 +359,10 @@ ESCAPES = [
     Escape("the user's home", "cat ~/.ssh/id_ed25519 > got", got),
     Escape("passwords", "cat /etc/shadow > got", got, root=True),
     Escape("the environment of others", "grep -azh @SECRET /proc/[0-9]*/environ > got", got),
+    Escape("the room of another agent", "cat /tmp/ordain-agent-@NAME/token > got", got, before=another_attempt),
+    Escape("the homes of others", "cat /root/.[a-z]* /home/*/.[a-z]* > got", got, free=None),
+    Escape("the memory of others", "grep -m 1 . /proc/@VICTIM/maps > got", got),
+    Escape("the harness's own program", "readlink /proc/$PPID/exe | grep python > got", got),
     Escape("what others do", "grep -ac sleep /proc/@VICTIM/cmdline > got", got),
     # --- Networks and sockets
     Escape(
@@ -376,8 +409,14 @@ ESCAPES = [
         root=True,
         before=listens(socket.AF_UNIX, socket.SOCK_STREAM, "/run/@NAME"),
     ),
+    Escape(
+        "another machine's host", python("import socket; socket.socket(40, 1); open('got', 'w').write('x')"), got, None
+    ),
+    Escape("io_uring", python(IO_URING), got, free=None),
     # --- Other processes
     Escape("a signal", "kill @VICTIM", killed),
+    Escape("a signal to a group", "kill -- -@VICTIM", killed),
+    Escape("a descriptor of a process", python("import os; os.pidfd_open(@VICTIM); open('got', 'w').write('x')"), got),
     Escape("ptrace", python(PTRACE), got),
     Escape("shared memory", "ipcs -m | grep $(printf %#010x @KEY) > got", got, before=shares_memory),
     Escape("the kernel's keys", python(KEYS), got, free=None, before=has_a_key),
@@ -409,3 +448,13 @@ ESCAPES = [
         writes=("src/**",),
     ),
 ]
+
+
+def by_network(escape: Escape) -> bool:
+    """Whether it only takes the network, which some are given."""
+    return escape.name in ("TCP", "UDP", "IPv6")
+
+
+def tells_in_the_workspace(escape: Escape) -> bool:
+    """Whether it shows by a file that one who can write nothing could not make."""
+    return escape.got_out is got

@@ -1,4 +1,5 @@
-"""Commands that try to get out of trust tier 1, as steps of real runs: none does, and nothing is left at work.
+"""Commands, contracts and agents that try to get out of trust tier 1, in real runs: none does, and nothing is left at
+work.
 
 Each has its effect at tier 0, where that does no harm: a test that cannot fail shows nothing.
 """
@@ -9,22 +10,22 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from ordain import Channel, Principal, open_workspace
+from ordain import open_workspace
 from ordain.adapters.sandbox import Sandbox
 from ordain.core.report import RunReport
 from ordain.core.sandbox import SandboxLimits
 from ordain.ports import Command
 from tests.programs import need
-from tests.sandbox.escapes import ESCAPES, Escape, Place, made, python
+from tests.sandbox.escapes import ESCAPES, Escape, Place, by_network, made, python, tells_in_the_workspace
+from tests.task_runs import KIM, carried_out, task
 
-KIM = Principal(name="kim", channel=Channel.TERMINAL)
 PATH = "/usr/local/bin:/usr/bin:/bin"
 NOBODY = 65534
 KEPT = (".git", ".git/hooks", ".git/modules", ".git/commondir", ".git/config.worktree", "ordain.toml")
@@ -76,14 +77,50 @@ def processes_in(place: Place) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("escape", ESCAPES, ids=[one.name for one in ESCAPES])
-def test_no_step_gets_out(base: Path, escape: Escape) -> None:
+def by_command(place: Place, escape: Escape) -> None:
+    fields = {"writes": list(escape.writes)} if escape.writes else {}
+    run(place, step(f"touch src/begun\n{place.fill(escape.command)}", **fields), tier=1)
+    assert (place.ws / "src/begun").exists()
+
+
+def by_contract(place: Place, escape: Escape) -> None:
+    command = f"echo begun\n{place.fill(escape.command)}\ntest ! -e nothing"
+    contract = {"strategy": {"type": "contract", "command": command}}
+    (evidence,) = carried_out(place.ws, "", step("true", verification=contract), tier=1).evidence
+    assert evidence.output_tail.startswith("begun\n")
+
+
+def by_agent(place: Place, escape: Escape) -> None:
+    _by_agent(place, escape, "network = false")
+
+
+def by_agent_with_the_network(place: Place, escape: Escape) -> None:
+    _by_agent(place, escape, "network = true")
+
+
+def _by_agent(place: Place, escape: Escape, network: str) -> None:
+    """One that does what stands in a file, whatever it is told."""
+    (place.ws / "attempt").write_text(f"touch src/begun\n{place.fill(escape.command)}\n")
+    fields = {"writes": list(escape.writes)} if escape.writes else {}
+    settings = f'[agents.coder]\ncommand = ["bash", "-e", "attempt"]\n{network}\n'
+    carried_out(place.ws, settings, task(**fields), tier=1)
+    assert (place.ws / "src/begun").exists()
+
+
+TRIES = [
+    *((by_command, one) for one in ESCAPES),
+    *((by_contract, one) for one in ESCAPES if not tells_in_the_workspace(one) and not one.writes),
+    # One that has the network has more ways than one that has not.
+    *((by_agent if by_network(one) else by_agent_with_the_network, one) for one in ESCAPES),
+]
+
+
+@pytest.mark.parametrize(("tried", "escape"), TRIES, ids=[f"{tried.__name__}: {one.name}" for tried, one in TRIES])
+def test_nothing_gets_out(base: Path, tried: Callable[[Place, Escape], None], escape: Escape) -> None:
     with made(base) as place:
         escape.before(place)
         kept = [name for name in KEPT if (place.ws / name).exists()]
-        fields = {"writes": list(escape.writes)} if escape.writes else {}
-        run(place, step(f"touch src/begun\n{place.fill(escape.command)}", **fields), tier=1)
-        assert (place.ws / "src/begun").exists()
+        tried(place, escape)
         assert not escape.got_out(place)
         assert not place.was_written()
         assert processes_in(place) == []

@@ -19,6 +19,7 @@ import pytest
 import ordain
 from ordain.adapters.bash import BashShell
 from ordain.adapters.directory import DirectoryWorkspace, find_workspace
+from ordain.adapters.processes import children_of_us
 from ordain.adapters.program_files import our_python
 from ordain.adapters.sandbox import Sandbox, SandboxedShell
 from ordain.core.sandbox import SandboxLimits
@@ -416,9 +417,26 @@ def test_a_program_that_is_not_in_it_is_told_of(workspace: Path, how: str) -> No
     assert asyncio.run(shell_of(workspace, read=(str(away),)).run(wants)).output == b"begun\n"
 
 
+def test_a_program_of_the_same_name_that_is_in_it_is_run_instead(workspace: Path) -> None:
+    """As without a sandbox where what comes first in the PATH is not there."""
+    program(workspace.parent / "away/bin/tool", "#!/bin/sh")
+    program(workspace / "bin/tool", "#!/bin/sh")
+    path = f"{workspace.parent}/away/bin:{workspace}/bin:{PATH}"
+    assert run(workspace, "", argv=("tool",), env={"PATH": path}).output == b"begun\n"
+
+
 def test_our_own_python_runs_in_it(workspace: Path) -> None:
     words = (sys.executable, "-P", "-c", "import msgspec, ordain; print('here')")
     assert "[sandbox] read" in (run(workspace, "", argv=words).fault or "")
     path = str(Path(ordain.__file__).parent.parent)
     seen = run(workspace, "", argv=words, sees=our_python(), env={"PATH": PATH, "PYTHONPATH": path})
     assert seen.output == b"here\n"
+
+
+def test_nothing_of_a_sandbox_is_left_for_us_to_collect(workspace: Path) -> None:
+    """Its first process is handed to us; left uncollected, it would look like a child of ours for ever."""
+    before = set(children_of_us())
+    for _ in range(5):
+        run(workspace, "true")
+        assert Sandbox(workspace).fault() is None
+    assert set(children_of_us()) <= before

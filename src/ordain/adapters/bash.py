@@ -32,6 +32,7 @@ from ordain.adapters.processes import (
     ancestors_of_us,
     children_of_us,
     end_all,
+    is_over,
     mark_of,
     session_of,
     with_descendants,
@@ -90,7 +91,7 @@ class BashShell:
     _own: ClassVar[dict[int, str]] = {}
     """The direct children of this process that are commands under way, and their marks."""
     _childless: ClassVar[bool] = False
-    """Whether this process had no child when the first of them began."""
+    """Whether this process had no child at work when the first of them began."""
 
     _left: ClassVar[list[subprocess.Popen[bytes]]] = []
     """Commands that could not be ended, to be collected once they have."""
@@ -130,7 +131,7 @@ class BashShell:
         self._become_reaper()
         self._left[:] = [child for child in self._left if child.poll() is None]
         if self._alone and not self._own:
-            BashShell._childless = not children_of_us()
+            BashShell._childless = all(is_over(pid) for pid in children_of_us())
         with contextlib.ExitStack() as held:
             usage = held.enter_context(UsageFile.for_one()) if command.reports else None
             env = {**command.env, **({USAGE: usage.path} if usage is not None else {}), MARK: command.mark}

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -31,6 +33,9 @@ APART = (
 
 _NOT_WRITTEN = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "driver", "scsi", "asound", "mtrr", "pressure")
 _NOT_READ = ("kcore", "keys", "key-users", "kmsg", "kallsyms", "kpagecgroup", "kpagecount", "kpageflags", "timer_list")
+
+_ENDING_LOOKS = 50
+"""How often, a millisecond apart, it is looked whether the first process of a sandbox has ended."""
 
 
 def which_bubblewrap(workspace: Path) -> str | None:
@@ -67,7 +72,7 @@ def started_in(
     given = [word for name, value in env.items() for word in ("--setenv", name, value)]
     with _file(filter_program) as filtering, _file(b"") as status:
         told = [*words, "--seccomp", str(filtering), "--json-status-fd", str(status), "--clearenv", *given]
-        with _file(b"\0".join(os.fsencode(word) for word in told)) as arguments:
+        with _file(b"\0".join(os.fsencode(word) for word in told)) as arguments, _collected(status):
             yield Inside(
                 words=(program, "--args", str(arguments), "--", *before),
                 env={"PATH": PLAIN_PATH, MARK: env[MARK]},
@@ -75,6 +80,21 @@ def started_in(
                 # It tells the exit status of what it ran, and nothing where it came to run nothing.
                 began=lambda: b'"exit-code"' in os.pread(status, 4096, 0),
             )
+
+
+@contextlib.contextmanager
+def _collected(status: int) -> Iterator[None]:
+    """The first process of a sandbox is an orphan when it has ended, and handed to us where we take orphans. It bears
+    no mark then by which it could be found, but bubblewrap has told its number."""
+    try:
+        yield
+    finally:
+        told = re.search(rb'"child-pid": *(\d+)', os.pread(status, 4096, 0))
+        with contextlib.suppress(ChildProcessError):  # nobody hands us orphans, or it is collected already
+            for _ in range(_ENDING_LOOKS):
+                if told is None or os.waitpid(int(told.group(1)), os.WNOHANG)[0]:
+                    break
+                time.sleep(0.001)
 
 
 @contextlib.contextmanager

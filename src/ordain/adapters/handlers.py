@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ordain.adapters.python_calls import imported, result_of
+from ordain.adapters.python_calls import result_of
+from ordain.adapters.python_names import imported
 from ordain.core.tool import EffectClass, ToolDefinition, handler_name
 from ordain.ports import ToolResult
 

@@ -21,6 +21,7 @@ __all__ = [
     "ancestors_of_us",
     "children_of_us",
     "end_all",
+    "is_over",
     "mark_of",
     "session_of",
     "with_descendants",
@@ -52,7 +53,7 @@ def end_all(find: Callable[[], set[int]], *, reap: bool = False) -> int:
             stopped |= new - beyond
             if time.monotonic() > give_up:
                 break
-        ended |= {pid for pid in stopped if not _is_over(pid)}
+        ended |= {pid for pid in stopped if not is_over(pid)}
         for pid in stopped:
             _send(pid, signal.SIGKILL)
         if not stopped or time.monotonic() > give_up:
@@ -68,7 +69,7 @@ def _reaped(pid: int) -> bool:
         return False  # not our child
 
 
-def _is_over(pid: int) -> bool:
+def is_over(pid: int) -> bool:
     """Whether a process has ended and only waits to be collected; or its first thread has, so it is killed anyway."""
     return (_content(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()[:1] == [b"Z"]
 

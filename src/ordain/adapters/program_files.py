@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-__all__ = ["our_python", "program_files"]
+__all__ = ["our_python", "unseen_file"]
 
 _FIRST_LINE = 256
 _DEPTH = 4
@@ -18,24 +18,32 @@ _DEPTH = 4
 _LINKS = 40
 
 
-def program_files(program: str, search: str, directory: Path) -> Iterator[Path]:
-    """The file of a program, and of what interprets it, each as it is found and where its links end. Nothing where
-    there is no such program. `search` is the PATH, `directory` where it is started."""
+def unseen_file(program: str, search: str, directory: Path, is_seen: Callable[[Path], bool]) -> Path | None:
+    """The file without which a program cannot be started where only some files are seen: itself, where its links end,
+    or what interprets it. None where nothing is missing, and where there is no such program at all, which whoever
+    starts it says. `search` is the PATH, `directory` where it is started."""
     words: Sequence[str] = (program,)
     for _ in range(_DEPTH):
-        found = shutil.which(words[0] if "/" not in words[0] else str(directory / words[0]), path=search)
-        if found is None:
-            return
-        path = Path(found)
-        yield from dict.fromkeys((path, Path(os.path.realpath(path))))
-        words = _interpreter(path)
-        if not words:
-            return
-        if Path(words[0]).name == "env":
-            yield Path(words[0])
+        found = list(_found(words[0], search, directory)) if words else []
+        usable = [path for path in found if is_seen(path) and is_seen(_end_of(path))]
+        if not usable:
+            return next((path if not is_seen(path) else _end_of(path) for path in found), None)
+        words = _interpreter(usable[0])
+        if words and Path(words[0]).name == "env":
             words = [word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]
-            if not words:
-                return
+    return None
+
+
+def _found(program: str, search: str, directory: Path) -> Iterator[Path]:
+    """Where a program is, in the order in which it is looked for."""
+    for place in search.split(":") if "/" not in program else [""]:
+        found = shutil.which(program, path=place) if place else shutil.which(directory / program)
+        if found is not None:
+            yield Path(found)
+
+
+def _end_of(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def _interpreter(path: Path) -> list[str]:
@@ -54,5 +62,5 @@ def our_python() -> tuple[str, ...]:
     while links[-1].is_symlink() and len(links) < _LINKS:
         links.append(links[-1].parent / links[-1].readlink())
     package = Path(__file__).resolve().parent.parent
-    found = (sys.prefix, sys.base_prefix, sys.exec_prefix, package, *links)
+    found = (sys.prefix, sys.base_prefix, sys.exec_prefix, str(package), *map(str, links))
     return tuple(dict.fromkeys(os.path.normpath(one) for one in found))

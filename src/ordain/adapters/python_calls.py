@@ -1,9 +1,8 @@
-"""Calling Python that others wrote: found by name, called so that nothing goes on behind anybody's back, and what it
-gives back as JSON can say it. Whatever goes wrong is a result."""
+"""Calling Python that others wrote: so that nothing goes on behind anybody's back, and what it gives back as JSON can
+say it. Whatever goes wrong is a result."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -12,26 +11,20 @@ import msgspec
 
 from ordain.ports import ToolResult
 
-__all__ = ["imported", "result_of"]
+__all__ = ["called", "result_of"]
 
 
-def imported(name: str) -> Any:
-    """What `module:name` names. A module can raise anything while it is imported."""
-    module, _, path = name.partition(":")
-    found: Any = importlib.import_module(module)
-    for part in path.split("."):
-        found = getattr(found, part)
-    return found
+async def called(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """What a function gives, or raises. It may be a coroutine function; any other one is called in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **named)
+    return await _in_thread(lambda: function(*args, **named))
 
 
 async def result_of(function: Callable[..., Any], *args: Any, **named: Any) -> ToolResult:
-    """What a function gives. It may be a coroutine function; any other one is called in a thread."""
+    """The same, as a result."""
     try:
-        value = await (
-            function(*args, **named)
-            if inspect.iscoroutinefunction(function)
-            else _in_thread(lambda: function(*args, **named))
-        )
+        value = await called(function, *args, **named)
     except Exception as error:
         return ToolResult(error="F_STEP_FAILED", detail=f"it raised {error!r}")
     try:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar, get_type_hints, overload
 
 import msgspec
 
-from ordain.adapters.python_calls import imported, result_of
+from ordain.adapters.python_calls import result_of
+from ordain.adapters.python_names import imported
 from ordain.core.problem import Refused, refuse
 from ordain.core.schema import understood
 from ordain.core.tool import RESERVED, EffectClass, ToolDefinition, operation_name

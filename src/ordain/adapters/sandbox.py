@@ -24,7 +24,7 @@ from ordain.adapters.bubblewrap import APART, MISSING, proc_words, started_in, w
 from ordain.adapters.home_files import home_files
 from ordain.adapters.off_limits import OFF_LIMITS, off_limits
 from ordain.adapters.processes import MARK
-from ordain.adapters.program_files import program_files
+from ordain.adapters.program_files import unseen_file
 from ordain.adapters.usage_file import USAGE
 from ordain.core.sandbox import SandboxLimits, Writable, writable
 from ordain.ports import Command, Finished
@@ -206,9 +206,10 @@ class SandboxedShell:
     def _check_program(self, command: Command, env: Mapping[str, str], shown: Sequence[Path]) -> None:
         """Raise ValueError where the program is there, but not in here."""
         if command.argv:
-            for path in program_files(command.argv[0], env.get("PATH", PLAIN_PATH), self._workspace):
-                if not _lies_in(path, shown):
-                    raise ValueError(f"{path} is not seen in the sandbox; name what it lies in in `[sandbox] read`")
+            search = env.get("PATH", PLAIN_PATH)
+            path = unseen_file(command.argv[0], search, self._workspace, lambda file: _lies_in(file, shown))
+            if path is not None:
+                raise ValueError(f"{path} is not seen in the sandbox; name what it lies in in `[sandbox] read`")
 
     def _hidden_in(self, shown: Sequence[Path]) -> Iterator[str]:
         """What must not be seen and lies in something that is."""

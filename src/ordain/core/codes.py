@@ -358,11 +358,13 @@ PAGES: dict[str, Page] = {
         "Trust tier not available",
         (
             "The plan, or `[run] tier` in ordain.toml, demands a stronger trust tier than can be had here. Tier 1 needs "
-            "Linux and bubblewrap, and a system that lets it make namespaces. Nothing is run at a weaker tier instead."
+            "Linux and bubblewrap, and a system that lets it make namespaces; and nothing can hold an agent to it that is a "
+            "function of the program that runs the plan. Nothing is run at a weaker tier instead."
         ),
         (
             "Install bubblewrap (`apt-get install bubblewrap`), run the plan where the tier can be had, or have a person "
-            "approve it with a lower `tier`. SECURITY.md says what each tier holds against."
+            "approve it with a lower `tier`. An agent that is a function is named in ordain.toml instead, with `python`: then it "
+            "runs in a process of its own, in the sandbox. SECURITY.md says what each tier holds against."
         ),
     ),
     "E_COMMAND_SYNTAX": Page(

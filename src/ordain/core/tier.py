@@ -5,11 +5,14 @@ It is demanded, never found: where it cannot be had nothing is run, so no run ha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ordain.core.agent import Agent
 from ordain.core.bound import NESTED_PLANS_MAX
 from ordain.core.model import NestedPlan, Plan
 from ordain.core.problem import Problem
 
-__all__ = ["STRONGEST", "tier_of", "tier_problem"]
+__all__ = ["STRONGEST", "tier_of", "tier_problem", "unheld_problems"]
 
 STRONGEST = 1
 """The strongest trust tier that this version can give, where the system lets it."""
@@ -34,3 +37,19 @@ def tier_problem(tier: int, why: str) -> Problem:
     if tier <= STRONGEST:
         hints = ("On Debian and Ubuntu: apt-get install bubblewrap (0.8 or newer).", *hints)
     return Problem(code="E_TIER", detail=f"Trust tier {tier} is demanded and cannot be had here: {why}.", hints=hints)
+
+
+def unheld_problems(tier: int, agents: Mapping[str, Agent]) -> tuple[Problem, ...]:
+    """The refusals where agents are to perform tasks at a tier that nothing can hold them to."""
+    return tuple(
+        Problem(
+            code="E_TIER",
+            detail=f"Trust tier {tier} is demanded, and the agent `{name}` is a function of the program that runs this:"
+            " nothing holds it to anything.",
+            hints=(
+                f"Name it in ordain.toml, and it runs in a sandbox: `[agents.{name}]` with `python = MODULE:NAME`.",
+            ),
+        )
+        for name, agent in agents.items()
+        if tier and agent.registered
+    )

@@ -46,6 +46,8 @@ class WorkItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: tuple[str, ...] = ()
     """What it may use through the step's own door."""
     model: str | None = None
+    task: str = ""
+    """Empty where the item is recorded: the plan has it."""
     prompt: str = ""
     """Empty where the item is recorded: it is kept beside the chain under its seal."""
     prompt_seal: str = ""

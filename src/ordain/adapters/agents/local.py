@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ordain.adapters.agents.claude import read_object
+from ordain.adapters.agents.python_call import performed
+from ordain.adapters.agents.python_process import python_fault, python_invocation
 from ordain.core.agent import PROMPT_WORD, Agent
 from ordain.core.work import WorkItem
 from ordain.ports import Finished, Invocation, Said, StepServer, ToolResult
@@ -34,6 +36,8 @@ class LocalAgents:
             from ordain.adapters.agents.presets import preset_fault
 
             return preset_fault(agent)
+        if agent.python is not None and not agent.registered:
+            return python_fault(agent.python)
         if agent.command and shutil.which(agent.command[0]) is None:
             return f"there is no program {agent.command[0]}"
         return None
@@ -55,13 +59,23 @@ class LocalAgents:
             from ordain.adapters.agents.presets import preset_invocation  # most runs have none
 
             return preset_invocation(agent, item, room, server, sandboxed=sandboxed)
+        if agent.python is not None:
+            return python_invocation(agent, item, server)
         words = tuple(_filled(word, item) for word in agent.command)
         stdin = b"" if PROMPT_WORD in agent.command else item.prompt.encode()
-        env = {**(server.env if server is not None else {}), "ORDAIN_MODEL": item.model or ""}
-        return Invocation(argv=words, stdin=stdin, env=env, read=read_object if agent.output == "json" else _text)
+        return Invocation(
+            argv=words,
+            stdin=stdin,
+            env={**(server.env if server is not None else {}), "ORDAIN_MODEL": item.model or ""},
+            read=read_object if agent.output == "json" else _text,
+            home=agent.files,
+        )
 
     async def call(self, agent: Agent, item: WorkItem) -> ToolResult:
-        return ToolResult(error="F_STEP_FAILED", detail="it is not registered in this program")
+        if self.registered().get(item.agent) != agent:
+            detail = f"the agent `{item.agent}` is not registered in this program"
+            return ToolResult(error="F_STEP_FAILED", detail=detail)
+        return await performed(self._calls[item.agent], item)
 
 
 def _named(call: Callable[..., Any]) -> str:

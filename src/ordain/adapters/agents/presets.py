@@ -65,7 +65,6 @@ def preset_invocation(
         env=start.env,
         read=start.read,
         directory="" if agent.own_tools else f"{room}/{ELSEWHERE}",
-        sees=(room, *(server.sees if server is not None else ())),
         changes=tuple(f"{room}/{name}" for name in start.own),
         home=(*(f"~/{source}" for source in logins.values()), *agent.files),
     )

@@ -91,11 +91,11 @@ def _field_parts(step: Step, tools: Mapping[str, ToolDefinition], tier: int) -> 
             continue
         if name not in _HELD_BY_SANDBOX:
             yield f"`{name}`"
-        elif isinstance(step.action, Task):
+        elif isinstance(step.action, Task) and name == "writes":
             continue  # its tools are held to it at every tier
         elif tier == 0:
             yield f"`{name}` at trust tier 0, where nothing would hold a step to it"
-        elif not is_command(step.action, tools):
+        elif not isinstance(step.action, Task) and not is_command(step.action, tools):
             yield f"`{name}` of a step that is no command"
 
 

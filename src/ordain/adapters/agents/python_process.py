@@ -1,0 +1,66 @@
+"""How a Python function that the configuration names is started for one task: in a fresh process, with the interpreter
+and the modules that we have ourselves. Neither the workspace nor a variable adds any."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from ordain.adapters.agents import python_agent
+from ordain.adapters.program_files import our_python
+from ordain.core.agent import Agent
+from ordain.core.prompt import CANNOT
+from ordain.core.work import WorkItem
+from ordain.ports import Finished, Invocation, Said, StepServer
+
+__all__ = ["python_fault", "python_invocation"]
+
+
+def python_fault(name: str) -> str | None:
+    """Why `module:name` cannot be had, as far as can be told without running anything of it."""
+    if not sys.executable:
+        return "it is not known which Python to start"
+    return None if _package(name) else f"there is no Python module {_top(name)}"
+
+
+def python_invocation(agent: Agent, item: WorkItem, server: StepServer | None) -> Invocation:
+    assert agent.python is not None
+    given = {
+        "call": agent.python,
+        "path": [path for path in sys.path if os.path.isabs(path)],  # noqa: PTH117
+        "item": item,
+        "server": {"argv": server.argv, "env": server.env} if server is not None else None,
+        "cannot": CANNOT,
+    }
+    return Invocation(
+        # `-P`: what stands beside the program or in the directory it is started in is none of ours.
+        argv=(sys.executable, "-P", str(Path(python_agent.__file__).resolve())),
+        stdin=msgspec.json.encode(given),
+        env=server.env if server is not None else {},
+        read=_said,
+        sees=(*our_python(), *_package(agent.python), *(server.sees if server is not None else ())),
+        home=agent.files,
+    )
+
+
+def _said(finished: Finished) -> Said:
+    return Said(text=finished.output)
+
+
+def _top(name: str) -> str:
+    return name.partition(":")[0].partition(".")[0]
+
+
+def _package(name: str) -> tuple[str, ...]:
+    """Where the outermost package or module of a function is; nothing where it cannot be found."""
+    try:
+        spec = importlib.util.find_spec(_top(name))
+    except (ImportError, ValueError, AttributeError):
+        return ()
+    if spec is None:
+        return ()
+    return tuple(spec.submodule_search_locations or ()) or ((spec.origin,) if spec.origin is not None else ())

@@ -1,0 +1,76 @@
+"""Tasks carried out for real: a workspace, a trusted configuration with agents, and what was seen of each attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ordain import Channel, Principal, open_workspace
+from ordain.core.event import AttemptEnded, ContractBroken, ContractHeld, Evidence, Outcome
+from ordain.core.report import RunReport
+from ordain.surroundings import sha256
+
+__all__ = ["KIM", "Carried", "carried_out", "task", "trusting"]
+
+KIM = Principal(name="kim", channel=Channel.TERMINAL)
+
+
+class Carried(NamedTuple):
+    report: RunReport
+    outcomes: list[Outcome]
+    """Of all attempts, in the order of their ends."""
+    evidence: list[Evidence]
+    """Of all contracts."""
+
+
+def task(text: str = "Do it.", agent: str = "coder", **fields: Any) -> dict[str, Any]:
+    check = {"strategy": {"type": "contract", "command": fields.pop("contract", "test ! -e nothing")}}
+    return {"action": {"type": "task", "agent": agent, "task": text}, "verification": check, **fields}
+
+
+async def trusting(workspace: Path, settings: str, **opening: Any) -> None:
+    """Have a person trust a configuration."""
+    (workspace / "ordain.toml").write_text(settings)
+    app = open_workspace(workspace, exact=True, **opening)
+    await app.trust(sha256(settings.encode()), KIM)
+    await app.close()
+
+
+def carried_out(
+    workspace: Path,
+    settings: str,
+    *steps: dict[str, Any],
+    tier: int = 0,
+    agents: Mapping[str, Callable[..., Any]] | None = None,
+    alone: bool = False,
+) -> Carried:
+    """Trust, prepare, approve and carry out. What stands in `ordain.toml` afterwards is what stood there before."""
+    file = workspace / "ordain.toml"
+    before = file.read_bytes() if file.exists() else None
+    named = [{"id": f"s{number}", "timeout_ms": 20_000, **step} for number, step in enumerate(steps, 1)]
+
+    async def life() -> Carried:
+        await trusting(workspace, settings)
+        if before is None:
+            file.unlink()
+        else:
+            file.write_bytes(before)
+        app = open_workspace(workspace, exact=True, agents=agents, alone=alone)
+        try:
+            prepared = await app.prepare(msgspec.json.encode({"title": "T", "tier": tier, "steps": named}), None, KIM)
+            await app.approve(prepared.review.plan_id, KIM)
+            report = await app.commit(prepared.review.plan_id, KIM)
+            events = [one.event for one in app.log(report.run_id)]
+            return Carried(
+                report,
+                [event.outcome for event in events if isinstance(event, AttemptEnded)],
+                [event.evidence for event in events if isinstance(event, ContractHeld | ContractBroken)],
+            )
+        finally:
+            await app.close()
+
+    return asyncio.run(life())
