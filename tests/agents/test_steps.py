@@ -13,6 +13,7 @@ import pytest
 
 from ordain.assemble import open_workspace
 from ordain.core.event import AgentCalled, AttemptEnded, Event, RequestRefused
+from ordain.core.run_state import StepState
 from ordain.surroundings import sha256
 from tests.agents.conversation import Astray, Call, Conversation, Result, Script
 from tests.agents.hosts import HOSTS, Host
@@ -72,6 +73,7 @@ AT_HOME = f"""\
 """
 CODE = "def greet(name):\n    return f'Hello, {name}!'\n"
 CHECK = "import greeting\nassert greeting.greet('Kim') == 'Hello, Kim!'\n"
+LOST = "the model of this test is out of order"
 LIE = "I wrote it and all tests pass."
 
 
@@ -145,6 +147,7 @@ class Site:
     def run(
         self, document: str, scripts: dict[str, Script], *, tier: int = 0, lures: bool = True, **agent: object
     ) -> tuple[int, Worked]:
+        """Have it carried out. Nothing of what it reached for was unforeseen, but for what a script says is."""
         ran = self._home / "lured"
         with serving(scripts) as model:
             if lures:
@@ -159,7 +162,8 @@ class Site:
             (self.workspace.path / "app").mkdir(exist_ok=True)
             run, ended = self.workspace.started("work.plan.md")
             log = self.workspace.ordain("log", run).out
-            assert model.astray == [], f"{self.host.preset} {self.host.version}:\n{ended.out}\n{ended.err}\n{log}"
+            foreseen = all(LOST in astray for astray in model.astray)
+            assert foreseen, f"{self.host.preset} {self.host.version}:\n{model.astray}\n{log}"
         # Whatever the agent's own settings, memories and plug-ins are, here and at home: it has none of them.
         assert not ran.exists() and not any(MARK in body for body in model.bodies)
         return ended.status, Worked(self.workspace, model, run)
@@ -198,6 +202,17 @@ def test_an_agent_that_says_that_it_cannot_be_done_is_heard(site: Site) -> None:
     (ended,) = worked.all(AttemptEnded)
     assert (status, ended.outcome.error) == (3, "F_AGENT_CANNOT")
     assert "two and two are four" in ended.outcome.detail
+
+
+def test_where_the_models_server_refuses_the_attempt_has_failed_and_says_so(site: Site) -> None:
+    def refuses(talk: Conversation) -> Generator[Call, Result, str]:
+        yield Call("list_files", {"path": "."})
+        raise Astray(LOST)
+
+    status, worked = site.run(HOPELESS, {IMPOSSIBLE: refuses})
+    (ended,) = worked.all(AttemptEnded)
+    assert (status, ended.outcome.error, ended.to) == (3, "F_STEP_FAILED", StepState.ESCALATED)
+    assert LOST in ended.outcome.detail
 
 
 def test_an_agent_may_be_left_its_own_tools_which_the_sandbox_holds(site: Site) -> None:
