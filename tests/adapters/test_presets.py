@@ -20,7 +20,7 @@ from tests.interfaces.golden import check_golden
 GOLDEN = Path(__file__).parents[1] / "golden" / "agents"
 TOKEN = "the-token-of-this-attempt"
 PROMPT = "Write what is wanted.\n"
-SERVER = StepServer(argv=("/bin/python", "-m", "ordain", "mcp", "--step"), env={"T": TOKEN}, sees=("/lib/python",))
+SERVER = StepServer(argv=("/bin/python", "-m", "ordain", "mcp", "--step"), env={"T": TOKEN})
 SETTINGS = {
     ".codex/config.toml": """\
 model = "their-model"
@@ -95,7 +95,7 @@ def _as_text(invocation: Invocation, room: Path, home: Path) -> list[str]:
     lines = [f"$ {json.dumps(word)}" for word in invocation.argv]
     lines += [f"{name}={value}" for name, value in invocation.env.items()]
     lines += [f"in {invocation.directory or 'the workspace'}"]
-    for title in ("sees", "changes", "home"):
+    for title in ("changes", "home"):
         lines += [f"{title} {path}" for path in getattr(invocation, title)]
     for file in sorted(room.rglob("*")):
         if file.is_symlink():

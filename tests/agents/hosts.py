@@ -30,7 +30,9 @@ class Host:
     """In its package, after node where it needs that."""
     model: str
     variables: tuple[tuple[str, str], ...]
-    """What its user sets; URL stands for the model's server."""
+    """What its user sets; @URL@ stands for the model's server."""
+    shell: tuple[str, str] = ("bash", "command")
+    """The tool of its own that runs a command, and what takes that."""
     settings: str = ""
     """The file in the home directory that says who serves the model, where one does."""
     served: str = ""
@@ -50,11 +52,11 @@ class Host:
     def at_home(self, home: Path, url: str) -> None:
         if self.settings:
             (home / self.settings).parent.mkdir(parents=True, exist_ok=True)
-            (home / self.settings).write_text(self.served.replace("URL", url))
+            (home / self.settings).write_text(self.served.replace("@URL@", url))
 
     def environment(self, url: str) -> Mapping[str, str]:
         """The variables of its user. Whatever it tries to reach besides is refused and noted by the model's server."""
-        own = {name: value.replace("URL", url) for name, value in self.variables}
+        own = {name: value.replace("@URL@", url) for name, value in self.variables}
         return {**dict.fromkeys(_PROXY, url), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1", **own}
 
     def configuration(self, tier: int, **more: object) -> str:
@@ -78,7 +80,8 @@ HOSTS = (
         package="@anthropic-ai/claude-code",
         program=("node", "cli-wrapper.cjs"),
         model="claude-sonnet-4-5",
-        variables=(("ANTHROPIC_BASE_URL", "URL"), ("ANTHROPIC_API_KEY", "none")),
+        variables=(("ANTHROPIC_BASE_URL", "@URL@"), ("ANTHROPIC_API_KEY", "none")),
+        shell=("Bash", "command"),
     ),
     Host(
         preset="codex",
@@ -87,13 +90,14 @@ HOSTS = (
         # One that it knows, and has tools of its own for that its settings do not switch off.
         model="gpt-6.1-sol",
         variables=((_KEY, "none"),),
+        shell=("exec_command", "cmd"),
         settings=".codex/config.toml",
         served=f"""\
 model_provider = "local"
 
 [model_providers.local]
 name = "local"
-base_url = "URL/v1"
+base_url = "@URL@/v1"
 wire_api = "responses"
 env_key = "{_KEY}"
 """,
@@ -103,7 +107,8 @@ env_key = "{_KEY}"
         package="@google/gemini-cli",
         program=("node", "bundle/gemini.js"),
         model="gemini-2.5-flash",
-        variables=(("GEMINI_API_KEY", "none"), ("GOOGLE_GEMINI_BASE_URL", "URL")),
+        variables=(("GEMINI_API_KEY", "none"), ("GOOGLE_GEMINI_BASE_URL", "@URL@")),
+        shell=("run_shell_command", "command"),
     ),
     Host(
         preset="opencode",
@@ -117,7 +122,7 @@ env_key = "{_KEY}"
                 "provider": {
                     "local": {
                         "npm": "@ai-sdk/openai-compatible",
-                        "options": {"baseURL": "URL/v1", "apiKey": f"{{env:{_KEY}}}"},
+                        "options": {"baseURL": "@URL@/v1", "apiKey": f"{{env:{_KEY}}}"},
                         "models": {"scripted": {"cost": {"input": 1_000_000, "output": 2_000_000}}},
                     }
                 }
@@ -135,7 +140,7 @@ env_key = "{_KEY}"
             {
                 "providers": {
                     "local": {
-                        "baseUrl": "URL/v1",
+                        "baseUrl": "@URL@/v1",
                         "api": "openai-completions",
                         "apiKey": f"${_KEY}",
                         "models": _CHAT,

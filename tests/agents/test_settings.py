@@ -8,7 +8,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.agents.clients import Client, Site
+from tests.agents.hosts import HOSTS, Host
 
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 NPM = Path(__file__).with_name("npm")
@@ -38,6 +41,13 @@ def test_the_versions_in_the_docs_are_those_that_are_installed(client: Client) -
     wanted = json.loads((NPM / "package.json").read_text())
     version = {**wanted["dependencies"], **wanted["optionalDependencies"]}[client.package]
     assert f"\n| {client.name} {version} |" in PAGE.read_text()
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.preset)
+def test_the_presets_in_the_docs_are_those_that_are_installed(host: Host) -> None:
+    wanted = json.loads((NPM / "package.json").read_text())
+    version = {**wanted["dependencies"], **wanted["optionalDependencies"]}[host.package]
+    assert f"\n| {host.preset} {version} |" in PAGE.with_name("agents.md").read_text()
 
 
 def _server(notation: str, text: str) -> dict[str, Any]:

@@ -7,14 +7,17 @@ import re
 import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from ordain.assemble import open_workspace
 from ordain.core.event import AgentCalled, AttemptEnded, Event, RequestRefused
+from ordain.core.run_state import StepState
 from ordain.surroundings import sha256
-from tests.agents.conversation import Astray, Call, Conversation, Result
+from tests.agents.conversation import Astray, Call, Conversation, Result, Script
 from tests.agents.hosts import HOSTS, Host
+from tests.agents.lures import MARK, lay
 from tests.agents.model_server import ModelServer, serving
 from tests.interfaces.workspace import KIM, Workspace
 
@@ -70,6 +73,7 @@ AT_HOME = f"""\
 """
 CODE = "def greet(name):\n    return f'Hello, {name}!'\n"
 CHECK = "import greeting\nassert greeting.greet('Kim') == 'Hello, Kim!'\n"
+LOST = "the model of this test is out of order"
 LIE = "I wrote it and all tests pass."
 
 
@@ -111,6 +115,9 @@ def _holds(text: str, result: Result) -> None:
         raise Astray(f"no {text} in what {result.tool} gave: {result.text}")
 
 
+T = TypeVar("T")
+
+
 class Worked:
     """What came of a plan that an agent carried out."""
 
@@ -121,7 +128,7 @@ class Worked:
         self.refused = [one.event for one in app.refusals() if isinstance(one.event, RequestRefused)]
         asyncio.run(app.close())
 
-    def all(self, kind: type) -> list:
+    def all(self, kind: type[T]) -> list[T]:
         return [event for event in self.events if isinstance(event, kind)]
 
 
@@ -137,8 +144,14 @@ class Site:
     def __init__(self, host: Host, home: Path, workspace: Workspace, patch: pytest.MonkeyPatch) -> None:
         self.host, self._home, self.workspace, self._patch = host, home, workspace, patch
 
-    def run(self, document: str, scripts: dict, *, tier: int = 0, **agent: object) -> tuple[int, Worked]:
+    def run(
+        self, document: str, scripts: dict[str, Script], *, tier: int = 0, lures: bool = True, **agent: object
+    ) -> tuple[int, Worked]:
+        """Have it carried out. Nothing of what it reached for was unforeseen, but for what a script says is."""
+        ran = self._home / "lured"
         with serving(scripts) as model:
+            if lures:
+                lay(self.workspace.path, self._home, ran)
             self.host.at_home(self._home, model.url)
             for name, value in self.host.environment(model.url).items():
                 self._patch.setenv(name, value)
@@ -149,7 +162,10 @@ class Site:
             (self.workspace.path / "app").mkdir(exist_ok=True)
             run, ended = self.workspace.started("work.plan.md")
             log = self.workspace.ordain("log", run).out
-            assert model.astray == [], f"{self.host.preset} {self.host.version}:\n{ended.out}\n{ended.err}\n{log}"
+            foreseen = all(LOST in astray for astray in model.astray)
+            assert foreseen, f"{self.host.preset} {self.host.version}:\n{model.astray}\n{log}"
+        # Whatever the agent's own settings, memories and plug-ins are, here and at home: it has none of them.
+        assert not ran.exists() and not any(MARK in body for body in model.bodies)
         return ended.status, Worked(self.workspace, model, run)
 
 
@@ -164,7 +180,7 @@ def test_a_liar_is_caught_told_what_was_wrong_and_then_does_it(site: Site, tier:
     status, worked = site.run(DOCUMENT, scripts, tier=tier)
     path = site.workspace.path
     first, second, third = worked.all(AttemptEnded)
-    assert status == 0, (first, second, third)
+    assert status == 0, [ended.outcome for ended in (first, second, third)]
     # What an agent says is kept, and it was its contract that said no.
     assert first.outcome.error is None and first.outcome.output_tail.splitlines()[0] == LIE
     assert ((path / "app/greeting.py").read_text(), (path / "app/test_greeting.py").read_text()) == (CODE, CHECK)
@@ -186,6 +202,33 @@ def test_an_agent_that_says_that_it_cannot_be_done_is_heard(site: Site) -> None:
     (ended,) = worked.all(AttemptEnded)
     assert (status, ended.outcome.error) == (3, "F_AGENT_CANNOT")
     assert "two and two are four" in ended.outcome.detail
+
+
+def test_where_the_models_server_refuses_the_attempt_has_failed_and_says_so(site: Site) -> None:
+    def refuses(talk: Conversation) -> Generator[Call, Result, str]:
+        yield Call("list_files", {"path": "."})
+        raise Astray(LOST)
+
+    status, worked = site.run(HOPELESS, {IMPOSSIBLE: refuses})
+    (ended,) = worked.all(AttemptEnded)
+    assert (status, ended.outcome.error, ended.to) == (3, "F_STEP_FAILED", StepState.ESCALATED)
+    assert LOST in ended.outcome.detail
+
+
+def test_an_agent_may_be_left_its_own_tools_which_the_sandbox_holds(site: Site) -> None:
+    tool, takes = site.host.shell
+
+    def looks(talk: Conversation) -> Generator[Call, Result, str]:
+        command = (
+            f"echo seen > seen.txt; echo x > {site.workspace.path.parent}/outside; cat {site.workspace.path}/*.toml"
+        )
+        _holds("coder", (yield Call(tool, {takes: command, "description": "look"}, anyway=True)))
+        return "Seen."
+
+    # Of a model that it does not know anything about, codex has no other way to run a command.
+    model = "scripted" if site.host.preset == "codex" else site.host.model
+    status, _ = site.run(AT_HOME, {OWN: looks}, tier=1, lures=False, own_tools=True, model=model)
+    assert status == 0 and not (site.workspace.path.parent / "outside").exists()
 
 
 def _besides(talk: Conversation) -> str:

@@ -61,8 +61,8 @@ def _start(asked: Asked) -> Start:
         told = {**asked.told(), "default_tools_approval_mode": "approve", "required": True}
         settings["mcp_servers"] = {SERVER: told}
     files["codex/config.toml"] = "".join(_toml(settings))
-    # A sandbox within a sandbox does not work.
-    held = "read-only" if not own_tools else "danger-full-access" if asked.sandboxed else "workspace-write"
+    # Its own sandbox works neither in ours nor from a home that is below `/tmp`.
+    held = "danger-full-access" if own_tools else "read-only"
     words = ("exec", "--json", "--skip-git-repo-check", "--strict-config", "--ephemeral", "--ignore-rules")
     return Start(
         words=(*words, "--sandbox", held, "--model", model, "-"),

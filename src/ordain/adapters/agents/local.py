@@ -59,13 +59,11 @@ class LocalAgents:
             return python_invocation(agent, item, server)
         words = tuple(_filled(word, item) for word in agent.command)
         stdin = b"" if PROMPT_WORD in agent.command else item.prompt.encode()
-        env = {**(server.env if server is not None else {}), "ORDAIN_MODEL": item.model or ""}
         return Invocation(
             argv=words,
             stdin=stdin,
-            env=env,
+            env={**(server.env if server is not None else {}), "ORDAIN_MODEL": item.model or ""},
             read=read_object if agent.output == "json" else _text,
-            sees=server.sees if server is not None else (),
             home=agent.files,
         )
 

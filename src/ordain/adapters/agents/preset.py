@@ -33,7 +33,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """The private directory of the attempt."""
     server: StepServer | None = None
     """The tools of the step; None where there is no way to them."""
-    sandboxed: bool = False
     settings: Mapping[str, bytes] = {}
     """Those of the preset's files with settings that are there, by their names in the home directory."""
 

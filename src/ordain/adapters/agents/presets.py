@@ -37,7 +37,7 @@ def preset_invocation(
     assert agent.preset is not None
     preset, home = PRESETS[agent.preset], Path("~").expanduser()
     settings = {name: found for name in preset.settings if (found := _content(home / name)) is not None}
-    asked = Asked(agent=agent, item=item, room=room, server=server, sandboxed=sandboxed, settings=settings)
+    asked = Asked(agent=agent, item=item, room=room, server=server, settings=settings)
     start = preset.start(asked)
     place = Path(room)
     for name in (*start.own, *(() if agent.own_tools else (ELSEWHERE,))):
@@ -55,7 +55,6 @@ def preset_invocation(
         env=start.env,
         read=start.read,
         directory="" if agent.own_tools else f"{room}/{ELSEWHERE}",
-        sees=(room, *(server.sees if server is not None else ())),
         changes=tuple(f"{room}/{name}" for name in start.own),
         home=(*(f"~/{source}" for source in logins.values()), *agent.files),
     )

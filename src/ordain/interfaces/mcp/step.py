@@ -25,8 +25,9 @@ from ordain.ports import StepDoor
 __all__ = ["serve_step"]
 
 _INSTRUCTIONS = (
-    "The tools of the step that you carry out, and no others. What is refused stays refused however it is asked for; "
-    "where the step's check cannot be satisfied honestly, call `cannot`."
+    "The tools of the step that you carry out, and no others. Paths are those of the workspace, wherever you yourself "
+    "were started. What is refused stays refused however it is asked for; where the step's check cannot be satisfied "
+    "honestly, call `cannot`."
 )
 
 
