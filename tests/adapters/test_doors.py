@@ -37,6 +37,8 @@ class Behind:
         try:
             if tool == "wait":
                 await self.go.wait()
+            if tool == "break":
+                raise KeyError(tool)
         except asyncio.CancelledError:
             self.ended.append(tool)
             raise
@@ -83,6 +85,17 @@ def test_a_client_is_offered_what_is_there_and_answered(tmp_path: Path) -> None:
             assert await client.offers() == (CANNOT_TOOL,)
             assert (await client.call("say", {"text": "é\n\x00"})).text == "say é\n\x00"
             assert "--step" in server.argv and not any(server.env[TOKEN] in word for word in server.argv)
+
+    inside(life())
+
+
+def test_a_bug_behind_it_is_told_and_the_door_stays_open(tmp_path: Path) -> None:
+    async def life() -> None:
+        async with PipeDoors().open(str(tmp_path), Behind()) as server:
+            client = DoorClient(server.env)
+            problem = (await client.call("break", {})).problem
+            assert problem is not None and problem.code == "B_BUG"
+            assert (await client.call("say", {})).text == "say "
 
     inside(life())
 

@@ -75,7 +75,7 @@ def write(path: str, content: str = "x") -> dict[str, Any]:
 def document(does: Sequence[dict[str, Any]], tools: Sequence[str] | None, step: dict[str, Any], plan: Any) -> bytes:
     task = "\n".join(f"DO {json.dumps(one)}" for one in does)
     action = {"type": "task", "task": task, "agent": "coder", **({"tools": tools} if tools is not None else {})}
-    steps = [{"id": "s1", "description": "Do it", "action": action, **step}]
+    steps = [{"id": "s1", "description": "Do it", "action": action, "timeout_ms": 60_000, **step}]
     return msgspec.json.encode({"title": "Have it done", "steps": steps, **plan})
 
 
@@ -314,7 +314,7 @@ def test_garbage_harms_nobody(site: Site) -> None:
 
 def test_a_call_that_nobody_can_mean_is_refused_and_the_next_is_answered(site: Site) -> None:
     nested: Any = []
-    for _ in range(200):
+    for _ in range(100):
         nested = [nested]
     many = {f"argument{number}": number for number in range(20_000)}
     run = site.run(

@@ -16,6 +16,7 @@ import msgspec
 
 from ordain.adapters.pipe_lines import PipeLines
 from ordain.core.door import Answer, Offer
+from ordain.core.problem import Problem
 from ordain.ports import Behind
 
 __all__ = ["MESSAGE_MAX", "PAIRS", "Asked", "Pair", "Told", "make_pairs"]
@@ -127,9 +128,15 @@ class Pair:
             elif asked.ask == "list":
                 told = msgspec.structs.replace(told, offers=tuple(self._behind.listed()))
             else:
-                told = msgspec.structs.replace(told, answer=await self._behind.serve(asked.tool, asked.args))
+                told = msgspec.structs.replace(told, answer=await self._served(asked))
         if not known or asked.session == self._session:
             self._lines.send(msgspec.json.encode(told))
+
+    async def _served(self, asked: Asked) -> Answer:
+        try:
+            return await self._behind.serve(asked.tool, asked.args)
+        except Exception as error:  # a bug of ours; whoever called must not wait for ever
+            return Answer(problem=Problem(code="B_BUG", detail=f"{type(error).__name__}: {error}"))
 
 
 def _pipe(path: Path) -> int:
