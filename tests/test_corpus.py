@@ -32,7 +32,7 @@ agent = "reviewer"
 [policy]
 deny = ["edit_file"]
 [agents.coder]
-preset = "codex"
+command = ["cat"]
 [agents.reviewer]
 human = true
 [tools.odoo]
@@ -570,11 +570,18 @@ SURROUNDINGS = [
         "unknown agent",
         "E_AGENT_UNKNOWN",
         *both(task(agent="codr"), **BUDGET),
-        *both({}, agent="codr"),
+        *both(task(agent=None), agent="codr", **BUDGET),
         md(think().replace("coder", "codr"), top=TOP_BUDGET),
         hint="Did you mean `coder`?",
     ),
-    row("known agent", None, *both(task(), **BUDGET), *both({}, agent="coder"), md(think(), top=TOP_BUDGET)),
+    row(
+        "known agent",
+        None,
+        *both(task(), **BUDGET),
+        *both(task(agent=None), agent="coder", model="large", **BUDGET),
+        md(think(), top=TOP_BUDGET),
+    ),
+    row("agent without a task", "W_AGENT_UNUSED", *both({}, agent="coder"), *both({}, model="large")),
     row("agent of the configuration", None, *both(task(agent=None), **BUDGET), f"# T\n\n{TOP_BUDGET}\n\n1. Think.\n"),
     row(
         "operation of several words",

@@ -84,12 +84,10 @@ def agent_problem(code: str, name: str, fault: str) -> Problem:
 def used(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Who performs tasks, and with which model, is said only where there are tasks: what is approved is carried out."""
     for scope in survey.scopes:
-        if (scope.plan.agent or scope.plan.model) and next(tasks_of(scope.plan), None) is None:
-            what = " and ".join(
-                f"the {kind} `{name}`"
-                for kind, name in (("agent", scope.plan.agent), ("model", scope.plan.model))
-                if name
-            )
+        named = (("agent", scope.plan.agent), ("model", scope.plan.model))
+        # What is wrong with a name itself is said elsewhere.
+        what = " and ".join(f"the {kind} `{name}`" for kind, name in named if name and name.isascii())
+        if what and next(tasks_of(scope.plan), None) is None:
             yield _unused(f"The plan names {what}, and none of its steps has a task.", None)
     for step in survey.steps:
         if step.model is not None and not isinstance(step.action, Task):
