@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ordain.core.action import Task
-from ordain.core.choosing import choose
+from ordain.core.agent import reaches_tools
+from ordain.core.choosing import choose, model_of
+from ordain.core.door import door_names
 from ordain.core.event import WorkOffered
 from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.problem import closest, refuse
@@ -75,16 +77,16 @@ class Prompting:
             plan=plans[0],
             step=step,
             agent=choice.agent if choice is not None else "",
-            tools=tools,
+            tools=tuple(door_names(tools).values()),
             reads=gathered.shown,
             writes=step.writes,
+            has_door=agent is not None and reaches_tools(agent) and here.doors is not None and not here.doors.fault(),
         )
         template = (agent.prompt if agent is not None else "") or settings.prompt
-        model = step.model or next((one.model for one in plans if one.model), None)
         return ToldPrompt(
             step=StepId(name),
             agent=setting.agent,
-            model=model or (agent.model if agent is not None else None),
+            model=model_of(step, plans, agent),
             run_id=None,
             attempt=1,
             told=False,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ordain.calling import Calling, Calls
 from ordain.core.action import Task
-from ordain.core.agent import Agent
+from ordain.core.agent import Agent, reaches_tools
 from ordain.core.choosing import has_network, model_of
 from ordain.core.door import door_names
 from ordain.core.event import Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
@@ -122,8 +122,7 @@ class Tasking:
 
     def _has_door(self, agent: Agent) -> bool:
         """Whether an agent reaches tools through a door: everyone that is a process, where there can be one."""
-        process = not agent.human and not agent.registered
-        return process and self._doors is not None and self._doors.fault() is None
+        return reaches_tools(agent) and self._doors is not None and self._doors.fault() is None
 
     async def _offer(self, step_id: StepId, step: Step, agent: Agent, gathered: Gathered, timeout_ms: int) -> WorkItem:
         """Make a work item, have it recorded, and claim it."""

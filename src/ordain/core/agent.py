@@ -11,7 +11,7 @@ import msgspec
 from ordain.core.canonical import canonical_bytes, digest
 from ordain.core.command import typed
 
-__all__ = ["AGENT_PRESETS", "MODEL_WORD", "PROMPT_WORD", "Agent", "agent_digest", "runner_words"]
+__all__ = ["AGENT_PRESETS", "MODEL_WORD", "PROMPT_WORD", "Agent", "agent_digest", "reaches_tools", "runner_words"]
 
 AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")
 """Command-line agents whose command line we know."""
@@ -56,6 +56,11 @@ def runner_words(agent: Agent) -> str:
     if agent.preset is not None:
         return f"{agent.preset} ({typed(agent.command)})" if agent.command else agent.preset
     return agent.python or typed(agent.command)
+
+
+def reaches_tools(agent: Agent) -> bool:
+    """Whether an agent can reach the tools of its step over MCP: everyone that is a process."""
+    return not agent.human and not agent.registered
 
 
 def agent_digest(agent: Agent) -> str:
