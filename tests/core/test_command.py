@@ -180,7 +180,8 @@ def test_whoever_denies_commands_denies_programs_and_nobody_allows_them_unawares
 
 
 def test_a_command_is_shown_as_bash_gets_it():
-    shown = "\n".join(action_lines(shell("echo $${x}", env={"Y": "$${y}"}), Style(colour=False), "normal"))
+    command = shell("echo $${x}", env={"Y": "$${y}"})
+    shown = "\n".join(action_lines(command, {}, Style(colour=False), "normal", None, "a"))
     assert "echo $${x}" in shown and '{"Y": "${y}"}' in shown
 
 

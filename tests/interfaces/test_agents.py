@@ -10,10 +10,11 @@ import pytest
 
 from ordain.assemble import open_workspace
 from ordain.core.problem import Refused
-from tests.interfaces.golden import check_golden
+from tests.interfaces.golden import RENDER, check_golden
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import KIM, Workspace
 
+GOLDEN = RENDER / "agents"
 CODER = 'echo "$1 tried" >> effects; test -f again && echo done > done.txt; touch again; echo all is done\n'
 CONFIG = """\
 [run]
@@ -75,7 +76,7 @@ def only_ids(text: str) -> str:
 def test_the_approver_sees_who_performs_each_task_and_with_what(staffed: Workspace) -> None:
     shown = staffed.ordain("show", "fix.plan.md").out
     steps = shown[shown.index("  Steps:") : shown.index("  Policy:")]
-    check_golden("agents-preview.txt", only_ids(steps).splitlines())
+    check_golden("preview.txt", only_ids(steps).splitlines(), under=GOLDEN)
     fix, review = answered(staffed.ordain("show", "--json", "fix.plan.md"))["tasks"]
     assert (fix["agent"], fix["why"]) == ("coder", "the settings name it for all others")
     assert (fix["runner"], fix["model"], fix["tools"]) == ("bash coder.sh '{model}'", "large", ["read_file"])
@@ -197,11 +198,13 @@ def test_a_module_is_looked_for_without_importing_anything(workspace: Workspace)
 
 def test_the_arbiter_s_text(staffed: Workspace) -> None:
     short = staffed.prepared("fix.plan.md")
-    check_golden("arbiter-plan.txt", only_ids(staffed.ordain("show", short, "--arbiter").out).splitlines())
+    check_golden(
+        "arbiter-plan.txt", only_ids(staffed.ordain("show", short, "--arbiter").out).splitlines(), under=GOLDEN
+    )
     staffed.write("coder.sh", "echo I did all of it\n")
     run, _ = staffed.started("fix.plan.md")
     told = staffed.ordain("show", run, "--arbiter").out
-    check_golden("arbiter-run.txt", only_ids(told).splitlines())
+    check_golden("arbiter-run.txt", only_ids(told).splitlines(), under=GOLDEN)
     data = answered(staffed.ordain("show", "--json", run, "--arbiter", "fix-the-parser"))
     assert data["text"] == told
     assert (data["status"], data["passed"], data["steps"]) == ("waiting", 0, 2)
