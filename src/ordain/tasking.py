@@ -6,24 +6,25 @@ later. What it says is kept too, and believed by nobody.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from ordain.core.action import Task
 from ordain.core.agent import Agent
+from ordain.core.cannot import AGENT_CANNOT, Cannot, cannot_words, why_cannot
 from ordain.core.event import Outcome, RunEvent, WorkClaimed, WorkOffered
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
-from ordain.core.prompt import CANNOT, Setting, Shown, write_prompt
+from ordain.core.prompt import Setting, Shown, write_prompt
 from ordain.core.run_state import RunState
 from ordain.core.scope import offered
 from ordain.core.spending import read_usage
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
 from ordain.core.work import Lease, Read, WorkItem
-from ordain.ports import Agents, Clock, Command, Finished, Shell
+from ordain.ports import Agents, Clock, Command, Finished, Shell, ToolResult
 from ordain.sink import Sink
 from ordain.verify import signal_name
 
@@ -66,7 +67,7 @@ class Tasking:
             return self._not_begun(f"there is no agent `{record.agent}` here")
         item = await self._offer(step_id, step, agent, timeout_ms)
         if agent.registered:
-            return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
+            return await self._performing.called(step_id, _unless_cannot(self._agents.call(agent, item)), timeout_ms)
         with self._agents.room() as room:
             invocation = self._agents.invocation(agent, item, room, None)
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
@@ -89,8 +90,15 @@ class Tasking:
             said = invocation.read(finished)
         return self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
 
+    async def hand_over(self, step_id: StepId) -> Outcome | None:
+        """Offer the task of a step to the person that it is given to, who takes it when they answer; the outcome where
+        that is not possible."""
+        agent = self._state.limits_in_force.agents[self._state.steps[step_id].agent]
+        await self._offer(step_id, self._state.step(step_id), agent, self._state.step(step_id).timeout_ms or 0)
+        return None
+
     async def _offer(self, step_id: StepId, step: Step, agent: Agent, timeout_ms: int) -> WorkItem:
-        """Make a work item, have it recorded, and claim it."""
+        """Make a work item, have it recorded, and claim it for an agent."""
         assert isinstance(step.action, Task)
         state, record = self._state, self._state.steps[step_id]
         plans = tuple(state.plans_around(step_id))
@@ -123,11 +131,10 @@ class Tasking:
             prompt_seal=self._sink.seal(body),
             prompt_bytes=len(body),
         )
-        lease = Lease(worker=f"executor {state.epoch}", until=Instant(self._clock.now() + timeout_ms))
-        offer: tuple[RunEvent, ...] = (
-            WorkOffered(step=step_id, attempt=item.attempt, item=item),
-            WorkClaimed(step=step_id, attempt=item.attempt, lease=lease),
-        )
+        offer: tuple[RunEvent, ...] = (WorkOffered(step=step_id, attempt=item.attempt, item=item),)
+        if not agent.human:
+            lease = Lease(worker=f"executor {state.epoch}", until=Instant(self._clock.now() + timeout_ms))
+            offer += (WorkClaimed(step=step_id, attempt=item.attempt, lease=lease),)
         await self._record(offer, (body,))
         return replace(item, prompt=prompt)
 
@@ -140,15 +147,15 @@ class Tasking:
         self, step_id: StepId, finished: Finished, text: bytes, wrong: str | None, timeout_ms: int, *, used: object
     ) -> Outcome:
         error, detail = None, ""
-        cannot = _cannot(text)
-        if finished.timed_out:
+        cannot = why_cannot(text, finished.reported)
+        if cannot is not None:
+            error, detail = AGENT_CANNOT, cannot_words(f"`{self._state.steps[step_id].agent}`", cannot)
+        elif finished.timed_out:
             error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
         elif finished.fault is not None:
             error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
         elif finished.signal is not None:
             error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
-        elif cannot is not None:
-            error, detail = "F_AGENT_CANNOT", f"the agent says that it cannot be done: {cannot}"
         elif finished.exit_code != 0:
             error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
         elif wrong is not None:
@@ -172,9 +179,9 @@ class Tasking:
         return Outcome(duration_ms=0, error="F_STEP_FAILED", detail=self._sink.text(detail))
 
 
-def _cannot(text: bytes) -> str | None:
-    """Why an agent says that the contract cannot be satisfied, where it does."""
-    for line in text.decode("utf-8", "replace").splitlines():
-        if line.strip().startswith(CANNOT):
-            return line.strip().removeprefix(CANNOT).strip() or "it gave no reason"
-    return None
+async def _unless_cannot(call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+    """What a callable gave; one that says that it cannot has not broken."""
+    try:
+        return await call
+    except Cannot as cannot:
+        return ToolResult(error=AGENT_CANNOT, detail=cannot_words("it", str(cannot)))

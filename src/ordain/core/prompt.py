@@ -130,16 +130,21 @@ def _failure(setting: Setting) -> str:
     outcome, evidence = last.outcome, last.evidence
     if outcome is not None and outcome.error is not None:
         lines.append(f"It ended with: {outcome.detail or outcome.error}.")
-        if outcome.output_tail:
-            lines.append(_fenced(outcome.output_tail[-TAIL_MAX:]))
+    if outcome is not None and outcome.output_tail:
+        lines.append("The end of what was said in it, which counts for nothing:")
+        lines.append(_fenced(outcome.output_tail[-TAIL_MAX:]))
     if evidence is not None:
         status = f" (exit status {evidence.exit_code})" if evidence.exit_code is not None else ""
         why = f": {evidence.detail}" if evidence.detail else ""
         lines.append(f"The check was {evidence.verdict.value}{status}{why}.")
         if evidence.output_tail:
             lines.append("The end of what it wrote:\n\n" + _fenced(evidence.output_tail[-TAIL_MAX:]))
-    if last.how:
-        lines.append(f"A person or the harness said: {last.how}.")
+    if last.decided_by is not None:
+        lines.append(f"{last.decided_by} looked at it and decided: {last.how}.")
+        if last.said:
+            lines.append(f"{last.decided_by} says:\n\n{_fenced(last.said)}")
+    elif last.how:
+        lines.append(f"Nobody saw it end: {last.how}.")
     return "\n\n".join(lines)
 
 
