@@ -219,7 +219,9 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
             asked = _question(step, record) if isinstance(step.action, Ask) else _persons_task(step, record)
         case _:
             return None
-    last = record.evidence or record.outcome
+    # What a person is only now asked to do was not tried yet; what they see is how it went before.
+    tries = record.tries if asked.kind == "task" else (*record.tries, record.last_try()) if record.attempts else ()
+    last = (tries[-1].evidence or tries[-1].outcome) if tries else record.evidence or record.outcome
     again = f"@{record.asked_before + 1}" if record.asked_before else ""
     return replace(
         asked,
@@ -227,8 +229,7 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
         attempt=record.attempts,
         output_tail=last.output_tail if last is not None else "",
         policy=policy_of(state, step_id),
-        # What a person is only now asked to do was not tried yet.
-        tries=(*record.tries, record.last_try()) if record.attempts and asked.kind != "task" else record.tries,
+        tries=tries,
         since=record.ended_at if asked.kind == "escalation" else record.waits_since,
         behind=_behind(state, step_id),
     )

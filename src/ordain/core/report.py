@@ -260,7 +260,8 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that waits for a person, and the commands that decide it, one for each choice there is."""
 
     kind: str
-    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `ask`, `budget` or `stalled`."""
+    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `ask`, `task`, `step_approval`, `budget` or
+    `stalled`."""
     title: str
     plan_id: PlanId
     commands: tuple[str, ...]

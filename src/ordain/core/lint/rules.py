@@ -75,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     agents.named,
     agents.known,
     agents.workflows,
+    agents.unverified,
     agents.budget,
     paths.read_kinds,
     paths.beneath,
