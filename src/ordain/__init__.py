@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ordain.assemble import open_workspace
     from ordain.core.action import CallTool, RunCommand
     from ordain.core.approval import Channel, Principal
+    from ordain.core.cannot import Cannot
     from ordain.core.condition import Contract, Verification
     from ordain.core.model import Plan, Step
     from ordain.core.problem import Problem, Refused
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "App",
     "CallTool",
+    "Cannot",
     "Channel",
     "Contract",
     "Handler",
@@ -42,6 +44,7 @@ __all__ = [
 _HOMES = {
     "App": "ordain.app",
     "CallTool": "ordain.core.action",
+    "Cannot": "ordain.core.cannot",
     "Channel": "ordain.core.approval",
     "Contract": "ordain.core.condition",
     "Handler": "ordain.adapters.handlers",
