@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ordain.core.action import Ask, LockAction
+from ordain.core.action import Ask, LockAction, Task
 from ordain.core.dependency import needs_of
 from ordain.core.event import (
     AttemptEnded,
@@ -40,6 +40,8 @@ from ordain.core.event import (
     StepNotKept,
     StepUnfolded,
     Verdict,
+    WorkClaimed,
+    WorkOffered,
 )
 from ordain.core.failure import Abort, Continue, FailurePolicy, Fallback, Retry, Skip
 from ordain.core.model import NestedPlan, Plan, Step, check_of, contract_of
@@ -91,6 +93,11 @@ class Stand:
     """Whether its fallback steps were run in this attempt."""
     gathers: bool = False
     """Whether it waits for steps of its own."""
+    agent: str = ""
+    """Of a task: whose it is in this attempt."""
+    offered: bool = False
+    claimed: bool = False
+    """Whether an agent has taken it."""
 
     @property
     def satisfies(self) -> bool:
@@ -157,6 +164,13 @@ class Standing:
     def check(self, name: StepId) -> bool:
         """Whether a step passes by a contract or an expression, and not by its own result."""
         return check_of(self.step(name)) is not None and self.step(name).for_each is None
+
+    def persons(self, name: StepId) -> bool:
+        """Whether only a person can do it."""
+        if not isinstance(self.step(name).action, Task):
+            return isinstance(self.step(name).action, Ask)
+        assert self.limits is not None
+        return self.limits.agents[self.steps[name].agent].human
 
     def protects(self, name: StepId) -> bool:
         """Whether files must not change while a step is at work: by what it says, or any plan or step around it."""
@@ -315,7 +329,7 @@ class Standing:
                 if self.steps[other].state == "pending":
                     self.steps[other].state = "cancelled"
         one.state, one.gathers, one.until = to, False, None
-        if to == "pending" and name in self.came and self.is_ended(name):
+        if to in ("pending", "escalated") and name in self.came and self.is_ended(name):
             one.state = "cancelled"
 
     def abort(self, name: StepId, *, by_person: bool = False) -> None:
@@ -390,7 +404,12 @@ def _note(run: Standing, event: RunEvent) -> None:
         case AttemptStarted(step=name):
             one.state, one.attempts, one.not_before = "running", one.attempts + 1, None
             one.kept, one.seen, one.tampered, one.fell_back = False, None, False, False
+            one.agent, one.offered, one.claimed = event.agent, False, False
             run.run_again(name)
+        case WorkOffered():
+            one.offered = True
+        case WorkClaimed():
+            one.claimed = True
         case AttemptWaiting(until=until):
             one.state, one.until = "waiting", until
         case FilesProtected():
@@ -474,7 +493,7 @@ def check_effects(run: Standing, now: Instant, effects: Sequence[Effect]) -> Non
             (end,) = effects
             assert isinstance(end, End) and end.status == "failed"
         return
-    asking = {name: run.steps[name].until for name in run.waiting if isinstance(run.step(name).action, Ask)}
+    asking = {name: run.steps[name].until for name in run.waiting if run.persons(name)}
     wanted |= {WaitOn(name) for name in run.waiting if name not in asking and name not in stopped}
     wanted |= {GiveUp(name) for name, until in asking.items() if until is not None and until <= now}
     times = [until for until in asking.values() if until is not None and until > now]
@@ -554,6 +573,11 @@ def _check_step_event(
                 assert found == _last_resort(run, event.step)[0::2]
         case AttemptWaiting():
             assert one.state in ("running", "waiting") and not one.tampered
+            assert not isinstance(step.action, Task) or (one.offered and run.persons(event.step))
+        case WorkOffered():
+            assert one.state == "running" and isinstance(step.action, Task) and not one.offered
+        case WorkClaimed():
+            assert one.state == "running" and one.offered and not one.claimed and not run.persons(event.step)
         case StepKept(evidence=evidence) | StepNotKept(evidence=evidence):
             assert one.state == "pending" and step.id in run.may_keep and not run.unmet(step.id)
             held = evidence is not None and evidence.verdict == "held"
@@ -564,13 +588,17 @@ def _check_step_event(
                 family = run.families[event.step]
                 assert event.step in run.gatherable and family.kind != "fallback"
                 assert (outcome.error is None) == all(run.steps[name].satisfies for name in family.members)
-            elif one.state == "waiting" and isinstance(step.action, Ask) and to != "cancelled":
+            elif one.state == "waiting" and run.persons(event.step) and to != "cancelled":
                 assert one.until is not None and at >= one.until, f"{step.id} was given up before its time"
             if outcome.error is None:
                 assert not one.tampered
                 assert one.gathers or step.proof is None or one.proved
                 assert one.gathers or one.kept or not run.protects(event.step)
                 assert to == ("verifying" if run.check(event.step) else "passed")
+                assert one.gathers or one.claimed or not isinstance(step.action, Task), "nobody did it"
+            elif outcome.error == "F_AGENT_CANNOT":
+                after = "failed" if run.is_ended(event.step) else "escalated"
+                assert (to, event.not_before, event.aborts, event.fallback) == (after, None, False, ())
             elif to == "cancelled":
                 assert run.is_ended(event.step) and outcome.error == "F_STEP_STOPPED"
             elif one.gathers and run.families[event.step].kind == "items":
@@ -606,10 +634,15 @@ def _check_step_event(
                 "asked": {"allow": "pending", "deny": "skipped", "abort": "failed"},
                 "waiting": dict.fromkeys(("answer", "yes", "no"), "verifying" if run.check(event.step) else "passed"),
             }
+            if isinstance(step.action, Task):
+                words["waiting"] = {"done": words["waiting"]["answer"], "cannot": "escalated"}
+                if one.state == "waiting" and choice != "abort":
+                    badly = event.outcome is not None and event.outcome.error == "F_AGENT_CANNOT"
+                    assert badly == (choice == "cannot")
             words["waiting"]["abort"] = "failed"
             assert one.state in ("escalated", "waiting") or one.settle is Settlement.PERSON
-            assert one.state != "waiting" or (isinstance(step.action, Ask) and not one.gathers)
-            assert one.state != "waiting" or choice == "abort" or not one.tampered
+            assert one.state != "waiting" or (run.persons(event.step) and not one.gathers)
+            assert one.state != "waiting" or choice in ("abort", "cannot") or not one.tampered
             assert to == words["asked" if one.asked else one.state][choice]
         case _:
             pass
@@ -625,6 +658,7 @@ def doubt_table(step: Step, one: Stand, tools: Mapping[str, ToolDefinition], *, 
     rows = [
         (protects and not one.kept, Settlement.AGAIN),
         (step.proof is not None and not one.proved, Settlement.AGAIN),
+        (isinstance(step.action, Task) and not one.claimed, Settlement.AGAIN),
         (effect in (EffectClass.READS, EffectClass.REPEATABLE), Settlement.AGAIN),
         (isinstance(step.action, LockAction | Ask), Settlement.AGAIN),
         (checkable and one.seen is None, Settlement.AGAIN),

@@ -37,6 +37,7 @@ from ordain.adapters.memory import (
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.sources import ToolSources
 from ordain.app import App
+from ordain.core.agent import Agent
 from ordain.core.approval import Channel, Principal
 from ordain.core.event import (
     AttemptEnded,
@@ -58,6 +59,7 @@ from ordain.core.run_state import RunState
 from ordain.core.state import replay
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
+from ordain.core.work import WorkItem
 from ordain.engine import Engine
 from ordain.ports import Append, Command, Finished, Ledger, Saved, ToolResult
 from ordain.records import Records
@@ -157,6 +159,21 @@ class WorldHandlers(ScriptedHandlers):
         return result
 
 
+class WorldAgents(ScriptedAgents):
+    """Registered agents with a boundary before and after each: what one has done is `NAME does STEP`."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+
+    async def call(self, agent: Agent, item: WorkItem) -> ToolResult:
+        self.world.boundary()
+        result = await super().call(agent, item)
+        self.world.effects.append(f"{item.agent} does {item.step}")
+        self.world.boundary()
+        return result
+
+
 class WorldProtection(MemoryProtection):
     """Protected files with a boundary before each is put back."""
 
@@ -203,6 +220,7 @@ class Scenario:
         self.clock, self.workspace, self.lock = ManualClock(), MemoryWorkspace(), MemoryWriterLock()
         self.ids, self.probe = CountingIds(), ScriptedProbe()
         self.handlers, self.panes = WorldHandlers(self.world), MemoryPanes()
+        self.agents = WorldAgents(self.world)
         self.protection = WorldProtection(self.world, self.workspace)
         self.keyring, self.notifier, self.secrets = MemoryKeyring(), ToldNotifier(), MemorySecrets()
         self.logs = MemoryStepLogs()
@@ -218,6 +236,7 @@ class Scenario:
             protection=self.protection,
             toolbox=self.toolbox,
             handlers=self.handlers,
+            agents=self.agents,
             panes=self.panes,
             clock=self.clock,
             ids=self.ids,

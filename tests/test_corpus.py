@@ -65,7 +65,8 @@ def args(body: str, language: str = "yaml", tool: str = "write_file") -> str:
 
 
 def think(*fields: str) -> str:
-    return "\n".join(["**agent:** coder", *fields, "**task:**", "Think."])
+    unchecked = ["**verify:**", "```yaml", "type: none", "```"] if not any("contract:" in one for one in fields) else []
+    return "\n".join(["**agent:** coder", *fields, *unchecked, "**task:**", "Think."])
 
 
 MAKE = {"type": "run", "command": "make"}
@@ -101,7 +102,8 @@ def write(path: str = "a.txt", content: Any = "x", **more: Any) -> dict[str, Any
 
 
 def task(**fields: Any) -> dict[str, Any]:
-    return {"action": {"type": "task", "task": "Think.", "agent": "coder", **fields}}
+    unchecked = {"verification": {"strategy": {"type": "none"}}}
+    return {"action": {"type": "task", "task": "Think.", "agent": "coder", **fields}, **unchecked}
 
 
 def checked(command: str, **contract: Any) -> dict[str, Any]:
@@ -199,7 +201,7 @@ READING = [
     row(
         "confusable agent",
         "E_NAME",
-        md("**agent:** cоder\n**task:**\nThink.", top=TOP_BUDGET),
+        md("**agent:** cоder\n**contract:** cmp a b\n**task:**\nThink.", top=TOP_BUDGET),
         md(run(), front="agent: cоder"),
         *both(task(agent="cоder"), **BUDGET),
         *both({}, agent="cоder"),
@@ -275,7 +277,8 @@ READING = [
         md("**run:**\n```shell\n### 2. Two\nmake\n```"),
         md(think() + "\n\n#### Details\n\nMore.\n\n**Note:** mind the gap.\n\n```\n### 2. Two\n```", top=TOP_BUDGET),
     ),
-    row("HTML comment inside Steps", "E_MD_HIDDEN", md("**run:** echo '<!-- b -->'"), "# T\n\n1. `a` <!-- b -->\n"),
+    row("HTML comment inside Steps", "E_MD_HIDDEN", md("**run:** echo '<!-- b -->'")),
+    row("HTML comment in a list", ("E_MD_HIDDEN", "W_TASK_UNVERIFIED"), "# T\n\n1. `a` <!-- b -->\n"),
     row("HTML comment beside fields", ("E_MD_HIDDEN", "E_DOC_SYNTAX"), md("<!-- hidden -->\n" + run())),
     row("setext heading inside Steps", "E_MD_HIDDEN", md(think() + "\n---", top=TOP_BUDGET)),
     row("setext heading beside fields", ("E_MD_HIDDEN", "E_DOC_SYNTAX"), md(run() + "\n---"), md(run() + "\n===")),
@@ -582,13 +585,15 @@ SURROUNDINGS = [
         md(think(), top=TOP_BUDGET),
     ),
     row("agent without a task", "W_AGENT_UNUSED", *both({}, agent="coder"), *both({}, model="large")),
-    row("agent of the configuration", None, *both(task(agent=None), **BUDGET), f"# T\n\n{TOP_BUDGET}\n\n1. Think.\n"),
+    row("agent of the configuration", None, *both(task(agent=None), **BUDGET)),
+    row("a task that nothing verifies", "W_TASK_UNVERIFIED", f"# T\n\n{TOP_BUDGET}\n\n1. Think.\n"),
+    row("operation of several words", None, *both(task(tools=["odoo:search read"]), **BUDGET)),
     row(
-        "operation of several words",
-        None,
+        "operation of several words in a list",
+        "W_TASK_UNVERIFIED",
         f"# T\n\n{TOP_BUDGET}\n\n1. Look it up (odoo: search read)\n",
-        *both(task(tools=["odoo:search read"]), **BUDGET),
     ),
+    row("a person's task costs nothing", None, *both(task(agent="reviewer")), *both(task(agent=None))),
     row(
         "unknown workflow",
         "E_WORKFLOW_UNKNOWN",
@@ -720,7 +725,7 @@ SURROUNDINGS = [
         *both(task(), budget={"tokens": 10}),
         md(think(), top="**Budget:** max 10 tokens"),
     ),
-    row("no budget with agent tasks", "W_BUDGET", *both(task()), md(think()), "# T\n\n1. Think.\n"),
+    row("no budget with agent tasks", "W_BUDGET", *both(task()), md(think())),
     *(
         row(f"env {name}", "E_ENV_NAME", *env(name))
         for name in ("LD_PRELOAD", "PYTHONPATH", "BASH_ENV", "GIT_SSH_COMMAND")
@@ -947,7 +952,7 @@ def test_a_task_that_is_nobodys(tmp_path: Path) -> None:
     app = opened(tmp_path / "w")
     for document in (f"# T\n\n{TOP_BUDGET}\n\n1. Think.\n", *both(task(agent=None), **BUDGET)):
         problems = lint(app, document)
-        assert [problem.code for problem in problems] == ["E_STEP_AGENT"]
+        assert [problem.code for problem in problems if problem.code != "W_TASK_UNVERIFIED"] == ["E_STEP_AGENT"]
         assert problems[0].where.line is not None
 
 

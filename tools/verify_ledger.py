@@ -311,6 +311,7 @@ LEADS_TO = {
     "step_approval": {"allow": {"pending"}, "deny": {"skipped"}, "abort": {"failed"}},
     "budget": {"extend": {"pending"}, "unlimited": {"pending"}, "abort": {"failed"}},
     "ask": {"abort": {"failed"}},
+    "task": {"abort": {"failed"}},
 }
 """What can be asked of a person, and where each answer can take the step."""
 Event = dict[str, Any]
@@ -671,7 +672,7 @@ class Verifier:
         absent = {"attempt": 0, "about": "", "asked_sha256": "", "head": "", "aborts": False}
         value |= {field: event.get(field, default) for field, default in absent.items()}
         value |= {field: event[field] for field in ("step", "choice", "to", "by")}
-        value |= {"outcome": event["outcome"]} if event.get("outcome") is not None else {}
+        value |= {field: event[field] for field in ("outcome", "said") if event.get(field)}
         if event["by"]["channel"] != "terminal":
             self.find("decision", f"{name} did not come through a terminal, where alone a person can be.")
         if not does_what_it_says(value):
@@ -760,6 +761,9 @@ def answers_of(run: Run) -> str:
 
 def does_what_it_says(decision: Event) -> bool:
     """Whether an answer takes its step where its word can lead."""
+    if "outcome" in decision and decision["outcome"].get("error") is not None:
+        said = (decision["about"], decision["choice"]) == ("task", "cannot")
+        return said and decision["to"] == "escalated" and not decision["aborts"]
     if "outcome" in decision:
         return decision["to"] in ("verifying", "passed") and not decision["aborts"]
     # Answers of before they were bound do not say what they are about.

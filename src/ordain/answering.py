@@ -14,6 +14,8 @@ import msgspec
 
 from ordain.core.approval import Principal
 from ordain.core.ask import Given, answer_bytes
+from ordain.core.cannot import AGENT_CANNOT, cannot_words
+from ordain.core.choice import CANNOT, DONE
 from ordain.core.decision import (
     Asked,
     Question,
@@ -30,7 +32,7 @@ from ordain.core.expr import ExpressionError
 from ordain.core.problem import Refused, refuse
 from ordain.core.run_state import RunState
 from ordain.core.signature import fingerprint
-from ordain.core.value import Instant, PlanId, RunId
+from ordain.core.value import PlanId, RunId
 from ordain.gate import Gate
 from ordain.ports import Append, Credential
 from ordain.records import WORKSPACE_STREAM
@@ -159,13 +161,15 @@ class Answering:
         key = fingerprint(approver.key) if approver is not None else None
         value = value_given(state, asked.question, given, self._matches)
         exact = answer_bytes(value) if value is not msgspec.UNSET else None
-        is_text = isinstance(value, str)
-        outcome = self._outcome(exact, asked.question.since, is_text=is_text) if exact is not None else None
-        word = given.word if outcome is None else "answer" if asked.question.takes else str(value)
-        event = decided(state, asked.question, word, by, head=head, key=key, outcome=outcome)
+        outcome = self._outcome(asked.question, given, by, exact, is_text=isinstance(value, str))
+        word = given.word
+        if asked.question.kind == "ask" and outcome is not None:
+            word = "answer" if asked.question.takes else str(value)
+        said = here.sink().text(given.said) if outcome is None else ""
+        event = decided(state, asked.question, word, by, head=head, key=key, outcome=outcome, said=said)
         if credential is not None:
-            said = signed_decision(event, workspace_id=asked.workspace_id, run_id=run_id, plan_id=plan_id)
-            event = msgspec.structs.replace(event, signature=await here.sign(credential, said, by))
+            body = signed_decision(event, workspace_id=asked.workspace_id, run_id=run_id, plan_id=plan_id)
+            event = msgspec.structs.replace(event, signature=await here.sign(credential, body, by))
         return state, event, (exact,) if exact else ()
 
     def _matches(self, pattern: str, text: str) -> bool:
@@ -175,12 +179,20 @@ class Answering:
         except ExpressionError:
             return False
 
-    def _outcome(self, exact: bytes, since: Instant | None, *, is_text: bool) -> Outcome:
-        """An answer as it may stand in an event."""
-        now = self._here.now()
-        observed = self._here.sink().output(exact)
+    def _outcome(
+        self, question: Question, given: Given, by: Principal, exact: bytes | None, *, is_text: bool
+    ) -> Outcome | None:
+        """An answer as it may stand in an event, where it has an outcome."""
+        now, sink = self._here.now(), self._here.sink()
+        duration_ms = max(now - (question.since or now), 0)
+        if question.kind == "task" and given.word == CANNOT:
+            detail = sink.text(cannot_words(by.name, given.said))
+            return Outcome(duration_ms=duration_ms, error=AGENT_CANNOT, detail=detail)
+        if exact is None:
+            return Outcome(duration_ms=duration_ms) if (question.kind, given.word) == ("task", DONE) else None
+        observed = sink.output(exact)
         return Outcome(
-            duration_ms=max(now - (since or now), 0),
+            duration_ms=duration_ms,
             output_tail=observed.tail,
             output_bytes=observed.size,
             output_seal=observed.seal,
@@ -205,12 +217,14 @@ def _too_late(run_id: RunId, detail: str) -> Refused:
 
 def _command(item: str, given: Given) -> str:
     """The command that gives this answer."""
-    item = shlex.quote(item)
+    words = ["ordain answer", shlex.quote(item)]
+    if given.said:
+        words += ["-m", shlex.quote(given.said)]
     if given.value is not msgspec.UNSET:
         spelt = json.dumps(given.value, ensure_ascii=False, separators=(",", ":"))
         spelt = spelt.encode(errors="backslashreplace").decode()  # as JSON spells what UTF-8 cannot
-        return f"ordain answer {item} --value {shlex.quote(spelt)}"
-    return f"ordain answer {item} {_word(given.word)}" if given.word else f"ordain answer {item}"
+        words += ["--value", shlex.quote(spelt)]
+    return " ".join([*words, _word(given.word)] if given.word else words)
 
 
 def _word(word: str) -> str:
@@ -222,7 +236,7 @@ def answer_ways(question: Question) -> tuple[tuple[str, str], ...]:
     """The commands that answer a question and what each means: one for each choice and, where a value is wanted, one
     with its place left open."""
     asking = question.asking
-    ways = tuple((f"{asking} {_word(choice.word)}", choice.meaning) for choice in question.choices)
+    ways = tuple((f"{asking} {_asked_word(question, choice.word)}", choice.meaning) for choice in question.choices)
     match question.takes:
         case "text":
             return (f"{asking} TEXT", "your answer, a text"), *ways
@@ -230,6 +244,11 @@ def answer_ways(question: Question) -> tuple[tuple[str, str], ...]:
             return (f"{asking} --value JSON", "your answer, a value that fits the schema"), *ways
         case _:
             return ways
+
+
+def _asked_word(question: Question, word: str) -> str:
+    """The word of a choice, with the place left open of what has to be said with it."""
+    return f"{CANNOT} -m WHY" if (question.kind, word) == ("task", CANNOT) else _word(word)
 
 
 def answer_commands(question: Question) -> tuple[str, ...]:

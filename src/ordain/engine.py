@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ordain.beginning import Beginnings
 from ordain.calling import Calling, Refuse
 from ordain.core import chain
-from ordain.core.action import Ask, CallTool, Task
+from ordain.core.action import CallTool, Task
 from ordain.core.approval import Approval
 from ordain.core.ask import given_up, waiting_for
 from ordain.core.budget import expected
@@ -556,12 +556,14 @@ class Engine:
                 outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
                 return self._ended_with(step_id, outcome)
             unproved = await self._look_first(step_id)
-            step = self._state.step(step_id)
-            waits = unproved is None and (isinstance(step.action, Ask) or looks_outside(step))
+            step, persons = self._state.step(step_id), self._state.is_persons(step_id)
+            if unproved is None and persons and isinstance(step.action, Task):
+                unproved = await self._tasking.hand_over(step_id)
+            waits = unproved is None and (persons or looks_outside(step))
             outcome = unproved or (Outcome(duration_ms=0) if waits else await self._effect(step_id))
             await self._guard.after(step_id, self._record)
             if waits and not self._state.steps[step_id].tampered:  # what comes now changes only the ledger
-                if isinstance(step.action, Ask):
+                if persons:
                     return lambda now: waiting_for(self._state, step_id)
                 return self._comes_outside(step_id)
         except Lost:

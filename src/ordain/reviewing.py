@@ -76,6 +76,7 @@ class Reviewing:
         asked = here.has_ledger() and (storing or _asks_settings(plan, known))
         settings = here.settings()[0] if asked else Settings()
         tools, unreached = here.found_tools(settings, set(called(plan)))
+        settings = msgspec.structs.replace(settings, agents=here.known_agents(settings))
         facts = here.workspace.facts(plan, tools, settings, workspace_id)
         tier = tier_of(plan, settings.tier)
         fault = here.tier_fault(tier)

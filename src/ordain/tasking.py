@@ -15,12 +15,13 @@ from msgspec.structs import replace
 from ordain.calling import Calling, Calls
 from ordain.core.action import Task
 from ordain.core.agent import Agent, reaches_tools
+from ordain.core.cannot import AGENT_CANNOT, cannot_words, why_cannot
 from ordain.core.choosing import has_network, model_of
 from ordain.core.door import door_names
 from ordain.core.event import Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
-from ordain.core.prompt import CANNOT, Setting, write_prompt
+from ordain.core.prompt import Setting, write_prompt
 from ordain.core.run_state import RunState
 from ordain.core.scope import offered
 from ordain.core.spending import read_usage
@@ -77,9 +78,7 @@ class Tasking:
             return self._not_begun(f"there is no agent `{record.agent}` here")
         gathered = await self._gather(step_id, step)
         if gathered.lacks:
-            escapes = any(lack.code == "F_PATH_ESCAPE" for lack in gathered.lacks)
-            detail = "what it reads is not there: " + "; ".join(lack.words for lack in gathered.lacks)
-            return self._not_begun(detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
+            return self._lacking(gathered)
         if agent.registered and limits.tier:
             return self._not_begun(f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
         item = await self._offer(step_id, step, agent, gathered, timeout_ms)
@@ -116,16 +115,32 @@ class Tasking:
             said = invocation.read(finished)
         outcome = self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
         if calls.cannot is not None:  # whatever else it says, and however it came to its end
-            detail = f"the agent says that it cannot be done: {calls.cannot}"
-            outcome = replace(outcome, error="F_AGENT_CANNOT", detail=detail)
+            detail = cannot_words(f"`{record.agent}`", calls.cannot)
+            outcome = replace(outcome, error=AGENT_CANNOT, detail=detail)
         return replace(outcome, refused=calls.refused)
 
     def _has_door(self, agent: Agent) -> bool:
         """Whether an agent reaches tools through a door: everyone that is a process, where there can be one."""
         return reaches_tools(agent) and self._doors is not None and self._doors.fault() is None
 
+    async def hand_over(self, step_id: StepId) -> Outcome | None:
+        """Offer the task of a step to the person that it is given to, who takes it when they answer; the outcome where
+        that is not possible."""
+        step = self._state.step(step_id)
+        agent = self._state.limits_in_force.agents[self._state.steps[step_id].agent]
+        gathered = await self._gather(step_id, step)
+        if gathered.lacks:
+            return self._lacking(gathered)
+        await self._offer(step_id, step, agent, gathered, step.timeout_ms or 0)
+        return None
+
+    def _lacking(self, gathered: Gathered) -> Outcome:
+        escapes = any(lack.code == "F_PATH_ESCAPE" for lack in gathered.lacks)
+        detail = "what it reads is not there: " + "; ".join(lack.words for lack in gathered.lacks)
+        return self._not_begun(detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
+
     async def _offer(self, step_id: StepId, step: Step, agent: Agent, gathered: Gathered, timeout_ms: int) -> WorkItem:
-        """Make a work item, have it recorded, and claim it."""
+        """Make a work item, have it recorded, and claim it for an agent."""
         assert isinstance(step.action, Task)
         state, record = self._state, self._state.steps[step_id]
         plans = tuple(state.plans_around(step_id))
@@ -158,11 +173,10 @@ class Tasking:
             prompt_seal=self._sink.seal(body),
             prompt_bytes=len(body),
         )
-        lease = Lease(worker=f"executor {state.epoch}", until=Instant(self._clock.now() + timeout_ms))
-        offer: tuple[RunEvent, ...] = (
-            WorkOffered(step=step_id, attempt=item.attempt, item=item),
-            WorkClaimed(step=step_id, attempt=item.attempt, lease=lease),
-        )
+        offer: tuple[RunEvent, ...] = (WorkOffered(step=step_id, attempt=item.attempt, item=item),)
+        if not agent.human:
+            lease = Lease(worker=f"executor {state.epoch}", until=Instant(self._clock.now() + timeout_ms))
+            offer += (WorkClaimed(step=step_id, attempt=item.attempt, lease=lease),)
         await self._record(offer, (body,))
         return replace(item, prompt=prompt, task=self._sink.text(step.action.task))
 
@@ -185,15 +199,15 @@ class Tasking:
         self, step_id: StepId, finished: Finished, text: bytes, wrong: str | None, timeout_ms: int, *, used: object
     ) -> Outcome:
         error, detail = None, ""
-        cannot = _cannot(text)
-        if finished.timed_out:
+        cannot = why_cannot(text, finished.reported)
+        if cannot is not None:
+            error, detail = AGENT_CANNOT, cannot_words(f"`{self._state.steps[step_id].agent}`", cannot)
+        elif finished.timed_out:
             error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
         elif finished.fault is not None:
             error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
         elif finished.signal is not None:
             error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
-        elif cannot is not None:
-            error, detail = "F_AGENT_CANNOT", f"the agent says that it cannot be done: {cannot}"
         elif finished.exit_code != 0:
             error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}{f': {wrong}' if wrong else ''}"
         elif wrong is not None:
@@ -215,11 +229,3 @@ class Tasking:
 
     def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
         return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))
-
-
-def _cannot(text: bytes) -> str | None:
-    """Why an agent says that the contract cannot be satisfied, where it does."""
-    for line in text.decode("utf-8", "replace").splitlines():
-        if line.strip().startswith(CANNOT):
-            return line.strip().removeprefix(CANNOT).strip() or "it gave no reason"
-    return None

@@ -19,9 +19,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import AcquireLock, Ask, ReleaseLock
+from ordain.core.action import AcquireLock, Ask, ReleaseLock, Task
+from ordain.core.agent import Agent
 from ordain.core.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.ask import given_up, waiting_for
+from ordain.core.cannot import AGENT_CANNOT
 from ordain.core.condition import LockHeld
 from ordain.core.decision import Question, decided, questions, still_asked
 from ordain.core.event import (
@@ -94,12 +96,16 @@ from ordain.core.schedule import (
 )
 from ordain.core.state import TRANSITIONS, apply, replay
 from ordain.core.value import Instant, PlanId, RunId, StepId
+from ordain.core.work import Lease, WorkItem
 from tests.build import plan, step
 from tests.reference import OPEN, UNDER_WAY, check_effects, check_history, standing
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 WORKSPACE = WorkspaceIdentity(id="WS-1", path="/w", device=1, inode=1)
-LIMITS = Limits(concurrency=2, step_timeout_ms=1000, contract_timeout_ms=1000, on_failure=Abort(), env=())
+AGENTS = {"coder": Agent(command=("coder",)), "reviewer": Agent(human=True)}
+LIMITS = Limits(
+    concurrency=2, step_timeout_ms=1000, contract_timeout_ms=1000, on_failure=Abort(), env=(), agents=AGENTS
+)
 OPENED = RunOpened(run_id=RunId("RUN-1"), plan_id=PlanId("plan:0"), lineage="l", workspace=WORKSPACE, limits=LIMITS)
 
 POLICIES: list[FailurePolicy | None] = [
@@ -147,6 +153,10 @@ ACTIONS = st.sampled_from(
         {"action": Ask(question="Which?")},
         {"action": Ask(question="Which?"), "timeout_ms": 40},
         {"action": Ask(question="Which?"), "idempotent": False},
+        *[{"action": Task(task="Do it.", agent="coder")}] * 4,
+        {"action": Task(task="Do it.", agent="coder"), "idempotent": True},
+        *[{"action": Task(task="Do it.", agent="reviewer")}] * 2,
+        {"action": Task(task="Do it.", agent="reviewer"), "timeout_ms": 40},
     ]
 )
 """Every effect class, sharpened by claims and not."""
@@ -209,7 +219,25 @@ def evidence(verdict: Verdict) -> Evidence:
     return Evidence(verdict=verdict, duration_ms=1, exit_code=0 if verdict is Verdict.HELD else 1)
 
 
-KINDS = 36
+def work(state: RunState, name: StepId) -> WorkItem:
+    record = state.steps[name]
+    return WorkItem(
+        agent=record.agent,
+        kind="code",
+        plan_id=state.plan_id,
+        run_id=state.run_id,
+        step=name,
+        attempt=record.attempts,
+        key="k",
+        timeout_ms=1000,
+    )
+
+
+def lease(now: Instant) -> Lease:
+    return Lease(worker="w", until=Instant(now + 1000))
+
+
+KINDS = 43
 """How many events `any_event` tries."""
 
 
@@ -380,7 +408,8 @@ class Heart(RuleBasedStateMachine):
         if isinstance(made.action, NestedPlan):
             count = len(made.action.plan.steps)
             return StepUnfolded(step=name, attempt=attempt, kind=GroupKind.NESTED, count=count)
-        return AttemptStarted(step=name, attempt=attempt, key="k")
+        agent = made.action.agent or "" if isinstance(made.action, Task) else ""
+        return AttemptStarted(step=name, attempt=attempt, key="k", agent=agent)
 
     def gathered(self, name: StepId) -> RunEvent:
         """What a step makes of the end of its own."""
@@ -437,11 +466,17 @@ class Heart(RuleBasedStateMachine):
         if isinstance(made.action, AcquireLock) and operand is not None and not record.tampered:
             del self.under_way["start", name]
             return self.waits(name, "somebody")
-        if isinstance(made.action, Ask):
+        if isinstance(made.action, Task) and record.work is None:
+            return self.fold(WorkOffered(step=name, attempt=record.attempts, item=work(self.state, name)))
+        if self.state.is_persons(name):
             if record.tampered:
                 return self.attempt_ends(name, Outcome(duration_ms=0))
             del self.under_way["start", name]
             return self.fold(waiting_for(self.state, name))
+        if isinstance(made.action, Task):
+            if record.lease is None:
+                return self.fold(WorkClaimed(step=name, attempt=record.attempts, lease=lease(self.now)))
+            error = AGENT_CANNOT if error is not None and operand is not None else error
         return self.attempt_ends(name, Outcome(duration_ms=1, exit_code=1 if error else 0, error=error))
 
     def waits(self, name: StepId, whom: str) -> None:
@@ -507,7 +542,9 @@ class Heart(RuleBasedStateMachine):
         self.decide(question, word)
 
     def decide(self, question: Question, word: str) -> None:
-        outcome = Outcome(duration_ms=1) if word == "answer" else None
+        outcome = Outcome(duration_ms=1) if word in ("answer", "done") else None
+        if word == "cannot":
+            outcome = Outcome(duration_ms=1, error=AGENT_CANNOT)
         decision = decided(self.state, question, word, KIM, outcome=outcome)
         assert still_asked(self.state, decision)
         self.fold(decision)
@@ -607,6 +644,7 @@ class Heart(RuleBasedStateMachine):
                 return
             if not self.alive and (asked := questions(self.state)):
                 words = {"doubt": "abort", "escalation": "skip", "step_approval": "deny", "ask": "answer"}
+                words["task"] = "done"
                 self.decide(asked[0], words[asked[0].kind])
             elif not self.alive:
                 self.resume(dies=False, changed=False)
@@ -631,7 +669,8 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
     """One event of every kind a run can have, about this step and its last attempt (or another one, by `off`)."""
     attempt = state.steps[name].attempts + off
     held, broken, unclear = (evidence(verdict) for verdict in Verdict)
-    badly = Outcome(duration_ms=1, error="F_STEP_FAILED")
+    well, badly = Outcome(duration_ms=1), Outcome(duration_ms=1, error="F_STEP_FAILED")
+    cannot = Outcome(duration_ms=1, error=AGENT_CANNOT)
     fallback = tuple(one.id for one in state.plan_around(name).fallbacks[:1])
     return [
         AttemptStarted(step=name, attempt=attempt + 1, key="k"),
@@ -661,6 +700,13 @@ def any_event(state: RunState, name: StepId, to: StepState, off: int = 0) -> lis
         StepUnfolded(step=name, attempt=attempt + 1, kind=GroupKind.NESTED, count=2),
         DecisionGiven(step=name, choice="pass", by=KIM, to=to, aborts=True),
         DecisionGiven(step=name, choice="answer", by=KIM, to=to, outcome=Outcome(duration_ms=1)),
+        DecisionGiven(step=name, choice="done", by=KIM, to=to, outcome=well, about="task", attempt=attempt),
+        DecisionGiven(step=name, choice="done", by=KIM, to=to, outcome=well),
+        DecisionGiven(step=name, choice="cannot", by=KIM, to=to, outcome=cannot, about="task"),
+        DecisionGiven(step=name, choice="done", by=KIM, to=to, outcome=cannot, about="task"),
+        AttemptEnded(step=name, attempt=attempt, outcome=cannot, to=to),
+        WorkOffered(step=name, attempt=attempt, item=work(state, name)),
+        WorkClaimed(step=name, attempt=attempt, lease=lease(Instant(1_000_000_000_000))),
         ProtectedChanged(files=("f",), steps=(name,)),
         StepKept(step=name, attempt=attempt),
         StepKept(step=name, attempt=attempt, evidence=held),
@@ -719,7 +765,8 @@ def check_move(before: RunState, after: RunState, event: RunEvent) -> None:
             allowed = TRANSITIONS[origin, type(event)]
             # What is part of something that was ended does not begin again.
             ended_before = before.aborting(name) is not None and name in before.members
-            assert to in allowed or (ended_before and to is StepState.CANCELLED and StepState.PENDING in allowed)
+            open_again = {StepState.PENDING, StepState.ESCALATED} & allowed
+            assert to in allowed or (ended_before and to is StepState.CANCELLED and open_again)
             for other, (was, now) in moved.items():
                 if other != name and not is_part_of(after, other, name):
                     assert aborts and now is StepState.CANCELLED and was.value in ("pending", "escalated")
@@ -736,6 +783,7 @@ def is_part_of(state: RunState, name: StepId, other: StepId) -> bool:
 
 
 ASKING = step("a", action=Ask(question="Which?"), contract="check")
+TASK = step("a", action=Task(task="Do it."), contract="check")
 
 
 def states() -> Iterator[RunState]:
@@ -770,8 +818,21 @@ def states() -> Iterator[RunState]:
     unfolded = [*opened, StepUnfolded(step=name, attempt=1, kind=GroupKind.NESTED, count=2)]
     holding = [opened, unfolded, [*unfolded, *passes("a/x"), *passes("a/y")]]
     repeated = [opened, [*opened, StepUnfolded(step=name, attempt=1, kind=GroupKind.ITEMS, count=0)]]
+    offered = [
+        *opened,
+        AttemptStarted(step=name, attempt=1, key="k", agent="coder"),
+        WorkOffered(step=name, attempt=1, item=work(RunState(plan(TASK)), name)),
+    ]
+    claimed = [*offered, WorkClaimed(step=name, attempt=1, lease=lease(Instant(0)))]
+    persons = [replace(one, agent="reviewer") if type(one) is AttemptStarted else one for one in offered]
+    tasks = [started, offered, claimed, persons, [*persons, AttemptWaiting(step=name, attempt=1, reason="r")]]
     each = replace(ASKING, for_each=ForEach(source="${list.output}", max=3))
-    for one, histories in ((ASKING, simple), (replace(ASKING, action=nested), holding), (each, repeated)):
+    for one, histories in (
+        (ASKING, simple),
+        (TASK, tasks),
+        (replace(ASKING, action=nested), holding),
+        (each, repeated),
+    ):
         made = plan(one, step("z", needs=()), fallbacks=(step("f", needs=()),))
         for history in histories:
             yield replay(made, [(Instant(0), event) for event in history])

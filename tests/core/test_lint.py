@@ -30,6 +30,7 @@ from ordain.core.condition import (
     CustomCondition,
     LockAvailable,
     LockHeld,
+    NoCheck,
     PaneExists,
     PaneIdle,
     PatternAbsent,
@@ -108,7 +109,8 @@ def act(name, action, **fields):
 
 def task(name="t", **fields):
     own = {key: fields.pop(key) for key in ("agent", "reads", "tools", "instructions", "criteria") if key in fields}
-    return act(name, Task(task=fields.pop("text", "Think."), **{"agent": "coder", **own}), **fields)
+    made = act(name, Task(task=fields.pop("text", "Think."), **{"agent": "coder", **own}), **fields)
+    return made if made.verification is not None else replace(made, verification=Verification(strategy=NoCheck()))
 
 
 def with_fields(made, **fields):
@@ -566,6 +568,7 @@ SURROUNDINGS = [
     (plan(task(tools=("shell",)), tools=("read_file",), **THOUGHTS), "E_TOOL_OUT_OF_SCOPE"),
     (plan(task(tools=("odoo:write",)), tools=("odoo:search",), **THOUGHTS), "E_TOOL_OUT_OF_SCOPE"),
     (plan(act("a", CallTool(tool="odoo", operation="write")), tools=("odoo:search",)), "E_TOOL_OUT_OF_SCOPE"),
+    (plan(with_fields(task(), verification=None), budget=BUDGET), "W_TASK_UNVERIFIED"),
     (plan(task()), "W_BUDGET"),
     (plan(task(), budget=Budget(tokens=999)), "W_BUDGET"),
     (plan(task("t"), task("u"), budget=Budget(tokens=1999)), "W_BUDGET"),

@@ -160,7 +160,7 @@ COMPLETED = run(
     READ,
     WROTE,
     reported(3, StepState.PASSED, "exit status 0, seen by the harness", duration_ms=90_000),
-    reported(4, StepState.PASSED, "unverified: kim said so (happened)"),
+    reported(4, StepState.PASSED, "unverified: kim said so (happened)", unverified=True, decided_by="kim"),
 )
 
 FAILED = run(

@@ -11,7 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.core.action import AcquireLock, Ask, ReleaseLock, RunCommand, StoreData
+from ordain.core.action import AcquireLock, Ask, ReleaseLock, RunCommand, StoreData, Task
+from ordain.core.agent import Agent
 from ordain.core.condition import CustomCondition, LockAvailable, Precondition, StepCompleted
 from ordain.core.failure import (
     Abort,
@@ -114,7 +115,7 @@ PEOPLE = {Person.ANSWERS: 40, Person.WAITS: 8, Person.CANCELS: 6, Person.GIVES_U
 RERUNS = {None: 8, "": 1, "s0": 1, "s1": 1}
 """Whether the run is done again when it has ended, and from which step on."""
 ANSWERS = {"abort": 1, "happened": 10, "did-not": 10, "retry": 6, "skip": 4, "pass": 2}
-ANSWERS |= {"allow": 10, "deny": 2, "yes": 8, "no": 4}
+ANSWERS |= {"allow": 10, "deny": 2, "yes": 8, "no": 4, "done": 12, "cannot": 3}
 """How often each word is chosen among those that are true."""
 
 JUMPS_MS = (-DAY, -HOUR, -MINUTE, MINUTE, HOUR, 3 * DAY)
@@ -146,6 +147,21 @@ def _policy(random: Random, fallbacks: list[str]) -> FailurePolicy | None:
     names = random.choice([fallbacks, fallbacks[:1], fallbacks[-1:]])
     last: LastPolicy = Fallback(steps=tuple(StepId(name) for name in names))
     return random.choice([last, last, Retry(max_attempts=2, initial_delay_ms=SECOND, then=last)])
+
+
+AGENTS = {"coder": Agent(command=("do it",)), "reviewer": Agent(human=True)}
+"""Who performs tasks."""
+
+
+def _tasks() -> list[dict[str, Any]]:
+    """What agents and people are given to do."""
+    own, persons = Task(task="Do it.", agent="coder"), Task(task="Do it.", agent="reviewer")
+    return [
+        *[{"action": own}] * 16,
+        *[{"action": own, "idempotent": True}] * 4,
+        *[{"action": persons}] * 6,
+        *[{"action": persons, "timeout_ms": MINUTE}] * 2,
+    ]
 
 
 def _actions(name: str, earlier: list[str]) -> list[dict[str, Any]]:
@@ -186,37 +202,40 @@ def files_for(name: str) -> dict[str, str]:
     return {f"{name}.edit": "one", f"{name}.from": "here", f"{name}.gone": "still"}
 
 
-def draw_plan(random: Random) -> Plan:
+def draw_plan(random: Random, *, tasks: bool = False) -> Plan:
     """Any plan that can be carried out: needs forwards and backwards, every kind of step, every policy, plans within
-    plans, repeats over what other steps give, fallback steps, conditions."""
-    made = _draw_plan(random, "s", random.choice([1, 2, 3, 3, 4, 5, 6, 8]), random.choice([0, 1, 1, 2]))
+    plans, repeats over what other steps give, fallback steps, conditions; and tasks, where they are wanted: a life
+    without them stays what it was."""
+    made = _draw_plan(random, "s", random.choice([1, 2, 3, 3, 4, 5, 6, 8]), random.choice([0, 1, 1, 2]), tasks=tasks)
     # Data is always stored by somebody who waits for nobody, so that no order is a circle.
     store = step(f"s{len(made.steps)}", action=StoreData(key="k", value={"of": "first"}), needs=())
     made = replace(made, steps=(*made.steps, store))
     return replace(made, protect=random.choice([(), (), ("tests/**",)]))
 
 
-def _draw_plan(random: Random, prefix: str, count: int, deep: int) -> Plan:
+def _draw_plan(random: Random, prefix: str, count: int, deep: int, *, tasks: bool) -> Plan:
     order = random.sample(range(count), count)
     fallbacks = [f"{prefix}f{index}" for index in range(random.choice([0, 0, 0, 1, 2]))]
     names = [f"{prefix}{index}" for index in range(count)]
     places = dict(zip(names, order, strict=True))
     before = {name: [other for other in names if places[other] < at] for name, at in places.items()}
-    steps = [_draw_step(random, name, before[name], fallbacks, deep) for name in names]
+    steps = [_draw_step(random, name, before[name], fallbacks, deep, tasks=tasks) for name in names]
     return plan(
         *steps,
-        fallbacks=tuple(_draw_step(random, name, [], [], deep - 1) for name in fallbacks),
+        fallbacks=tuple(_draw_step(random, name, [], [], deep - 1, tasks=tasks) for name in fallbacks),
         on_failure=_policy(random, fallbacks),
         concurrency=random.choice([None, 1, 2, 3]),
     )
 
 
-def _draw_step(random: Random, name: str, earlier: list[str], fallbacks: list[str], deep: int) -> Step:
+def _draw_step(random: Random, name: str, earlier: list[str], fallbacks: list[str], deep: int, *, tasks: bool) -> Step:
     needs = random.sample(earlier, min(len(earlier), random.choice([0, 0, 1, 1, 2])))
     contract = f"check {name}" if random.random() < 0.5 else None
-    does = random.choice(_actions(name, earlier))
+    does = random.choice([*_actions(name, earlier), *(_tasks() if tasks else ())])
     if deep > 0 and random.random() < 0.15:
-        does = {"action": NestedPlan(plan=_draw_plan(random, f"{name}n", random.choice([1, 2, 3]), deep - 1))}
+        does = {
+            "action": NestedPlan(plan=_draw_plan(random, f"{name}n", random.choice([1, 2, 3]), deep - 1, tasks=tasks))
+        }
     plain = not isinstance(does.get("action"), NestedPlan | AcquireLock | ReleaseLock | Ask | StoreData)
     holds_plan = isinstance(does.get("action"), NestedPlan)  # what it protects is only looked after in that plan
     made = step(

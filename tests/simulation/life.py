@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -16,11 +16,15 @@ from typing import Any
 from unittest.mock import patch
 
 from ordain.adapters.clock import WallClock
-from ordain.adapters.memory import CountingIds, MemoryWriterLock, ScriptedProbe
+from ordain.adapters.memory import CountingIds, MemoryWriterLock, ScriptedAgents, ScriptedProbe
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.app import App
+from ordain.core.agent import Agent
+from ordain.core.ask import Given
+from ordain.core.cannot import AGENT_CANNOT
 from ordain.core.event import (
+    AttemptEnded,
     AttemptWaiting,
     ConditionFalse,
     FallbackEnded,
@@ -46,6 +50,7 @@ from ordain.records import Records
 from tests.reference import check_history, standing
 from tests.scenario import KIM, check_evidence, surroundings
 from tests.simulation.fate import (
+    AGENTS,
     ANSWERS,
     DAY,
     JUMPS_MS,
@@ -92,6 +97,13 @@ class OutsideLock(MemoryWriterLock):
         return Holder(name=what, pid=1) if self._at_work() else None
 
 
+class SimulatedAgents(ScriptedAgents):
+    """Those of every life: a command that the world carries out, and a person."""
+
+    def registered(self) -> Mapping[str, Agent]:
+        return AGENTS
+
+
 class Failed(AssertionError):
     """A life in which a promise was broken."""
 
@@ -114,7 +126,7 @@ class Life:
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
-        self.plan = draw_plan(self.random)
+        self.plan = draw_plan(self.random, tasks=self.seed % 4 == 3)
         self.world = World(self.plan, self.random)
         self.ledger = SimulatedLedger(self.world)
         self.toolbox = SimulatedToolbox(self.world)
@@ -215,7 +227,10 @@ class Life:
         word = self._draw(words)
         self.patience -= word == "retry"
         self.counted[f"answered {word}"] += 1
-        self._verb(lambda app: app.answer(question.item, word, KIM))
+        if word == "done" and self.random.random() < 0.8:  # others only say so
+            self.world.effects[question.step, attempt] = 1
+        given = Given(word=word, said="It is as it is." if word == "cannot" else "")
+        self._verb(lambda app: app.answer(question.item, given, KIM))
 
     def _draw(self, weights: dict[Any, int]) -> Any:
         return self.random.choices(list(weights), list(weights.values()))[0]
@@ -228,6 +243,7 @@ class Life:
             workspace=self.world.workspace,
             protection=SimulatedProtection(self.world),
             toolbox=self.toolbox,
+            agents=SimulatedAgents(),
             clock=WallClock("boot"),
             ids=self.ids,
             lock=lock or MemoryWriterLock(),
@@ -475,6 +491,8 @@ class Life:
         self.counted["waited for a lock"] += sum(isinstance(event, AttemptWaiting) for _, event in history)
         self.counted.update(type(event).__name__ for _, event in history if isinstance(event, FLOW))
         self.counted.update(f"unfolded: {e.kind.value}" for _, e in history if isinstance(e, StepUnfolded))
+        ends = (event.outcome.error for _, event in history if isinstance(event, AttemptEnded))
+        self.counted.update(error for error in ends if error == AGENT_CANNOT)
         # Of the stranger nothing is known but what it did with the lock.
         findings = [one for one in self._app().auditing.verify().findings if STRANGER not in one.sentence]
         assert not findings, findings

@@ -17,7 +17,7 @@ from typing import Any
 from ordain.adapters.memory import MemoryProtection, MemoryWorkspace, ScriptedToolbox
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import Ask, LockAction, StoreData
+from ordain.core.action import Ask, LockAction, StoreData, Task
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
@@ -241,6 +241,8 @@ class World:
             self.check(wanted or kept, f"the contract of {step} is run, which is {record.state}")
         if kind == "do":
             self.check(record.state is StepState.RUNNING, f"{step} begun without a durable intent")
+            taken = record.lease is not None or not isinstance(plan_step.action, Task)
+            self.check(taken, f"{step} begun by an agent that has not taken it")
             kept = record.protected_now or not self.shadow.protects(step)
             self.check(kept, f"{step} begun before protected files were kept")
             self.check(plan_step.proof is None or record.seen_broken, f"{step} begun without proof")
@@ -431,6 +433,8 @@ class SimulatedShell:
         if kind == "check" and not code:
             code = 0 if world.is_done(StepId(step)) else 1
         output = world.random.choice([b"[]", b'["a"]', b'["a", "b"]', b"a\nb\nc\n"]) if kind == "do" else b"%d" % code
+        if command.text == "do it" and world.random.random() < 0.15:
+            output = b"Looked.\n\nORDAIN CANNOT: it is as it is"
         return Finished(duration_ms=int(over_ms), exit_code=code, output=output, output_bytes=len(output))
 
     def written(self, mark: str, most: int) -> tuple[bytes, int]:

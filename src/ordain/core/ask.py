@@ -1,7 +1,8 @@
-"""Steps that ask a person: what they wait for, when they wait no longer, and what counts as an answer.
+"""Steps that only a person can do: what they wait for, when they wait no longer, and what counts as an answer.
 
-The answer is the step's result: a text, one of the choices, or a value that fits the schema. Nothing but a person's
-decision ends such a step, or its time being over.
+Of a question the answer is the step's result: a text, one of the choices, or a value that fits the schema. Of a task it
+is what the person gives with the word that it is done, if anything. Nothing but a person's decision ends such a step,
+or its time being over.
 """
 
 from __future__ import annotations
@@ -22,15 +23,19 @@ from ordain.core.schedule import ended
 from ordain.core.schema import Matches, misfits
 from ordain.core.value import Instant, StepId
 
-__all__ = ["Given", "answer_bytes", "answer_value", "given_up", "waiting_for"]
+__all__ = ["SAID_MAX", "Given", "answer_bytes", "answer_value", "given_up", "refuse_said", "task_value", "waiting_for"]
+
+SAID_MAX = 4000
+"""How many characters somebody may say with an answer."""
 
 
 def waiting_for(state: RunState, step_id: StepId) -> AttemptWaiting:
-    """The event for a step that has come to its question. People take days, so only a timeout of its own ends it."""
+    """The event for a step that has come to what a person is to answer or to do. People take days, so only a timeout of
+    its own ends it."""
     step, record = state.step(step_id), state.steps[step_id]
-    assert isinstance(step.action, Ask)
     until = Instant((record.started_at or 0) + step.timeout_ms) if step.timeout_ms is not None else None
-    reason = f"an answer to: {step.action.question}"
+    persons = f"a person to do it, as `{record.agent}`"
+    reason = f"an answer to: {step.action.question}" if isinstance(step.action, Ask) else persons
     return AttemptWaiting(step=step_id, attempt=record.attempts, reason=reason, until=until)
 
 
@@ -44,15 +49,18 @@ def given_up(state: RunState, step_id: StepId, now: Instant) -> AttemptEnded:
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person gave as their answer: a word or text as they typed it, or a JSON value."""
+    """What a person gave as their answer: a word or text as they typed it, or a JSON value; and what they say with
+    it."""
 
     word: str = ""
     value: Any = msgspec.UNSET
+    said: str = ""
 
     @property
     def typed(self) -> str:
         """The answer as it stands in a command."""
-        return self.word if self.value is msgspec.UNSET else f"--value {_spelt(self.value)}"
+        value = f"--value {_spelt(self.value)}" if self.value is not msgspec.UNSET else ""
+        return f"{self.word} {value}".strip()
 
 
 def answer_value(action: Ask, given: Given, matches: Matches) -> Any:
@@ -73,6 +81,25 @@ def answer_value(action: Ask, given: Given, matches: Matches) -> Any:
         said = "; ".join(wrong[:5])
         raise _refused(f"The answer does not fit: {said}.", f"It should fit: {_spelt(action.schema)}")
     return _sized(value)
+
+
+def task_value(given: Given) -> Any:
+    """What a person gives with the word that their task is done: a value, or what they say of it as a text; UNSET where
+    they give nothing. Raises Refused for what cannot be kept."""
+    if given.value is msgspec.UNSET:
+        return _sized(given.said) if given.said else msgspec.UNSET
+    if given.said:
+        raise _refused("A task gives one result, and this says two.", "Give it with -m as a text, or with --value.")
+    wrong = [*_unkept(given.value)]
+    if wrong:
+        raise _refused(f"The value cannot be kept: {'; '.join(wrong[:5])}.")
+    return _sized(given.value)
+
+
+def refuse_said(said: str) -> None:
+    """Raise Refused where somebody says more with an answer than can stand beside it."""
+    if len(said) > SAID_MAX:
+        raise _refused(f"{len(said):,} characters are more than the {SAID_MAX:,} that can be said with an answer.")
 
 
 def _choice(action: Ask, value: Any) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ordain.core.event import DecisionGiven, StepState
 
-__all__ = ["ABORT", "fits", "leads_to"]
+__all__ = ["ABORT", "CANNOT", "DONE", "fits", "leads_to"]
 
 ABORT = "abort"
 """Ends the run as failed, whatever is asked; unless a plan has this very word among its own choices."""
+DONE, CANNOT = "done", "cannot"
+"""What a person says of a task that was theirs; the second with a reason, and a person decides then."""
 
 _LEADS_TO = {
     "doubt": {"happened": StepState.PASSED, "did-not": StepState.PENDING},
@@ -15,8 +17,9 @@ _LEADS_TO = {
     "step_approval": {"allow": StepState.PENDING, "deny": StepState.SKIPPED},
     "budget": {"extend": StepState.PENDING, "unlimited": StepState.PENDING},
     "ask": {},
+    "task": {},
 }
-"""For each kind of question, our own words and where they take the step."""
+"""For each kind of question, our own words and where they take the step; an answer that has an outcome goes by that."""
 
 
 def leads_to(kind: str, choice: str, *, checked: bool) -> StepState | None:
@@ -32,6 +35,9 @@ def leads_to(kind: str, choice: str, *, checked: bool) -> StepState | None:
 def fits(decision: DecisionGiven) -> bool:
     """Whether a decision takes its step where its choice can lead, whatever the step is."""
     if decision.outcome is not None:
+        if decision.outcome.error is not None:
+            said = (decision.about, decision.choice) == ("task", CANNOT)
+            return said and decision.to is StepState.ESCALATED and not decision.aborts
         return decision.to in (StepState.VERIFYING, StepState.PASSED) and not decision.aborts
     if decision.about and decision.about not in _LEADS_TO:
         return False

@@ -450,6 +450,14 @@ PAGES: dict[str, Page] = {
         ),
         "Give the step a contract that holds when the work is done, whoever did it.",
     ),
+    "W_TASK_UNVERIFIED": Page(
+        "Nothing verifies a task",
+        (
+            "What an agent or a person says about their own work is not evidence. Without a contract the step passes by "
+            "their word, is called unverified in every report, and is done again in every rerun."
+        ),
+        "Give the step a contract. Where nothing can tell, say `verification: none`, and nobody is warned.",
+    ),
     "W_CONTRACT_EXISTENCE": Page(
         "Contract only asks whether something is there",
         "A file that exists may be empty, old or wrong.",

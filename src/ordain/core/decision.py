@@ -13,13 +13,15 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import Ask
+from ordain.core.action import Ask, Task
 from ordain.core.approval import Channel, Principal
-from ordain.core.ask import Given, answer_value
+from ordain.core.ask import Given, answer_value, refuse_said, task_value
 from ordain.core.budget import amount_words, left, question_words
+from ordain.core.cannot import AGENT_CANNOT
 from ordain.core.canonical import canonical_bytes
-from ordain.core.choice import ABORT, leads_to
+from ordain.core.choice import ABORT, CANNOT, DONE, leads_to
 from ordain.core.command import typed
+from ordain.core.condition import Contract
 from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
 from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan
 from ordain.core.model import Step, check_of, contract_of
@@ -35,6 +37,7 @@ from ordain.core.value import Instant, PlanId, RunId, StepId
 __all__ = [
     "Asked",
     "Choice",
+    "Form",
     "Question",
     "choice_named",
     "decided",
@@ -57,6 +60,21 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     consequence: str
 
 
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as the person must see it who is to do it."""
+
+    agent: str
+    """The role that they have in the plan."""
+    task: str
+    instructions: str = ""
+    criteria: tuple[str, ...] = ()
+    contract: str = ""
+    """What decides whether it is done; where it is empty, their word does, and is called unverified."""
+    reads: tuple[str, ...] = ()
+    """What the plan would have them read, as it names it."""
+    writes: tuple[str, ...] = ()
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Something only a person can decide. `item` is how to name it in an answer."""
 
@@ -64,7 +82,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     step: StepId
     attempt: int
     kind: str
-    """`doubt`, `escalation`, `ask`, `step_approval` before a step, or `budget`."""
+    """`doubt`, `escalation`, `ask`, `task`, `step_approval` before a step, or `budget`."""
     text: str
     choices: tuple[Choice, ...]
     detail: str = ""
@@ -72,6 +90,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     takes: str = ""
     """For a question of the plan that has no choices: `text`, or `json` for a value that fits the schema."""
     schema: Mapping[str, Any] = {}
+    form: Form | None = None
+    """Of a task: all of it."""
     wants: str = ""
     """What the failure policy wants of a planner: `replan` or `recover`."""
     policy: FailurePolicy | None = None
@@ -145,6 +165,21 @@ _UNLIMITED = Choice(
 )
 
 
+_CANNOT = Choice(
+    word=CANNOT,
+    meaning="it cannot be done; say why",
+    consequence="Your reason is shown, and a person decides: another try, without it, or the end of the run.",
+)
+
+
+def _done(*, checked: bool) -> Choice:
+    return Choice(
+        word=DONE,
+        meaning="it is done" if checked else "it is done; recorded as passed by your word, not by evidence",
+        consequence="Its contract is run then, and only that passes it." if checked else _UNVERIFIED,
+    )
+
+
 def _extend(amount: str) -> Choice:
     return Choice(
         word="extend",
@@ -181,10 +216,12 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
         case StepState.ESCALATED:
             asked = _escalation(state, step, record)
         case StepState.WAITING if asks(state, step_id):
-            asked = _question(step, record)
+            asked = _question(step, record) if isinstance(step.action, Ask) else _persons_task(step, record)
         case _:
             return None
-    last = record.evidence or record.outcome
+    # What a person is only now asked to do was not tried yet; what they see is how it went before.
+    tries = record.tries if asked.kind == "task" else (*record.tries, record.last_try()) if record.attempts else ()
+    last = (tries[-1].evidence or tries[-1].outcome) if tries else record.evidence or record.outcome
     again = f"@{record.asked_before + 1}" if record.asked_before else ""
     return replace(
         asked,
@@ -192,7 +229,7 @@ def question_about(state: RunState, step_id: StepId) -> Question | None:
         attempt=record.attempts,
         output_tail=last.output_tail if last is not None else "",
         policy=policy_of(state, step_id),
-        tries=(*record.tries, record.last_try()) if record.attempts else (),
+        tries=tries,
         since=record.ended_at if asked.kind == "escalation" else record.waits_since,
         behind=_behind(state, step_id),
     )
@@ -217,7 +254,9 @@ def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
     source, policy = record.broken or record.evidence or record.outcome, last_policy(state, step.id)
     wants = "replan" if isinstance(policy, Replan) else "recover" if isinstance(policy, Recover) else ""
     text = f"`{step.description}` did not succeed. What now?"
-    if isinstance(policy, AskApproval):
+    if record.outcome is not None and record.outcome.error == AGENT_CANNOT:
+        text = f"`{step.description}` cannot be done as its contract wants it, says who was to do it. What now?"
+    elif isinstance(policy, AskApproval):
         text = policy.summary
     elif wants:
         text = f"`{step.description}` did not succeed, and a planner is to propose {_WANTS[wants]}. What now?"
@@ -265,6 +304,30 @@ def _question(step: Step, record: StepRecord) -> Question:
     )
 
 
+def _persons_task(step: Step, record: StepRecord) -> Question:
+    task, check = step.action, check_of(step)
+    assert isinstance(task, Task)
+    checked = check.command if isinstance(check, Contract) else check.expression if check is not None else ""
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="task",
+        text=step.description,
+        choices=(_done(checked=check is not None), _CANNOT, _ABORT),
+        form=Form(
+            agent=record.agent,
+            task=task.task,
+            instructions=task.instructions or "",
+            criteria=task.criteria,
+            contract=checked,
+            reads=task.reads,
+            writes=step.writes,
+        ),
+        until=record.waits_until,
+    )
+
+
 def _behind(state: RunState, step_id: StepId) -> int:
     """How many steps need this one, directly or through others."""
     found, front = {step_id}, [step_id]
@@ -295,14 +358,23 @@ def _answers(state: RunState, question: Question, decision: DecisionGiven) -> bo
         action = state.step(question.step).action
         assert isinstance(action, Ask)
         words = (action.choices or ("answer",)) if outcome is not None else {ABORT}.difference(action.choices)
-        possible = decision.choice in words
+        possible = decision.choice in words and (outcome is None or outcome.error is None)
+    elif question.kind == "task" and outcome is not None:
+        possible = (decision.choice, outcome.error) in ((DONE, None), (CANNOT, AGENT_CANNOT))
     else:
-        possible = outcome is None
-    if not possible or (outcome is not None and outcome.error is not None):
+        possible = outcome is None and decision.choice not in (DONE, CANNOT)
+    if not possible:
         return False
     try:
         made = decided(
-            state, question, decision.choice, decision.by, head=decision.head, key=decision.key, outcome=outcome
+            state,
+            question,
+            decision.choice,
+            decision.by,
+            head=decision.head,
+            key=decision.key,
+            outcome=outcome,
+            said=decision.said,
         )
     except Refused:
         return False
@@ -385,14 +457,23 @@ def choice_named(question: Question, word: str) -> Choice:
 
 
 def value_given(state: RunState, question: Question, given: Given, matches: Matches) -> Any:
-    """The value of an answer to a question of the plan; UNSET where the answer is one of our own choices. Raises
-    Refused for what is no answer to it. `matches` looks at the patterns of a schema."""
+    """The value of an answer to a question of the plan, or that a task gives; UNSET where there is none, or the answer
+    is one of our own choices. Raises Refused for what is no answer to it. `matches` looks at the patterns of a
+    schema."""
     plain = given.value is msgspec.UNSET
+    if question.kind == "task" and given.word == DONE:
+        return task_value(given)
+    refuse_said(given.said)
     if question.kind == "ask" and isinstance(action := state.step(question.step).action, Ask):
         if plain and given.word == ABORT and ABORT not in action.choices:
             return msgspec.UNSET
+        if given.said:
+            raise refuse("E_ANSWER_VALUE", "This is answered by the answer itself, and -m says something beside it.")
         return answer_value(action, given, matches)
     choice_named(question, given.word if plain else given.typed)
+    if question.kind == "task" and given.word == CANNOT and not given.said.strip():
+        why = "Whoever decides what then has to know why it cannot be done."
+        raise refuse("E_ANSWER_VALUE", why, command=f"{question.asking} {CANNOT} -m WHY")
     return msgspec.UNSET
 
 
@@ -405,10 +486,13 @@ def decided(
     head: str = "",
     key: str | None = None,
     outcome: Outcome | None = None,
+    said: str = "",
 ) -> DecisionGiven:
     """The event for a person's answer, not signed yet; raises Refused for an answer that is not one of the choices. An
-    answer to a question of the plan has an outcome, which is what was answered."""
-    if outcome is not None:
+    answer to a question of the plan has an outcome, which is what was answered; so has the word about a task."""
+    if outcome is not None and outcome.error is not None:
+        to = StepState.ESCALATED
+    elif outcome is not None:
         to = StepState.VERIFYING if check_of(state.step(question.step)) is not None else StepState.PASSED
     else:
         choice_named(question, word)
@@ -427,6 +511,7 @@ def decided(
         asked_sha256=_digest(question),
         head=head,
         outcome=outcome,
+        said=said,
         key=key,
     )
 
@@ -450,6 +535,8 @@ def signed_decision(event: DecisionGiven, *, workspace_id: str, run_id: str, pla
     }
     if event.outcome is not None:  # what was signed before there were such answers stays what it was
         value["outcome"] = msgspec.to_builtins(event.outcome)
+    if event.said:
+        value["said"] = event.said
     return statement("decision", value)
 
 

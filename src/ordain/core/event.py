@@ -698,14 +698,17 @@ class DecisionGiven(_Fact, frozen=True, tag="decision_given"):
     attempt: int = 0
     """The attempt that was asked about."""
     about: str = ""
-    """`doubt`, `escalation`, `ask`, `approval` or `budget`."""
+    """`doubt`, `escalation`, `ask`, `task`, `step_approval` or `budget`."""
     asked_sha256: str = ""
     """Digest of the question as it was put: its words, what was seen of the step, the choices and what each does."""
     head: str = ""
     """The run's chain as it was when the person was asked. Between that and this event nothing of the step is
     recorded; of other steps there may be something, where they went on meanwhile."""
     outcome: Outcome | None = None
-    """For a question of the plan: the answer, which is the step's result, by its seal and its redacted end."""
+    """For a question of the plan: the answer, which is the step's result, by its seal and its redacted end. For a task
+    that was theirs: what it gave, or that it cannot be done."""
+    said: str = ""
+    """What they said with it, redacted; whoever tries again is told."""
     key: str | None = None
     """The fingerprint of the key that signs this decision."""
     signature: Signature | None = None

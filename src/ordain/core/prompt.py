@@ -142,10 +142,13 @@ def _failure(setting: Setting) -> str:
         lines.append("\n".join(f"- Attempt {one.attempt}: {_in_short(one)}" for one in earlier))
     lines.append(f"The last one, attempt {last.attempt}: {_in_short(last)}")
     outcome, evidence = last.outcome, last.evidence
-    if outcome is not None and outcome.error is not None and outcome.output_tail:
-        lines.append("The end of what the agent wrote:\n\n" + fenced(outcome.output_tail[-TAIL_MAX:]))
+    if outcome is not None and outcome.output_tail:
+        said = "The end of what the agent said then, which counts for nothing:\n\n"
+        lines.append(said + fenced(outcome.output_tail[-TAIL_MAX:]))
     if evidence is not None and evidence.output_tail:
         lines.append("The end of what the check wrote:\n\n" + fenced(evidence.output_tail[-TAIL_MAX:]))
+    if last.said:
+        lines.append(f"{last.decided_by} looked at it and says:\n\n{fenced(last.said)}")
     return "\n\n".join(lines)
 
 

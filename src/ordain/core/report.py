@@ -14,6 +14,7 @@ from ordain.core.assignment import Assignment
 from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.budget import Spending, spending
 from ordain.core.canonical import plan_hash
+from ordain.core.choice import DONE
 from ordain.core.choosing import Choice
 from ordain.core.decision import Question, questions
 from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState, Usage
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 UNVERIFIED = "unverified"
-"""What the evidence of a step begins with that passed by a person's word."""
+"""What the evidence of a step begins with that passed by somebody's word."""
 
 
 class LintReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,11 +192,8 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     """How many calls of tools its agent has made in its last attempt, where it is a task."""
     refused: int | msgspec.UnsetType = msgspec.UNSET
     """How many it was refused, once that attempt has ended."""
-
-    @property
-    def unverified(self) -> bool:
-        """Whether it passed by a person's word alone."""
-        return self.evidence.startswith(UNVERIFIED)
+    unverified: bool = False
+    """Whether it passed by somebody's word alone: a person's, where one decided, else its agent's."""
 
 
 class StepOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,7 +272,8 @@ class InboxItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that waits for a person, and the commands that decide it, one for each choice there is."""
 
     kind: str
-    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `ask`, `budget` or `stalled`."""
+    """`approval`, `review` (rejected too often), `doubt`, `escalation`, `ask`, `task`, `step_approval`, `budget` or
+    `stalled`."""
     title: str
     plan_id: PlanId
     commands: tuple[str, ...]
@@ -422,6 +421,9 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
     step, record, member = state.step(step_id), state.steps[step_id], state.members.get(step_id)
     outcome = record.outcome
     choice = state.choice(step_id) if isinstance(step.action, Task) else None
+    evidence = _never_begun(state, step_id) or _evidence(
+        record, contract_of(step) is not None, asked=isinstance(step.action, Ask), gathered=_gathered(state, step_id)
+    )
     shown = record.evidence or outcome
     if outcome is not None and outcome.error is not None and record.fell_back:
         shown = outcome  # why it came to its fallback
@@ -434,13 +436,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         description=step.description,
         state=record.state,
         attempts=record.attempts,
-        evidence=_never_begun(state, step_id)
-        or _evidence(
-            record,
-            contract_of(step) is not None,
-            asked=isinstance(step.action, Ask),
-            gathered=_gathered(state, step_id),
-        ),
+        evidence=evidence,
         duration_ms=outcome.duration_ms if outcome is not None else None,
         error=_error(record),
         output_tail=shown.output_tail if shown is not None else "",
@@ -455,6 +451,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
         agent=choice or msgspec.UNSET,
         calls=record.calls if record.work is not None else msgspec.UNSET,
         refused=outcome.refused if record.work is not None and outcome is not None else msgspec.UNSET,
+        unverified=evidence.startswith(UNVERIFIED),
     )
 
 
@@ -483,6 +480,12 @@ def _said(outcome: Outcome) -> str:
     return words if len(words) <= ANSWER_CHARACTERS else words[:ANSWER_CHARACTERS] + "…"
 
 
+def _remark(record: StepRecord) -> str:
+    """What a person said with their decision, on one line."""
+    words = " ".join(record.said.split())
+    return f": {words[:ANSWER_CHARACTERS]}{'…' * (len(words) > ANSWER_CHARACTERS)}" if words else ""
+
+
 def _cut(outcome: Outcome | None) -> str:
     """That not all of a result is kept, where it is not."""
     if outcome is None or outcome.output_bytes <= OUTPUT_BYTES_MAX or is_whole(outcome.output_seal):
@@ -499,9 +502,24 @@ def _gathered(state: RunState, step_id: StepId) -> str:
     if not group.members:
         return "no items, nothing was done"
     noun = "item" if group.kind is GroupKind.ITEMS else "step"
-    passed = sum(state.steps[name].state is StepState.PASSED for name in group.members)
+    records = [state.steps[name] for name in group.members]
+    passed = sum(record.state is StepState.PASSED for record in records)
     skipped = len(group.members) - passed
-    return f"{passed} {noun}{'s' * (passed != 1)} passed" + (f", {skipped} skipped" if skipped else "")
+    unproved = sum(_by_word(record) is not None for record in records)
+    said = f"{passed} {noun}{'s' * (passed != 1)} passed" + (f", {unproved} of them {UNVERIFIED}" if unproved else "")
+    return said + (f", {skipped} skipped" if skipped else "")
+
+
+def _by_word(record: StepRecord) -> str | None:
+    """By whose word alone a step passed, and which; None where it did not, or something was seen."""
+    if record.state is not StepState.PASSED or (record.evidence is not None and record.evidence.verdict == "held"):
+        return None
+    if record.decided_by is not None:
+        return f"{record.decided_by} said so ({record.how})"
+    if not record.agent or record.outcome is None:
+        return None
+    status = f" (exit status {record.outcome.exit_code})" if record.outcome.exit_code is not None else ""
+    return f"the agent {record.agent} said so{status}"
 
 
 def _evidence(record: StepRecord, contract: bool, *, asked: bool, gathered: str) -> str:
@@ -511,11 +529,12 @@ def _evidence(record: StepRecord, contract: bool, *, asked: bool, gathered: str)
         case StepState.PASSED:
             if asked and record.decided_by is not None and evidence is None and outcome is not None:
                 return f"answered by {record.decided_by}: {_said(outcome)}"
-            if record.decided_by is not None and (evidence is None or evidence.verdict != "held"):
-                return f"{UNVERIFIED}: {record.decided_by} said so ({record.how})"
+            if (said := _by_word(record)) is not None:
+                return f"{UNVERIFIED}: {said}{_remark(record)}"
             if evidence is not None:
                 again = "kept from the run before: " if record.kept else ""
                 held = f"{again}{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
+                held += f", done by {record.decided_by}" if record.agent and record.how == DONE else ""
                 held += _cut(outcome)
                 if record.fell_back:
                     return f"{held}, after it had failed and {record.fell_back}"
@@ -526,13 +545,13 @@ def _evidence(record: StepRecord, contract: bool, *, asked: bool, gathered: str)
                 return f"exit status {outcome.exit_code}, seen by the harness{_cut(outcome)}"
             return gathered or f"result seen by the harness{_cut(outcome)}"
         case StepState.SKIPPED if record.denied:
-            return f"denied by {record.decided_by}"
+            return f"denied by {record.decided_by}{_remark(record)}"
         case StepState.SKIPPED if record.decided_by is not None:
-            return f"skipped by {record.decided_by}"
+            return f"skipped by {record.decided_by}{_remark(record)}"
         case StepState.SKIPPED if record.condition_false:
             return "its condition was false"
         case StepState.FAILED if record.decided_by is not None:
-            return f"given up by {record.decided_by}"
+            return f"given up by {record.decided_by}{_remark(record)}"
         case StepState.ESCALATED if record.asked is not None:
             return f"not begun: {record.asked.reason}"
         case StepState.FAILED | StepState.ESCALATED | StepState.SKIPPED | StepState.PENDING:

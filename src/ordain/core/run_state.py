@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from ordain.core.action import LockAction, StoreData
+from ordain.core.action import Ask, LockAction, StoreData, Task
 from ordain.core.approval import Principal, WorkspaceIdentity
 from ordain.core.bound import STEPS_OF_RUN_MAX
 from ordain.core.choosing import Choice, choose
@@ -112,6 +112,8 @@ class StepRecord(msgspec.Struct):
     """How it got where it is, in a few words, when that is not the plain way."""
     decided_by: str | None = None
     """Who decided where it is now, when a person did."""
+    said: str = ""
+    """What they said with it."""
     kept: bool = False
     """Whether it passed in the run before and was not run again."""
     broken: PreconditionBroken | None = None
@@ -151,6 +153,7 @@ class StepRecord(msgspec.Struct):
             how=self.how,
             decided_by=self.decided_by,
             agent=self.agent,
+            said=self.said,
         )
 
 
@@ -323,6 +326,14 @@ class RunState:
         """Who performs the task of a step."""
         limits = self.limits_in_force
         return choose(self.defined[step_id], self.plans_around(step_id), limits.agent_for, limits.agent)
+
+    def is_persons(self, step_id: StepId) -> bool:
+        """Whether only a person can do what a step does: it asks one, or its task was given to one."""
+        action = self.defined[step_id].action
+        if isinstance(action, Task):
+            agent = self.limits.agents.get(self.steps[step_id].agent) if self.limits is not None else None
+            return agent is not None and agent.human
+        return isinstance(action, Ask)
 
     def holder(self, step_id: StepId) -> StepId | None:
         """The step that holds the plan which a step is of; None where that is the outermost."""

@@ -14,9 +14,10 @@ from typing import assert_never
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import Ask, LockAction, WaitFor
+from ordain.core.action import Ask, LockAction, Task, WaitFor
 from ordain.core.bound import DAY_MS
 from ordain.core.budget import Held, may_begin, over_at, over_by_now
+from ordain.core.cannot import AGENT_CANNOT
 from ordain.core.event import (
     AttemptEnded,
     BudgetReached,
@@ -236,7 +237,8 @@ def _waits(state: RunState, now: Instant, effects: list[Effect]) -> tuple[bool, 
 
 def asks(state: RunState, step_id: StepId) -> bool:
     """Whether a step waits for what only a person can say."""
-    return isinstance(state.step(step_id).action, Ask) and state.steps[step_id].state is StepState.WAITING
+    record = state.steps[step_id]
+    return record.state is StepState.WAITING and not record.gathers and state.is_persons(step_id)
 
 
 def _why_aborted(state: RunState) -> str:
@@ -401,6 +403,8 @@ def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, s
         after = Consequence(to=StepState.CANCELLED)
     elif outcome.error is not None and group is not None and group.kind is GroupKind.ITEMS:
         after = Consequence(to=StepState.FAILED)  # each item had the failure policy for itself
+    elif outcome.error == AGENT_CANNOT and state.aborting(step_id) is None:
+        after = Consequence(to=StepState.ESCALATED)  # to try again would help nobody, whatever the policy is
     elif outcome.error is not None:
         after = consequence(state, step_id, now)
     elif check_of(state.step(step_id)) is not None:
@@ -469,8 +473,8 @@ def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tu
             continue
         if isinstance(step.action, LockAction | NestedPlan) or step.for_each is not None:
             continue  # the run before gave its locks back; and what became steps of its own is done again as a whole
-        # An expression asks about the attempt itself, which there is none of; a person's word is not evidence.
-        observed = check_of(step) is None and record.decided_by is None
+        # An expression asks about the attempt itself, which there is none of; nobody's word is evidence.
+        observed = check_of(step) is None and record.decided_by is None and not isinstance(step.action, Task)
         if contract_of(step) is not None or (observed and again_from is not None and person):
             found.append(step.id)
     return tuple(found)
@@ -524,7 +528,8 @@ def tampered_words(files: Sequence[str]) -> str:
 
 def _tampered_outcome(outcome: Outcome, files: Sequence[str]) -> Outcome:
     before = f"{outcome.detail}; " if outcome.detail else ""
-    return replace(outcome, error="F_CONTRACT_TAMPERED", detail=before + tampered_words(files))
+    error = outcome.error if outcome.error == AGENT_CANNOT else "F_CONTRACT_TAMPERED"
+    return replace(outcome, error=error, detail=before + tampered_words(files))
 
 
 def _untouched(state: RunState, step_id: StepId, evidence: Evidence) -> Evidence:
@@ -610,6 +615,8 @@ def doubt(state: RunState, step_id: StepId, tools: Mapping[str, ToolDefinition])
 def _reached(state: RunState, step_id: StepId) -> bool:
     """Whether the effect may have begun, as far as what is recorded before every effect can tell."""
     record = state.steps[step_id]
+    if isinstance(state.step(step_id).action, Task) and record.lease is None:
+        return False  # nobody had taken it
     return not wants_proof(state, step_id) and (record.protected_now or not state.protects(step_id))
 
 

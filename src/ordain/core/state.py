@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from ordain.core.action import Ask, Task
+from ordain.core.action import Task
 from ordain.core.bound import REPETITIONS_MAX
+from ordain.core.cannot import AGENT_CANNOT
+from ordain.core.choice import CANNOT, DONE
 from ordain.core.event import (
     AgentCalled,
     AgentCallFailed,
@@ -86,7 +88,7 @@ TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
     (WAITING, AttemptWaiting): frozenset({WAITING}),
     (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
     (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
-    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED}),
+    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED, ESCALATED}),
     (VERIFYING, ContractHeld): frozenset({PASSED}),
     (VERIFYING, ContractBroken): AFTER_FAILURE,
     (VERIFYING, ContractInconclusive): AFTER_FAILURE,
@@ -184,7 +186,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.work = event.item
         case WorkClaimed():
             free = record.lease is None or record.lease.is_over(at)
-            if record.state is not RUNNING or record.work is None or not free:
+            if record.state is not RUNNING or record.work is None or not free or state.is_persons(event.step):
                 raise IllegalTransition(f"the task of {event.step} is not to be had")
             record.lease = event.lease
         case AgentCalled():
@@ -203,7 +205,10 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
                 _refuse_tampered(state, event.step)
-            if record.state is WAITING and isinstance(state.step(event.step).action, Ask):
+                _refuse_undone(state, event.step)
+            if event.outcome.error == AGENT_CANNOT and event.to is not _after_cannot(state, event.step):
+                raise IllegalTransition(f"{event.step} cannot be done, as was said; only a person decides what then")
+            if record.state is WAITING and not record.gathers and state.is_persons(event.step):
                 record.unanswered += 1
             record.outcome, record.ended_at = event.outcome, at
             record.waits_for, record.waits_until = "", None
@@ -263,6 +268,8 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
         case AttemptWaiting():
             if record.tampered:
                 raise IllegalTransition(f"{event.step} was at work while protected files changed; it can only fail")
+            if isinstance(state.step(event.step).action, Task) and record.work is None:
+                raise IllegalTransition(f"{event.step} waits for somebody who was offered nothing")
             if record.state is RUNNING:
                 record.waits_since = at
             record.waits_for, record.waits_until = event.reason, event.until
@@ -306,7 +313,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if event.outcome is None:  # an answer is what the step was for, and no second chance
                 record.failures = 0
             record.settle = None
-            record.how, record.decided_by = event.choice, event.by.name
+            record.how, record.decided_by, record.said = event.choice, event.by.name, event.said
             record.ended_at = at
             record.fell_back, record.broken = "", None
             if record.asked is not None:
@@ -324,7 +331,7 @@ def _again(state: RunState, step_id: StepId, to: StepState) -> None:
     """Take a step where a doubt or a question about it was settled to; nothing begins again that is part of something
     which was ended meanwhile."""
     state.move(step_id, to)
-    if to is PENDING and step_id in state.members and state.aborting(step_id) is not None:
+    if to in (PENDING, ESCALATED) and step_id in state.members and state.aborting(step_id) is not None:
         state.move(step_id, CANCELLED)
 
 
@@ -344,17 +351,36 @@ def _refuse_tampered(state: RunState, step_id: StepId) -> None:
 
 
 def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
-    """Raise IllegalTransition for what is no answer to a question that the plan asks."""
-    step = state.step(event.step)
-    if state.steps[event.step].state is not WAITING or not isinstance(step.action, Ask):
+    """Raise IllegalTransition for what is no answer to a question that the plan asks, or about a task that it gives to
+    a person."""
+    step, error = state.step(event.step), event.outcome.error if event.outcome is not None else None
+    if state.steps[event.step].state is not WAITING or not state.is_persons(event.step):
         raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
     after = FAILED if event.aborts else VERIFYING if check_of(step) is not None else PASSED
+    if error is not None:
+        after = ESCALATED
     if event.to is not after or event.aborts is not (event.outcome is None):
         raise IllegalTransition(f"an answer cannot take {event.step} to {event.to}")
-    if event.outcome is not None and event.outcome.error is not None:
+    if isinstance(step.action, Task) and event.outcome is not None:
+        known = {DONE: None, CANNOT: AGENT_CANNOT}
+        if event.about != "task" or event.choice not in known or known[event.choice] != error:
+            raise IllegalTransition(f"{event.choice} is not what can be said of the task of {event.step}")
+    elif error is not None:
         raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
-    if not event.aborts:
+    if after in (VERIFYING, PASSED):
         _refuse_tampered(state, event.step)
+
+
+def _refuse_undone(state: RunState, step_id: StepId) -> None:
+    """Raise IllegalTransition where a task would be done that nobody has taken, or a person's without their word."""
+    record = state.steps[step_id]
+    if isinstance(state.step(step_id).action, Task) and not record.gathers and record.lease is None:
+        raise IllegalTransition(f"the task of {step_id} was performed by nobody")
+
+
+def _after_cannot(state: RunState, step_id: StepId) -> StepState:
+    """Where a step goes of which was said that it cannot be done."""
+    return ESCALATED if state.aborting(step_id) is None else FAILED
 
 
 _MAY_FALL_BACK = (AttemptEnded, ContractBroken, ContractInconclusive, PreconditionBroken)
@@ -454,7 +480,7 @@ def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) ->
     record.seen_before, record.operand_before = None, None
     record.protected_now, record.tampered, record.fell_back = False, (), ""
     record.work, record.lease, record.calls = None, None, 0
-    record.started_at, record.ended_at, record.how, record.decided_by = at, None, "", None
+    record.started_at, record.ended_at, record.how, record.decided_by, record.said = at, None, "", None, ""
 
 
 def _unfold(state: RunState, event: StepUnfolded) -> None:

@@ -25,6 +25,8 @@ class Try(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     how: str = ""
     """What is said of it besides, in a few words: why it was in doubt, or what a person decided."""
     decided_by: str | None = None
+    said: str = ""
+    """What they said with it."""
     agent: str = ""
     """Of a task: who performed it."""
 

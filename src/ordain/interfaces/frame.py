@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ordain.core.action import Ask
+from ordain.core.action import Ask, Task
 from ordain.core.event import Settlement, StepState
 from ordain.core.run_state import RunState, StepRecord
 from ordain.core.schedule import asks, why_waiting
@@ -161,6 +161,8 @@ def _person(state: RunState, step: StepId) -> list[Span]:
     action = state.step(step).action if owner_of(step) is None else None
     if isinstance(action, Ask):
         spans.append(Span(f"  {visible(action.question)}", DIM))
+    elif isinstance(action, Task) and asks(state, step):
+        spans.append(Span(f"  {visible(state.step(step).description)}", DIM))
     return spans
 
 

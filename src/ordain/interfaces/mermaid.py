@@ -12,7 +12,7 @@ from ordain.core.event import StepState
 from ordain.core.model import Plan
 from ordain.core.report import RunReport
 from ordain.core.waves import fallbacks_for, waits_for
-from ordain.interfaces.picture import for_all, states_of
+from ordain.interfaces.picture import for_all, states_of, unverified_of
 from ordain.interfaces.visible import visible
 
 __all__ = ["mermaid_text"]
@@ -60,6 +60,10 @@ def _lines(plan: Plan, run: RunReport | None) -> Iterator[str]:
         if members:
             yield f"  classDef {state.value} {_COLOURS[state]}"
             yield f"  class {','.join(members)} {state.value}"
+    told = [node[step] for step in states if step in unverified_of(run) and step in node]
+    if told:
+        yield "  classDef unverified stroke-dasharray:5 4"
+        yield f"  class {','.join(told)} unverified"
 
 
 def _label(text: str) -> str:

@@ -25,7 +25,7 @@ from ordain.interfaces.lanes import drawn
 from ordain.interfaces.render import Style, painted
 from ordain.interfaces.visible import visible
 
-__all__ = ["for_all", "picture_lines", "states_of"]
+__all__ = ["for_all", "picture_lines", "states_of", "unverified_of"]
 
 STEPS_DRAWN_MAX = 30
 _WIDTH = 100
@@ -44,6 +44,9 @@ _MARKS = {
     StepState.CANCELLED: "⊘",
 }
 
+_UNVERIFIED = "≈"
+"""In place of the mark of a step that passed, where nothing but somebody's word says so."""
+
 States = Mapping[StepId, StepState]
 Agents = Mapping[str, str]
 """Who performs the tasks, by the names of their steps."""
@@ -58,7 +61,8 @@ def picture_lines(plan: Plan, run: RunReport | None, style: Style, agents: Agent
         yield f"{style.bold('Run:')}  {run.run_id}, {run.status}"
     yield ""
     whole = len(plan.steps) <= STEPS_DRAWN_MAX
-    lines = list(_drawn_lines(plan, needs, states, agents, style) if whole else _wave_lines(needs, states, style))
+    drawn_whole = _drawn_lines(plan, needs, states, unverified_of(run), agents, style)
+    lines = list(drawn_whole if whole else _wave_lines(needs, states, style))
     lines += _fallback_lines(plan, agents)
     yield from lines
     if not whole:
@@ -74,6 +78,11 @@ def states_of(run: RunReport | None) -> States:
     return {report.id: report.state for report in run.steps} if run is not None else {}
 
 
+def unverified_of(run: RunReport | None) -> frozenset[StepId]:
+    """The steps that passed by somebody's word alone."""
+    return frozenset(report.id for report in run.steps if report.unverified) if run is not None else frozenset()
+
+
 def for_all(plan: Plan) -> tuple[StepId, ...]:
     """The fallbacks that the plan's own policy names, for every step that has none."""
     policy = last_policy(plan.on_failure)
@@ -83,7 +92,9 @@ def for_all(plan: Plan) -> tuple[StepId, ...]:
 # --- Step by step ----------------------------------------------------------------------------------------------------
 
 
-def _drawn_lines(plan: Plan, needs: Needs, states: States, agents: Agents, style: Style) -> Iterator[str]:
+def _drawn_lines(
+    plan: Plan, needs: Needs, states: States, told: frozenset[StepId], agents: Agents, style: Style
+) -> Iterator[str]:
     """One row a step, with the lines that lead to it."""
     rows = drawn(needs)
     steps = {step.id: (number, step) for number, step in enumerate(plan.steps, start=1)}
@@ -95,8 +106,8 @@ def _drawn_lines(plan: Plan, needs: Needs, states: States, agents: Agents, style
             continue
         number, step = steps[row.step]
         state = states.get(step.id, StepState.PENDING)
-        word = f"{state.value:<10}" if states else ""
-        mark = _MARKS[state]
+        word = f"{'unverified' if step.id in told else state.value:<10}" if states else ""
+        mark = _UNVERIFIED if step.id in told else _MARKS[state]
         text = row.text(mark)
         before, after = text[: 2 * row.column], text[2 * row.column + 1 :].ljust(lanes - 2 * row.column - 1)
         label = f"{number:>2}. {visible(step.id):<{width}}  "

@@ -13,7 +13,7 @@ from ordain.core.tries import Try
 from ordain.core.value import Instant
 from ordain.documents.failure import write_failure
 from ordain.interfaces.preview import TIER_WORDS
-from ordain.interfaces.render import Style, duration, instant, tail_lines
+from ordain.interfaces.render import Style, duration, form_lines, instant, tail_lines
 from ordain.interfaces.visible import visible
 
 __all__ = ["answer_lines", "brief_lines", "context_lines", "wanted_words"]
@@ -35,6 +35,8 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
     yield f"  {style.dim(', '.join(about))}"
     if question.detail:
         yield f"  {visible(question.detail)}"
+    if question.form is not None:
+        yield from (f"  {line}" for line in form_lines(question.form))
     if question.kind != "ask" or len(question.tries) > 1:
         yield from _try_lines(question)
     if question.output_tail.strip():
@@ -79,7 +81,7 @@ def _try(one: Try) -> str:
     if evidence is not None:
         said.append(f"verdict {evidence.verdict.value}" + (f": {evidence.detail}" if evidence.detail else ""))
     if one.decided_by is not None:
-        said.append(f"{one.decided_by} decided: {one.how}")
+        said.append(f"{one.decided_by} decided: {one.how}" + (f" ({' '.join(one.said.split())})" if one.said else ""))
     elif one.how:
         said.append(one.how)
     begun = instant(one.started_at) if one.started_at is not None else ""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from ordain.adapters.agents.python_work import Cannot, Work
 from ordain.adapters.python_calls import called, result_of
+from ordain.core.cannot import AGENT_CANNOT, cannot_words
 from ordain.core.spending import read_usage
 from ordain.core.work import WorkItem
 from ordain.ports import ToolResult
@@ -32,5 +33,5 @@ async def performed(function: Callable[[Work], Any], item: WorkItem) -> ToolResu
 
     result = await result_of(attempt)
     if cannot is not None:
-        result = ToolResult(error="F_AGENT_CANNOT", detail=f"the agent says that it cannot be done: {cannot}")
+        result = ToolResult(error=AGENT_CANNOT, detail=cannot_words(f"`{item.agent}`", str(cannot)))
     return replace(result, used=read_usage("".join(reports).encode())[0])

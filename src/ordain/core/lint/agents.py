@@ -11,7 +11,7 @@ from ordain.core.lint.survey import Scope, Survey
 from ordain.core.model import Budget, Step
 from ordain.core.problem import Place, Problem
 
-__all__ = ["agent_problem", "budget", "known", "named", "startable", "used", "workflows"]
+__all__ = ["agent_problem", "budget", "known", "named", "startable", "unverified", "used", "workflows"]
 
 TASK_TOKENS_MIN = 1000
 """Less than this pays no task of any agent."""
@@ -117,18 +117,41 @@ def workflows(survey: Survey, facts: Facts) -> Iterator[Problem]:
             )
 
 
+def unverified(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Something but its agent's word says that a task is done, unless the plan says that nothing does."""
+    for _, step, _ in survey.tasks:
+        if step.verification is None:
+            yield Problem(
+                code="W_TASK_UNVERIFIED",
+                detail=f"Nothing verifies the task of `{step.id}`: it passes by the word of whoever did it.",
+                where=Place(step=step.id),
+                hints=("Give it a contract; or say `verification: none`, where nothing can tell.",),
+            )
+
+
+def _paid(survey: Survey, facts: Facts) -> Iterator[Step]:
+    """The steps whose task costs something: those that are not a person's."""
+    settings = facts.settings
+    for scope, step, _ in survey.tasks:
+        choice = choose(step, (scope.plan, *scope.around), settings.agent_for, settings.agent)
+        agent = settings.agents.get(choice.agent) if choice is not None else None
+        if agent is None or not agent.human:
+            yield step
+
+
 def budget(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """What agents may spend is limited, and is enough for what they are asked."""
-    if not survey.tasks:
+    steps = list(_paid(survey, facts))
+    if not steps:
         return
-    given, count = survey.plan.budget, len(survey.tasks)
-    if given is None and any(step.budget is None for _, step, _ in survey.tasks):
+    given, count = survey.plan.budget, len(steps)
+    if given is None and any(step.budget is None for step in steps):
         yield Problem(
             code="W_BUDGET",
             detail="Agents are given tasks, and nothing limits what they may spend.",
             hints=("Say it in the plan: `**Budget:** max 200k tokens, $1.50, 20 minutes`.",),
         )
-    wanted = sum(max(_tokens(step.budget) or 0, TASK_TOKENS_MIN) for _, step, _ in survey.tasks)
+    wanted = sum(max(_tokens(step.budget) or 0, TASK_TOKENS_MIN) for step in steps)
     tokens = _tokens(given)
     if tokens is not None and 0 < tokens < wanted:
         yield Problem(
@@ -136,7 +159,7 @@ def budget(survey: Survey, facts: Facts) -> Iterator[Problem]:
             detail=f"{tokens} tokens cannot pay {count} task{'s' if count > 1 else ''}: they need {wanted} at least.",
             hints=(f"Raise the budget; no task can be done with less than {TASK_TOKENS_MIN} tokens.",),
         )
-    for _, step, _ in survey.tasks:
+    for step in steps:
         own = _tokens(step.budget)
         if own is not None and 0 < own < TASK_TOKENS_MIN:
             yield Problem(

@@ -77,6 +77,7 @@ RULES: tuple[Rule, ...] = (
     agents.startable,
     agents.used,
     agents.workflows,
+    agents.unverified,
     agents.budget,
     paths.read_kinds,
     paths.beneath,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from ordain.core.ask import Given
-from ordain.core.choice import ABORT
+from ordain.core.choice import ABORT, CANNOT, DONE
 from ordain.core.decision import Question
 from ordain.core.problem import Refused, refuse
 from ordain.core.report import RunReport
@@ -16,7 +16,7 @@ from ordain.interfaces.question import answer_lines, context_lines, wanted_words
 
 __all__ = ["answer_here", "decide", "read_answer"]
 
-_PLANNED = ("ask", "step_approval")
+_PLANNED = ("ask", "task", "step_approval")
 """Kinds of questions that the plan itself asks: whoever starts the run expects them."""
 
 
@@ -24,12 +24,12 @@ _MISTYPED = ("E_ANSWER_VALUE", "E_ANSWER_CHOICE")
 _ANSWERED_ELSEWHERE = ("E_ANSWER_ITEM", "E_ANSWER_STALE", "E_RUN_ENDED")
 
 
-def read_answer(word: str | None, json_text: str | None) -> Given | None:
+def read_answer(word: str | None, json_text: str | None, said: str = "") -> Given | None:
     """The answer that was typed; None where there is none yet."""
     if json_text is None:
-        return Given(word=word) if word is not None else None
+        return Given(word=word, said=said) if word is not None else None
     try:
-        return Given(value=json.loads(json_text))
+        return Given(word=word or "", value=json.loads(json_text), said=said)
     except (ValueError, RecursionError) as error:
         raise refuse(
             "E_ANSWER_VALUE", f"What --value says is not JSON: {error}.", "A text is JSON in quotes."
@@ -48,11 +48,12 @@ def decide(
         typed = _typed(session, asked.question)
         if not typed:
             return None
-        given = Given(word=typed)
+        given = Given(word=typed, said=_said(session, asked.question, typed))
     wanted = sign or name is not None or session.app.settings()[0].require_signature
     signer = signer_named(session, name) if wanted else None
     session.app.check_answering(asked, given, session.by, signer)
-    chosen = next((one for one in asked.question.choices if given.typed == one.word), None)
+    word = given.word if asked.question.kind == "task" else given.typed
+    chosen = next((one for one in asked.question.choices if word == one.word), None)
     by = signer or session.by.name
     shown = tuple(one for one in asked.question.choices if one is chosen or not prompted)
     said = answer_lines(asked, chosen, by, signed=wanted, given=given.typed, choices=shown, style=session.style)
@@ -71,6 +72,12 @@ def _typed(session: Session, question: Question) -> str | None:
     if question.takes:
         return session.ask(f"Your answer ({wanted_words(question)}; or {words})")
     return session.ask(f"Your answer ({words})")
+
+
+def _said(session: Session, question: Question, word: str) -> str:
+    """What a person says with their word about a task: what it gave, or why it cannot be done."""
+    wanted = {DONE: "What it gave, a text; empty for nothing", CANNOT: "Why it cannot be done"}
+    return session.ask(wanted[word]) or "" if question.kind == "task" and word in wanted else ""
 
 
 def answer_here(session: Session, report: RunReport) -> RunReport | None:

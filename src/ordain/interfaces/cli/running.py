@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from ordain.core.approval import Channel, Principal
+from ordain.core.choice import DONE
 from ordain.core.event import Recorded, to_wire
 from ordain.core.problem import Problem
 from ordain.core.value import RunId
@@ -178,7 +179,10 @@ def status(session: Session) -> int:
 @command()
 @click.argument("item", metavar="RUN/STEP")
 @click.argument("word", metavar="[ANSWER]", required=False)
-@click.option("--value", "json_text", metavar="JSON", help="The answer as a JSON value.")
+@click.option("--value", "json_text", metavar="JSON", help="The answer as a JSON value; with `done`, what it gave.")
+@click.option(
+    "-m", "said", metavar="TEXT", default="", help="What you say with it: the result, why not, or what to try next."
+)
 @click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once.")
 @click.option("--sign", is_flag=True, help="Sign the answer with an enrolled key.")
 @click.option("--as", "name", metavar="NAME", help="Whose key; default: the one of yours that is enrolled here.")
@@ -187,19 +191,24 @@ def answer(
     item: str,
     word: str | None,
     json_text: str | None,
+    said: str,
     go_on: bool,
     sign: bool,
     name: str | None,
 ) -> int:
-    """Decide what a run asks a person: a question of the plan, an escalation, or a step in doubt. Without ANSWER it
-    shows all that is known about it and asks; an executor at work takes the answer up at once.
+    """Decide what a run asks a person: a question of the plan, a task, an escalation, a step in doubt. Without ANSWER
+    it shows all that is known about it and asks; an executor at work takes the answer up at once.
 
     Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
     """
-    if word is not None and json_text is not None:
-        raise click.UsageError("An answer is either ANSWER or --value JSON.")
-    given = read_answer(word, json_text)
-    typed = [shlex.quote(word)] if word is not None else ["--value", shlex.quote(json_text)] if json_text else []
+    if word not in (None, DONE) and json_text is not None:
+        raise click.UsageError("An answer is either ANSWER or --value JSON, but for `done` with what it gave.")
+    if said and word is None:
+        raise click.UsageError("-m goes with ANSWER.")
+    given = read_answer(word, json_text, said)
+    typed = ["-m", shlex.quote(said)] if said else []
+    typed += ["--value", shlex.quote(json_text)] if json_text is not None else []
+    typed += [shlex.quote(word)] if word is not None else []
     session.app.asked(item)  # whoever may not answer is told a command only where it would help
     session.needs_person("answer this", " ".join(["ordain answer", shlex.quote(item), *typed]))
     if session.json:

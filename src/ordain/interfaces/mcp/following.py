@@ -194,7 +194,10 @@ def how_it_stands(report: RunReport, *, full: bool) -> Answer:
 
 def who_acts(report: RunReport) -> tuple[str, ...]:
     """Who must do what for a run to go on that does not do so by itself."""
-    words = tuple(f"A person decides at a terminal with: {question.asking}" for question in report.questions)
+    words = tuple(
+        f"A person {'does this, and says so' if one.kind == 'task' else 'decides'} at a terminal with: {one.asking}"
+        for one in report.questions
+    )
     if report.status in ("stopped", "stalled"):
         words += (f"Nobody carries it out. Call plan_commit with plan={short_id(report.plan_id)} to go on.",)
     elif report.status == "paused":

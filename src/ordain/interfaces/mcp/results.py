@@ -153,6 +153,8 @@ class StepBrief(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     attempts: int
     evidence: str
+    unverified: bool
+    """Whether it passed by somebody's word alone, and nothing was seen."""
     """What the harness saw. What an agent said about its own work is not in it."""
     error: str | None
     waiting: str | None
@@ -320,6 +322,7 @@ def _step(step: StepReport) -> StepBrief:
         state=step.state.value,
         attempts=step.attempts,
         evidence=step.evidence,
+        unverified=step.unverified,
         error=step.error,
         waiting=step.waiting,
         output_tail=step.output_tail[-_TAIL_MAX:],
