@@ -13,6 +13,9 @@ from msgspec.structs import replace
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import Task
 from ordain.core.door import NAME_MAX, door_names, offer_of
+from ordain.core.lint.facts import Facts
+from ordain.core.lint.survey import Survey
+from ordain.core.lint.tools import known, operations
 from ordain.core.model import NestedPlan
 from ordain.core.scope import ARGUMENTS_MAX, DEPTH_MAX, call_problem, listed_in, offered, offered_in, out_of_scope
 from ordain.core.tool import EffectClass, ToolDefinition
@@ -62,6 +65,22 @@ def test_what_an_approval_is_bound_to_holds_the_tools_of_every_task() -> None:
     whole = plan(step("a", action=task("post")), step("b", action=NestedPlan(plan=inner)), step("c", run="true"))
     assert [(one.id, names) for one, names in offered_in(whole, TOOLS)] == [("a", ("post",)), ("i", ("web:get",))]
     assert list(listed_in(whole)) == ["post", "web"]
+
+
+@pytest.mark.parametrize(
+    ("listed", "codes"),
+    [
+        ("read_file", []),
+        ("web", []),
+        ("web:get", []),
+        ("raed_file", ["E_TOOL_UNKNOWN"]),
+        ("web:take", ["E_TOOL_OPERATION"]),
+        ("read_file:slowly", ["E_TOOL_OPERATION"]),
+    ],
+)
+def test_a_task_that_lists_what_is_not_there_is_told_so(listed: str, codes: list[str]) -> None:
+    survey, facts = Survey(plan(step("a", action=task(listed)))), Facts(tools=TOOLS)
+    assert [one.code for rule in (known, operations) for one in rule(survey, facts)] == codes
 
 
 # --- Bounds --------------------------------------------------------------------------------------------------------
