@@ -587,10 +587,10 @@ SURROUNDINGS = [
     row("agent without a task", "W_AGENT_UNUSED", *both({}, agent="coder"), *both({}, model="large")),
     row("agent of the configuration", None, *both(task(agent=None), **BUDGET)),
     row("a task that nothing verifies", "W_TASK_UNVERIFIED", f"# T\n\n{TOP_BUDGET}\n\n1. Think.\n"),
-    row("operation of several words", None, *both(task(tools=["odoo:search read"]), **BUDGET)),
+    row("operation of several words", "E_TOOL_SOURCE", *both(task(tools=["odoo:search read"]), **BUDGET)),
     row(
         "operation of several words in a list",
-        "W_TASK_UNVERIFIED",
+        ("E_TOOL_SOURCE", "W_TASK_UNVERIFIED"),
         f"# T\n\n{TOP_BUDGET}\n\n1. Look it up (odoo: search read)\n",
     ),
     row("a person's task costs nothing", None, *both(task(agent="reviewer")), *both(task(agent=None))),

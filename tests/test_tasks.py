@@ -98,7 +98,7 @@ def test_without_a_contract_an_agents_word_passes_a_step_and_is_called_unverifie
     assert life.status() == "completed"
     assert life.world.effects == ["coder does a", "b"], "what needs it goes on"
     told = report(life)
-    assert (told.unverified, told.agent, told.evidence) == (True, "coder", "unverified: the agent coder said so")
+    assert (told.unverified, told.agent.agent, told.evidence) == (True, "coder", "unverified: the agent coder said so")
     assert not report(life, "b").unverified
     sound(life)
 

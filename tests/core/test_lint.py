@@ -901,7 +901,7 @@ def test_nobody_named_in_the_plan_may_be_named_in_the_settings():
 
 
 def test_who_a_rule_names_must_be_there():
-    made = plan(act("t", Task(task="Think."), description="Review it"), **THOUGHTS)
+    made = plan(replace(task(agent=None), description="Review it"), **THOUGHTS)
     settings = replace(SETTINGS, agent="coder", agent_for={"review": "critic"})
     (problem,) = problems(made, replace(FACTS, settings=settings))
     assert problem.code == "E_AGENT_UNKNOWN"
