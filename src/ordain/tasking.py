@@ -188,7 +188,7 @@ class Tasking:
             text,
             len(text),
             None,
-            beside=b"\n" * bool(text and finished.errors) + finished.errors,
+            beside=_after(text, finished.errors),
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
         )
@@ -197,6 +197,11 @@ class Tasking:
 
     def _not_begun(self, detail: str) -> Outcome:
         return Outcome(duration_ms=0, error="F_STEP_FAILED", detail=self._sink.text(detail))
+
+
+def _after(text: bytes, errors: bytes) -> bytes:
+    """What came beside a text, as it is shown after it."""
+    return b"\n" + errors if errors and text and not text.endswith(b"\n") else errors
 
 
 def _cannot(text: bytes) -> str | None:
