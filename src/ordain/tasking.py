@@ -220,7 +220,7 @@ class Tasking:
             text,
             len(text),
             None,
-            beside=b"\n" * bool(text and finished.errors) + finished.errors,
+            beside=_after(text, finished.errors),
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
         )
@@ -229,3 +229,8 @@ class Tasking:
 
     def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
         return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))
+
+
+def _after(text: bytes, errors: bytes) -> bytes:
+    """What came beside a text, as it is shown after it."""
+    return b"\n" + errors if errors and text and not text.endswith(b"\n") else errors
