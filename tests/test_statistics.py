@@ -138,6 +138,8 @@ def check_sums(life: Life, found: Statistics, histories: list[list[tuple[Instant
 def went_badly(event: RunEvent) -> bool:
     if isinstance(event, AttemptEnded):
         return event.outcome.error is not None and event.to is not StepState.CANCELLED
+    if isinstance(event, DecisionGiven):
+        return event.outcome is not None and event.outcome.error is not None
     return isinstance(event, ContractBroken | ContractInconclusive)
 
 

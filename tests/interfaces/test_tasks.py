@@ -106,6 +106,8 @@ def test_what_an_agent_only_says_is_called_unverified_by_every_view(workspace: W
     assert "unverified: the agent liar said so (exit status 0)" in done.out
     one, other = answered(workspace.ordain("show", "--json", run))["steps"]
     assert (one["unverified"], one["agent"], other["unverified"], other["agent"]) == (True, "liar", False, None)
+    assert answered(workspace.ordain("stats", "--json"))["runs"]["unverified"] == 1
+    assert "passed unverified: 1" in workspace.ordain("stats").out
     drawn = workspace.ordain("show", "--graph", run).out
     assert re.search(r"≈ +1\. do +unverified", drawn) and re.search(r"✓ +2\. go-on +passed", drawn)
     workspace.ordain("show", "--graph", "-o", "picture.mmd", run)

@@ -33,6 +33,7 @@ from ordain.core.event import (
 )
 from ordain.core.model import Plan
 from ordain.core.program_name import COULD_NOT_RUN, could_not_start, missing_program
+from ordain.core.report import by_word
 from ordain.core.run_state import SETTLED, RunState, StepRecord
 from ordain.core.schedule import asks
 from ordain.core.state import apply
@@ -78,6 +79,8 @@ class _Span(msgspec.Struct):
 
     part: Part
     since: Instant
+    question: int
+    """How many were asked about it before: with the next one it is about something else."""
 
 
 class RunTally:
@@ -136,6 +139,7 @@ class RunTally:
                 self._step(step_id).runs += 1
             if record.state is StepState.PASSED and not record.kept:
                 tally.passes[record.attempts] += 1
+                tally.run_counts["unverified"] += by_word(state, step_id) is not None
             for code in self._failed.get(step_id, ()):
                 tally.failure(code).ended[_end_of(record)] += 1
 
@@ -183,14 +187,15 @@ class RunTally:
         """See what a step is about after an event."""
         now, span = self._now, self._spans.get(step_id)
         part = Part.PERSON if asks(self.state, step_id) else part_of(self.state.steps[step_id])
-        if span is not None and span.part is part:
+        question = self.state.steps[step_id].asked_before if part is Part.PERSON else 0
+        if span is not None and (span.part, span.question) == (part, question):
             return
         if span is not None:
             self._step(step_id).parts[span.part] += now - span.since
             self._about[span.part] -= 1
             del self._spans[step_id]
         if part is not None:
-            self._spans[step_id] = _Span(part=part, since=now)
+            self._spans[step_id] = _Span(part=part, since=now, question=question)
             self._about[part] += 1
             self._tally.asked += part is Part.PERSON
 
@@ -240,8 +245,10 @@ class RunTally:
             case DoubtSettled(evidence=evidence, to=to):
                 by = "rule" if evidence is None else "contract"
                 tally.settled[f"{by}: {'passed' if to is StepState.PASSED else 'run again'}"] += 1
-            case DecisionGiven(step=step_id, choice=choice):
+            case DecisionGiven(step=step_id, choice=choice, outcome=outcome):
                 tally.answers[choice] += 1
+                if outcome is not None and outcome.error is not None:
+                    self._count_failure(event, outcome.error)
                 if doubted:
                     tally.settled[f"person: {choice}"] += 1
                 if (span := self._spans.get(step_id)) is not None:
@@ -249,7 +256,9 @@ class RunTally:
             case _:
                 pass
 
-    def _count_failure(self, event: AttemptEnded | ContractBroken | ContractInconclusive, code: str) -> None:
+    def _count_failure(
+        self, event: AttemptEnded | ContractBroken | ContractInconclusive | DecisionGiven, code: str
+    ) -> None:
         failure = self._tally.failure(code)
         failure.then["aborted" if event.aborts else _THEN.get(event.to, event.to.value)] += 1
         failure.steps[self._name, event.step] += 1

@@ -130,6 +130,8 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
     kept: int = 0
     """Steps of reruns that were not run again, for their contract held."""
     not_kept: int = 0
+    unverified: int = 0
+    """Steps that passed by somebody's word alone."""
     takeovers: int = 0
     """How often another executor went on with a run."""
 

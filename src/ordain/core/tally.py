@@ -136,6 +136,7 @@ class Tally:
             reruns=counted["reruns"],
             kept=counted["kept"],
             not_kept=counted["not_kept"],
+            unverified=counted["unverified"],
             takeovers=counted["takeovers"],
         )
 
