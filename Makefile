@@ -12,7 +12,7 @@ help:
 	@echo "make test    install, then run every check and test"
 	@echo "make check   ruff, mypy --strict, the layer drawing against the real imports"
 	@echo "make sweep   the long crash sweeps: a run and the gate disturbed at every call, power lost, executors frozen, 100 at once"
-	@echo "make test-agents  real command-line agents from npm against a scripted model: they propose, a person approves, they run it"
+	@echo "make test-agents  real command-line agents from npm against a scripted model: they propose plans, and they carry out steps"
 	@echo "make test-mcp  the MCP server against the protocol's own conformance suite and inspector (from npm)"
 	@echo "make fuzz    the property tests with ten times the examples"
 	@echo "make bench   speed beside peers and beside the physical floor"
@@ -45,7 +45,7 @@ sweep: $(STAMP)
 	@touch $@
 
 test-agents: .npm-agents/.installed
-	$(BIN)/pytest -m agents tests/agents
+	$(BIN)/pytest -m agents -n 2 tests/agents
 
 .npm-mcp/.installed: $(STAMP) tests/mcp/npm/package-lock.json tools/make-node
 	@PYTHON=$(BIN)/python tools/make-node .npm-mcp tests/mcp/npm

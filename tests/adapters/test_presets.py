@@ -194,7 +194,7 @@ def test_what_is_missing_is_said_with_what_installs_it(name: str, monkeypatch: p
     assert fault == f"there is no program {name}; `npm install -g {PRESETS[name].package}` installs {name}"
 
 
-def test_a_room_that_cannot_be_emptied_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_room_is_gone_whatever_an_agent_left_there(monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
     with LocalAgents(Path("/")).room() as room:
@@ -203,3 +203,4 @@ def test_a_room_that_cannot_be_emptied_ends_nothing(monkeypatch: pytest.MonkeyPa
             os.mkdir("d")
             os.chdir("d")
         monkeypatch.undo()
+    assert not Path(room).exists()

@@ -71,7 +71,7 @@ def test_a_function_performs_a_task_and_the_contract_judges_it(workspace: Path) 
     carried = carried_out(workspace, configured("writes", 'model = "m"'), task(contract="grep 's1 1' done"))
     assert carried.report.status == "completed"
     (seen,) = carried.outcomes
-    assert (seen.error, seen.output_tail) == (None, "coder did 'Do it.' with m\\non the side\n")
+    assert (seen.error, seen.output_tail) == (None, "coder did 'Do it.' with m\non the side\n")
     assert seen.output_bytes == len("coder did 'Do it.' with m"), "what it prints is no part of what it gives"
 
 

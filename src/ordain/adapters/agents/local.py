@@ -44,9 +44,12 @@ class LocalAgents:
         try:
             yield path
         finally:
-            # An agent may have left there what cannot be taken away, such as directories too deep in one another.
-            with contextlib.suppress(RecursionError):
+            try:
                 shutil.rmtree(path, ignore_errors=True)
+            except RecursionError:  # directories that an agent left in one another, deeper than Python goes
+                import subprocess
+
+                subprocess.run(["rm", "-rf", "--", path], stderr=subprocess.DEVNULL, check=False)
 
     def invocation(
         self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False
