@@ -144,7 +144,7 @@ def test_so_is_one_that_the_program_registered(workspace: Workspace) -> None:
 
     async def approved_for(function: Any, committing: Any) -> None:
         app = open_workspace(workspace.path, agents={"bot": function})
-        assert app.lint(data, "bot.plan.md").problems == ()
+        assert [one.code for one in app.lint(data, "bot.plan.md").problems] == ["W_TASK_UNVERIFIED"]
         prepared = await app.prepare(data, "bot.plan.md", KIM)
         assert [one.runner for one in prepared.review.tasks] == [f"{__name__}:{function.__qualname__}"]
         await app.approve(prepared.review.plan_id, KIM)
@@ -175,21 +175,28 @@ def test_a_program_that_is_not_there_is_a_warning_first_and_then_a_refusal(staff
     assert staffed.ordain("commit", short).status == 3, "the approval is still there, and the contract does not hold"
 
 
-def test_a_module_is_looked_for_without_importing_anything(workspace: Workspace) -> None:
-    package = workspace.path / "crew"
-    package.mkdir()
+def test_a_module_is_looked_for_without_importing_anything_and_not_in_the_workspace(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(workspace.path / "lib"))
+    (workspace.path / "stray.py").write_text("open('imported', 'w')\n")
+    package = workspace.path / "lib" / "crew"
+    package.mkdir(parents=True)
     (package / "__init__.py").write_text("open('imported', 'w')\n")
     (package / "coder.py").write_text("open('imported', 'w')\n")
     for name, fault in {
         "crew.coder:do": None,
         "crew.other:do": "there is no module crew.other",
         "nowhere.at.all:do": "there is no module nowhere.at.all",
+        "stray:do": "there is no module stray",
         "json:dumps": None,
         "sys:exit": None,
     }.items():
-        workspace.trust(f'[agents.one]\npython = "{name}"\n')
-        (line,) = answered(workspace.ordain("agents", "--json"))["agents"]
-        assert line["fault"] == fault
+        workspace.write("ordain.toml", f'[agents.one]\npython = "{name}"\n')
+        app = open_workspace(workspace.path)
+        asyncio.run(app.trust(app.configuration()[1], KIM))
+        assert app.agents()[0].fault == fault
+        asyncio.run(app.close())
     assert not (workspace.path / "imported").exists()
 
 

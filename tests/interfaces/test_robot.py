@@ -440,11 +440,12 @@ def test_json_agents(workspace: Workspace):
         "own_tools": True,
         "network": False,
         "source": "trusted",
-        "fault": "there is no program no-such-pi",
+        "fault": "there is no program no-such-pi; `npm install -g @earendil-works/pi-coding-agent` installs pi",
     }
     assert (critic["rules"], critic["default"], critic["fault"]) == (["review", "docs"], False, None)
     assert workspace.ordain("agents").out.splitlines() == [
-        "coder  pi (no-such-pi), model small  trusted, there is no program no-such-pi",
+        "coder  pi (no-such-pi), model small  trusted, there is no program no-such-pi;"
+        " `npm install -g @earendil-works/pi-coding-agent` installs pi",
         "  Performs tasks that name nobody: whatever no rule names",
         "  Keeps tools of its own, which only the sandbox holds to a step.",
         "critic  cat  trusted, found",
@@ -454,7 +455,8 @@ def test_json_agents(workspace: Workspace):
     ]
     assert workspace.ordain("agents", "--text").out.splitlines() == [
         "coder [pi (no-such-pi), model small; does anything else where a task names nobody]"
-        " (cannot be started here: there is no program no-such-pi)",
+        " (cannot be started here: there is no program no-such-pi;"
+        " `npm install -g @earendil-works/pi-coding-agent` installs pi)",
         "critic [cat; does review, docs where a task names nobody]: Finds what is wrong.",
     ]
 
