@@ -446,3 +446,13 @@ def test_an_output_that_there_is_no_room_for_costs_its_beginning_and_nothing_els
     assert (found["status"], state, error, found["good"]) == (0, "passed", None, True)
     assert evidence.endswith("; only the last 1 MiB of its 50,000,000 bytes are kept, for want of room")
     assert found["free"] > 60_000_000, "what was spooled is let go"
+
+
+def test_the_directory_it_is_started_in_is_no_place_for_modules(tmp_path: Path) -> None:
+    """An agent can leave one in the workspace while `python -m ordain` carries out a run there."""
+    script = (
+        "import atexit, os, runpy, sys; sys.path.insert(0, os.getcwd()); sys.argv = ['ordain', '--version']; "
+        "atexit.register(lambda: print(os.getcwd() in sys.path)); runpy.run_module('ordain', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
