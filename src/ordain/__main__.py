@@ -10,7 +10,7 @@ from pathlib import Path
 if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [str(Path.cwd())]:
     del sys.path[0]
 
-from ordain.interfaces.cli.main import main  # noqa: E402
+from ordain.interfaces.cli.main import main
 
 if __name__ == "__main__":
     main(prog_name="ordain")

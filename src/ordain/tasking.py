@@ -28,7 +28,7 @@ from ordain.core.spending import read_usage
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
 from ordain.core.work import Lease, WorkItem
-from ordain.ports import Agents, Clock, Command, Doors, Finished, Shell
+from ordain.ports import Agents, Clock, Command, Doors, Finished, Lost, Shell
 from ordain.reading import Gathered, NothingGivenError, Reading
 from ordain.results import Results
 from ordain.sink import Sink
@@ -113,6 +113,8 @@ class Tasking:
             )
             finished = await self._shell.run(command)
             said = invocation.read(finished)
+        if calls.lost is not None and calls.cannot is None:
+            raise Lost(calls.lost)  # a further attempt might do the same a second time
         outcome = self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
         if calls.cannot is not None:  # whatever else it says, and however it came to its end
             detail = cannot_words(f"`{record.agent}`", calls.cannot)

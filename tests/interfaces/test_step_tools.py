@@ -292,6 +292,18 @@ def test_a_call_that_fails_is_told_and_recorded(site: Site) -> None:
     assert run.recorded() == []
 
 
+@pytest.mark.parametrize(("effect", "state"), [("opaque", StepState.IN_DOUBT), ("repeatable", StepState.PASSED)])
+def test_a_call_of_which_nobody_can_tell_whether_it_happened_is_for_a_person_to_settle(
+    site: Site, effect: str, state: StepState
+) -> None:
+    settings = f'{server(site.path)}[tools.desk.effects]\ndie = "{effect}"\n'
+    again = {"on_failure": {"strategy": "retry", "max_attempts": 3}, **CONTRACT}
+    run = site.run(call("desk__die"), write("after"), tools=["desk:die", "write_file"], settings=settings, step=again)
+    (failed,) = (one for one in run.events if isinstance(one, AgentCallFailed))
+    assert failed.error == ("F_STEP_IN_DOUBT" if effect == "opaque" else "F_STEP_FAILED")
+    assert run.report.steps[0].state is state and run.calls == ["desk:die", "write_file"]
+
+
 def test_the_token_of_another_attempt_opens_nothing(site: Site) -> None:
     run = site.run({"token": "x" * 43}, write("a.txt"), {"list": True})
     assert "E_DOOR_TOKEN" in run.refusal() and not (site.path / "a.txt").exists()

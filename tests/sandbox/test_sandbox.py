@@ -463,7 +463,9 @@ def test_what_runs_us_is_not_rewritten_where_it_lies_in_the_workspace(
         "mv tools gone",
         "mount --bind /tmp tools/venv",
     )
-    seen = run(workspace, "; ".join(f"({one}) && echo got away with {one}" for one in attacks) + "; true", writes=writes)
+    seen = run(
+        workspace, "; ".join(f"({one}) && echo got away with {one}" for one in attacks) + "; true", writes=writes
+    )
     assert b"got away" not in seen.output and seen.exit_code == 0, seen.output
     assert ours.read_text() == "ours\n" and [path.name for path in ours.parent.iterdir()] == ["ours.py"]
     if writes != ("tools/venv/lib/**",):

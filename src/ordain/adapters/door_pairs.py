@@ -135,8 +135,8 @@ class Pair:
     async def _served(self, asked: Asked) -> Answer:
         try:
             return await self._behind.serve(asked.tool, asked.args)
-        except Exception as error:  # a bug of ours; whoever called must not wait for ever
-            return Answer(problem=Problem(code="B_BUG", detail=f"{type(error).__name__}: {error}"))
+        except Exception as error:  # a bug of ours; whoever called must not wait for ever, nor read all that it says
+            return Answer(problem=Problem(code="B_BUG", detail=f"{type(error).__name__}."))
 
 
 def _pipe(path: Path) -> int:
