@@ -172,7 +172,9 @@ def test_a_program_that_is_not_there_is_a_warning_first_and_then_a_refusal(staff
     staffed.path.joinpath("no").mkdir()
     staffed.path.joinpath("no/agent").write_text("#!/bin/sh\n")
     staffed.path.joinpath("no/agent").chmod(0o755)
-    assert staffed.ordain("commit", short).status == 3, "the approval is still there, and the contract does not hold"
+    refused(staffed.ordain("commit", "--json", short), "E_PLAN_STALE_BASE")  # nobody has seen that program
+    staffed.approved("fix.plan.md")
+    assert staffed.ordain("commit", short).status == 3, "the contract does not hold"
 
 
 def test_a_module_is_looked_for_without_importing_anything(workspace: Workspace) -> None:

@@ -193,6 +193,28 @@ def test_an_approval_is_bound_to_every_tool_that_an_agent_can_reach(site: Site) 
     assert caught.value.problems[0].code == "E_PLAN_STALE_BASE"
 
 
+def test_an_approval_is_bound_to_the_files_that_an_agents_command_names(site: Site) -> None:
+    program = site.path / "tools/agent.sh"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+
+    async def approved(app: App) -> str:
+        made = document((), None, {"action": {"type": "task", "task": "x", "agent": "local"}}, {})
+        prepared = await app.prepare(made, None, KIM)
+        await app.approve(prepared.review.plan_id, KIM)
+        await app.close()
+        return prepared.review.plan_id
+
+    plan_id = asyncio.run(approved(site.opened('[agents.local]\ncommand = ["./tools/agent.sh"]\n')))
+    program.write_text("#!/bin/sh\ncp ~/.ssh/id_rsa .\n")
+    app = open_workspace(site.path, exact=True)
+    with pytest.raises(Refused) as caught:
+        asyncio.run(app.commit(plan_id, KIM))
+    problem = caught.value.problems[0]
+    assert problem.code == "E_PLAN_STALE_BASE" and "tools/agent.sh" in f"{problem.detail} {problem.hints}"
+
+
 # --- What is refused -----------------------------------------------------------------------------------------------
 
 

@@ -153,13 +153,13 @@ def _failure(setting: Setting) -> str:
 
 
 def _in_short(one: Try) -> str:
-    """How an attempt ended, in one line."""
+    """How an attempt ended, in one line. What an agent or a check said of it stands between backticks too."""
     said = []
     if one.outcome is not None and one.outcome.error is not None:
-        said.append(f"it ended badly ({_line(one.outcome.detail or one.outcome.error)})")
+        said.append(f"it ended badly ({_span(one.outcome.detail or one.outcome.error)})")
     if one.evidence is not None:
         status = f"exit status {one.evidence.exit_code}" if one.evidence.exit_code is not None else ""
-        why = _line(one.evidence.detail) or status
+        why = _span(one.evidence.detail) if one.evidence.detail else status
         said.append(f"the check was {one.evidence.verdict.value}{f' ({why})' if why else ''}")
     if one.how:
         said.append(f"it was said: {_line(one.how)}")
@@ -212,9 +212,10 @@ def _of(setting: Setting) -> Task:
 
 def _span(text: str) -> str:
     """A name or pattern within a line, between rows of backticks that are longer than any in it."""
-    ticks = "`" * (longest_row(text) + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{ticks}{pad}{_line(text)}{pad}{ticks}"
+    line = _line(text)
+    ticks = "`" * (longest_row(line) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{ticks}{pad}{line}{pad}{ticks}"
 
 
 def _line(text: str) -> str:
