@@ -21,6 +21,7 @@ import pytest
 from ordain import Channel, Principal, open_workspace
 from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.event import AttemptEnded, Event, Outcome, RunFinished
+from tests import task_runs
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 ORDAIN = [sys.executable, "-m", "ordain"]
@@ -456,3 +457,21 @@ def test_the_directory_it_is_started_in_is_no_place_for_modules(tmp_path: Path) 
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_what_an_agent_says_at_length_is_kept_like_any_long_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "state"))
+    (tmp_path / "ws").mkdir()
+    said = 3 * OUTPUT_BYTES_MAX
+    script = f"import json; print(json.dumps({{'result': 'x' * {said}}}))"
+    command = json.dumps([sys.executable, "-c", script])
+    carried = task_runs.carried_out(
+        tmp_path / "ws", f'[agents.coder]\noutput = "json"\ncommand = {command}\n', task_runs.task()
+    )
+    (outcome,) = carried.outcomes
+    assert (outcome.error, outcome.output_bytes) == (None, said) and len(outcome.output_tail) < 10_000
+    app = open_workspace(tmp_path / "ws", exact=True)
+    assert sum(map(len, app.output(carried.report.run_id, "s1")[1])) == said
+    asyncio.run(app.close())

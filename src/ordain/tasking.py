@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ordain.calling import Calling, Calls
 from ordain.core.action import Task
 from ordain.core.agent import Agent, reaches_tools
+from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.cannot import AGENT_CANNOT, cannot_words, why_cannot
 from ordain.core.choosing import has_network, model_of
 from ordain.core.door import door_names
@@ -31,7 +32,7 @@ from ordain.core.work import Lease, WorkItem
 from ordain.ports import Agents, Clock, Command, Doors, Finished, Lost, Shell
 from ordain.reading import Gathered, NothingGivenError, Reading
 from ordain.results import Results
-from ordain.sink import Sink
+from ordain.sink import Sink, in_parts
 from ordain.verify import signal_name
 
 if TYPE_CHECKING:
@@ -219,9 +220,9 @@ class Tasking:
             finished.duration_ms,
             error,
             detail,
-            text,
+            text[-OUTPUT_BYTES_MAX:],
             len(text),
-            None,
+            in_parts(text),
             beside=_after(text, finished.errors),
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
