@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ import msgspec
 import pytest
 
 from ordain import Channel, Principal, open_workspace
+from ordain.adapters.agents.local import LocalAgents
 from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.event import AttemptEnded, Event, Outcome, RunFinished
 from tests import task_runs
@@ -475,3 +477,17 @@ def test_what_an_agent_says_at_length_is_kept_like_any_long_output(
     app = open_workspace(tmp_path / "ws", exact=True)
     assert sum(map(len, app.output(carried.report.run_id, "s1")[1])) == said
     asyncio.run(app.close())
+
+
+def test_where_there_is_no_room_for_an_agent_nothing_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "state"))
+    (tmp_path / "ws").mkdir()
+    monkeypatch.setattr(LocalAgents, "room", no_room)
+    carried = task_runs.carried_out(tmp_path / "ws", '[agents.coder]\ncommand = ["touch", "begun"]\n', task_runs.task())
+    (outcome,) = carried.outcomes
+    assert outcome.error == "F_STEP_FAILED" and "No space left" in outcome.detail
+    assert not (tmp_path / "ws/begun").exists()
+
+
+def no_room(agents: LocalAgents) -> contextlib.AbstractContextManager[str]:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

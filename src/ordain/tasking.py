@@ -87,12 +87,12 @@ class Tasking:
             return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
         calls = Calls(self._calling, item, self._mark(step_id))
         async with contextlib.AsyncExitStack() as held:
-            room = held.enter_context(self._agents.room())
-            doors = self._doors if self._has_door(agent) else None
-            server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
             try:
+                room = held.enter_context(self._agents.room())
+                doors = self._doors if self._has_door(agent) else None
+                server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
                 invocation = self._agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
-            except ValueError as error:
+            except (ValueError, OSError) as error:  # a full disk too: nothing has begun
                 return self._not_begun(f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
             command = Command(
