@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -19,8 +20,10 @@ import msgspec
 import pytest
 
 from ordain import Channel, Principal, open_workspace
+from ordain.adapters.agents.local import LocalAgents
 from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.event import AttemptEnded, Event, Outcome, RunFinished
+from tests import task_runs
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 ORDAIN = [sys.executable, "-m", "ordain"]
@@ -446,3 +449,45 @@ def test_an_output_that_there_is_no_room_for_costs_its_beginning_and_nothing_els
     assert (found["status"], state, error, found["good"]) == (0, "passed", None, True)
     assert evidence.endswith("; only the last 1 MiB of its 50,000,000 bytes are kept, for want of room")
     assert found["free"] > 60_000_000, "what was spooled is let go"
+
+
+def test_the_directory_it_is_started_in_is_no_place_for_modules(tmp_path: Path) -> None:
+    """An agent can leave one in the workspace while `python -m ordain` carries out a run there."""
+    script = (
+        "import atexit, os, runpy, sys; sys.path.insert(0, os.getcwd()); sys.argv = ['ordain', '--version']; "
+        "atexit.register(lambda: print(os.getcwd() in sys.path)); runpy.run_module('ordain', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_what_an_agent_says_at_length_is_kept_like_any_long_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "state"))
+    (tmp_path / "ws").mkdir()
+    said = 3 * OUTPUT_BYTES_MAX
+    script = f"import json; print(json.dumps({{'result': 'x' * {said}}}))"
+    command = json.dumps([sys.executable, "-c", script])
+    carried = task_runs.carried_out(
+        tmp_path / "ws", f'[agents.coder]\noutput = "json"\ncommand = {command}\n', task_runs.task()
+    )
+    (outcome,) = carried.outcomes
+    assert (outcome.error, outcome.output_bytes) == (None, said) and len(outcome.output_tail) < 10_000
+    app = open_workspace(tmp_path / "ws", exact=True)
+    assert sum(map(len, app.output(carried.report.run_id, "s1")[1])) == said
+    asyncio.run(app.close())
+
+
+def test_where_there_is_no_room_for_an_agent_nothing_has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "state"))
+    (tmp_path / "ws").mkdir()
+    monkeypatch.setattr(LocalAgents, "room", no_room)
+    carried = task_runs.carried_out(tmp_path / "ws", '[agents.coder]\ncommand = ["touch", "begun"]\n', task_runs.task())
+    (outcome,) = carried.outcomes
+    assert outcome.error == "F_STEP_FAILED" and "No space left" in outcome.detail
+    assert not (tmp_path / "ws/begun").exists()
+
+
+def no_room(agents: LocalAgents) -> contextlib.AbstractContextManager[str]:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -27,10 +27,10 @@ from ordain.core.refusal import PER_HOUR
 from ordain.core.run_state import RunState
 from ordain.core.scope import call_problem, out_of_scope, unbearable
 from ordain.core.secret_reference import Secret
-from ordain.core.tool import COMMANDS, ToolDefinition
+from ordain.core.tool import COMMANDS, EffectClass, ToolDefinition
 from ordain.core.work import WorkItem
 from ordain.documents.configuration import CONFIGURATION_FILE
-from ordain.ports import Clock, Command, Finished, Shell, Sources, Toolbox, ToolResult
+from ordain.ports import Clock, Command, Finished, Lost, Shell, Sources, Toolbox, ToolResult
 from ordain.sink import Sink
 from ordain.verify import signal_name
 
@@ -95,6 +95,8 @@ class Calls:
         self.refused = 0
         self.cannot: str | None = None
         """Why the agent says that it cannot be done, where it does."""
+        self.lost: str | None = None
+        """Of which call nobody can tell whether it happened, though it matters, and why; None where there is none."""
 
     def listed(self) -> Sequence[Offer]:
         tools = self._run.tools
@@ -177,6 +179,8 @@ class Calls:
         await run.record((event,), ())
         try:
             result = await self._perform(name, args, number)
+        except Lost as lost:
+            result = self._lost(name, str(lost))
         except Exception as error:  # a bug in a tool is a failure of this call, and no more
             result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
         if result.error is None:
@@ -189,6 +193,13 @@ class Calls:
         if result.error == "F_PATH_ESCAPE":
             return await self._refuse(name, args, Problem(code="E_CALL_BOUNDS", detail=f"{detail}."))
         return Answer(text=self._given(result).text, problem=Problem(code=result.error, detail=f"{detail}."))
+
+    def _lost(self, name: str, why: str) -> ToolResult:
+        """Nobody is left to answer. Where it would do harm to call it twice, that is for a person to settle."""
+        if self._run.tools[name].effect in (EffectClass.READS, EffectClass.REPEATABLE):
+            return ToolResult(error="F_STEP_FAILED", detail=why)
+        self.lost = self.lost or f"`{name}`: {why}"
+        return ToolResult(error="F_STEP_IN_DOUBT", detail=f"{why}; it may have happened, so do not call it again")
 
     async def _perform(self, name: str, args: Mapping[str, Any], number: int) -> ToolResult:
         run, key = self._run, f"{self._item.key}/{self._item.attempt}/{number}"

@@ -336,7 +336,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
         if any(contract_of(step) is not None for step in steps):
             used[SHELL.name] = SHELL
         agents = self.kept_agents(plan, settings)
-        digests = self.workspace.digests(operand_paths(plan, tools), operand_patterns(plan))
+        digests = self.workspace.digests(operand_paths(plan, tools, agents.values()), operand_patterns(plan))
         return Base(
             tools=definition_digest(tuple(used.values())),
             definitions={

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ordain.calling import Calling, Calls
 from ordain.core.action import Task
 from ordain.core.agent import Agent, reaches_tools
+from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.cannot import AGENT_CANNOT, cannot_words, why_cannot
 from ordain.core.choosing import has_network, model_of
 from ordain.core.door import door_names
@@ -28,10 +29,10 @@ from ordain.core.spending import read_usage
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
 from ordain.core.work import Lease, WorkItem
-from ordain.ports import Agents, Clock, Command, Doors, Finished, Shell
+from ordain.ports import Agents, Clock, Command, Doors, Finished, Lost, Shell
 from ordain.reading import Gathered, NothingGivenError, Reading
 from ordain.results import Results
-from ordain.sink import Sink
+from ordain.sink import Sink, in_parts
 from ordain.verify import signal_name
 
 if TYPE_CHECKING:
@@ -86,12 +87,12 @@ class Tasking:
             return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
         calls = Calls(self._calling, item, self._mark(step_id))
         async with contextlib.AsyncExitStack() as held:
-            room = held.enter_context(self._agents.room())
-            doors = self._doors if self._has_door(agent) else None
-            server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
             try:
+                room = held.enter_context(self._agents.room())
+                doors = self._doors if self._has_door(agent) else None
+                server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
                 invocation = self._agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
-            except ValueError as error:
+            except (ValueError, OSError) as error:  # a full disk too: nothing has begun
                 return self._not_begun(f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
             command = Command(
@@ -113,6 +114,8 @@ class Tasking:
             )
             finished = await self._shell.run(command)
             said = invocation.read(finished)
+        if calls.lost is not None and calls.cannot is None:
+            raise Lost(calls.lost)  # a further attempt might do the same a second time
         outcome = self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
         if calls.cannot is not None:  # whatever else it says, and however it came to its end
             detail = cannot_words(f"`{record.agent}`", calls.cannot)
@@ -217,9 +220,9 @@ class Tasking:
             finished.duration_ms,
             error,
             detail,
-            text,
+            text[-OUTPUT_BYTES_MAX:],
             len(text),
-            None,
+            in_parts(text),
             beside=_after(text, finished.errors),
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,

@@ -126,6 +126,7 @@ def test_what_an_approver_is_told_of_each_task():
             why="the step names it",
             model="sonnet",
             tools=("odoo",),
+            unforeseen=("odoo",),
             prompt="settings",
             **coder,
         ),

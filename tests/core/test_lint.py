@@ -1291,3 +1291,14 @@ def test_a_question_that_nobody_could_answer_is_refused(asked):
 @pytest.mark.parametrize("policy", [Replan(), Recover(), AskApproval(summary="Go on?")])
 def test_what_people_are_asked_is_carried_out(policy):
     assert codes(plan(act("a", Ask(question="Which?", choices=("a", "b"))), step("b", on_failure=policy))) == []
+
+
+@pytest.mark.parametrize("name", ["--yolo", "-c", "gpt 5", "gpt\n5", "", "gpt-\u0435", "x" * 257])
+def test_no_model_is_called_like_an_option_of_a_command_line(name: str) -> None:
+    by_step = plan(replace(task(), model=name), **THOUGHTS)
+    assert "E_NAME" in codes(by_step) and "E_NAME" in codes(plan(task(), **{**THOUGHTS, "model": name}))
+
+
+@pytest.mark.parametrize("name", ["sonnet", "gpt-5.5", "anthropic/claude-sonnet-4-5", "us.a.b-v2:0", "c@2024"])
+def test_models_are_called_what_their_servers_call_them(name: str) -> None:
+    assert "E_NAME" not in codes(plan(replace(task(), model=name), **THOUGHTS))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ordain.core.action import Task
+from ordain.core.agent import Agent
 from ordain.core.model import ForEach, NestedPlan
 from ordain.core.operands import changed, operand_paths, operand_patterns, spelt_path
 from ordain.core.tool import EffectClass, Parameter, ToolDefinition
@@ -127,3 +128,9 @@ def test_nothing_changed_only_where_both_looks_saw_the_same(before, now):
     turned = {"has changed": "has changed", "is gone": "is new", "is new": "is gone"}
     there = [line.split("` ") for line in changed(before, now)]
     assert [f"{path}` {turned[what]}" for path, what in there] == list(changed(now, before))
+
+
+def test_the_files_that_the_command_of_an_agent_names_are_operands():
+    agent = Agent(command=("./tools/agent.sh", "{prompt}", "--fast", "conf/agent.toml", "/usr/bin/x", "../y"))
+    made = plan(step("a", action=Task(task="Do it", agent="coder")))
+    assert operand_paths(made, TOOLS, (agent,)) == ("conf/agent.toml", "tools/agent.sh")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ordain.core.action import Task
 from ordain.core.condition import Contract, Verification
 from ordain.core.event import Evidence, Outcome, Verdict
+from ordain.core.fence import longest_row
 from ordain.core.model import Plan, Step
 from ordain.core.prompt import DEFAULT_TEMPLATE, PARTS, Setting, Shown, template_fault, write_prompt
 from ordain.core.tries import Try
@@ -139,6 +140,20 @@ def test_what_stands_on_a_line_of_ours_stays_on_it(note: str, name: str):
     outside = [line for line in prompt.split("\n") if line]
     assert len(outside) == 6 and outside[:2] == ["X", "# What you were given to read"]
     assert outside[2].startswith("## `") and outside[3:] == ["```", "y", "```"]
+
+
+@given(detail=hostile.filter(str.strip))
+def test_what_an_agent_said_of_its_end_stands_between_backticks(detail: str):
+    tries = [Try(attempt=number, outcome=Outcome(duration_ms=1, error="E", detail=detail)) for number in (1, 2)]
+    prompt = write_prompt("{{task}}\n\n{{failure}}", setting("X", attempt=3, tries=tries))
+    ended = [line for line in prompt.split("\n") if "it ended badly (" in line]
+    ticks = "`" * (longest_row(detail) + 1)
+    assert len(ended) == 2, "it stays on its line"
+    for line in ended:
+        inner = line.partition("it ended badly (")[2].removesuffix(").")
+        # A row of just so many backticks begins and ends it, and nothing in between does.
+        assert [row for row in re.findall("`+", inner) if len(row) >= len(ticks)] == [ticks, ticks]
+        assert inner.startswith(ticks) and inner.endswith(ticks)
 
 
 @given(texts=st.dictionaries(st.sampled_from(sorted(PARTS)), st.just(1)), around=hostile)

@@ -17,7 +17,16 @@ from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.lint.tools import known, operations
 from ordain.core.model import NestedPlan
-from ordain.core.scope import ARGUMENTS_MAX, DEPTH_MAX, call_problem, listed_in, offered, offered_in, out_of_scope
+from ordain.core.scope import (
+    ARGUMENTS_MAX,
+    DEPTH_MAX,
+    call_problem,
+    listed_in,
+    offered,
+    offered_in,
+    out_of_scope,
+    unforeseen,
+)
 from ordain.core.tool import EffectClass, ToolDefinition
 from tests.build import plan, step
 
@@ -65,6 +74,14 @@ def test_what_an_approval_is_bound_to_holds_the_tools_of_every_task() -> None:
     whole = plan(step("a", action=task("post")), step("b", action=NestedPlan(plan=inner)), step("c", run="true"))
     assert [(one.id, names) for one, names in offered_in(whole, TOOLS)] == [("a", ("post",)), ("i", ("web:get",))]
     assert list(listed_in(whole)) == ["post", "web"]
+
+
+def test_an_approver_is_told_which_of_them_can_do_anything() -> None:
+    harmless = ToolDefinition(name="look", description="", effect=EffectClass.READS, schema=SCHEMA)
+    drops = ToolDefinition(name="drop", description="", effect=EffectClass.CHECKABLE, schema=SCHEMA, destructive=True)
+    tools = {**TOOLS, "look": harmless, "drop": drops}
+    named = ("shell", "exec", "post", "drop", "look", *FILES)
+    assert unforeseen(named, tools) == ("shell", "exec", "post", "drop")
 
 
 @pytest.mark.parametrize(
@@ -119,6 +136,14 @@ def test_reading_is_not_held_to_it() -> None:
     assert problem("read_file", ("src/**",), path="docs/a.md") is None
     assert problem("list_files", ("src/**",)) is None
     assert problem("read_file", path="../a") == problem("read_file", path=".ordain/x") == "E_CALL_BOUNDS"
+
+
+@pytest.mark.parametrize("path", [".env", "sub/.ENV.local", "./.netrc", "keys/id_ed25519", ".git/config", ".git"])
+def test_what_is_there_to_hold_secrets_or_is_gits_is_not_read_under_any_name(path: str) -> None:
+    assert problem("read_file", path=path) == problem("list_files", path=path) == "E_CALL_BOUNDS"
+    assert problem("move", path=path, to="plain.txt") == "E_CALL_BOUNDS"
+    assert problem("read_file", path=".env.example") is None
+    assert problem("write_file", path=".env", content="DEBUG=1") is None
 
 
 def test_whoever_may_write_all_that_is_in_a_directory_may_make_it() -> None:

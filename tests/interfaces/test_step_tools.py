@@ -193,6 +193,28 @@ def test_an_approval_is_bound_to_every_tool_that_an_agent_can_reach(site: Site) 
     assert caught.value.problems[0].code == "E_PLAN_STALE_BASE"
 
 
+def test_an_approval_is_bound_to_the_files_that_an_agents_command_names(site: Site) -> None:
+    program = site.path / "tools/agent.sh"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+
+    async def approved(app: App) -> str:
+        made = document((), None, {"action": {"type": "task", "task": "x", "agent": "local"}}, {})
+        prepared = await app.prepare(made, None, KIM)
+        await app.approve(prepared.review.plan_id, KIM)
+        await app.close()
+        return prepared.review.plan_id
+
+    plan_id = asyncio.run(approved(site.opened('[agents.local]\ncommand = ["./tools/agent.sh"]\n')))
+    program.write_text("#!/bin/sh\ncp ~/.ssh/id_rsa .\n")
+    app = open_workspace(site.path, exact=True)
+    with pytest.raises(Refused) as caught:
+        asyncio.run(app.commit(plan_id, KIM))
+    problem = caught.value.problems[0]
+    assert problem.code == "E_PLAN_STALE_BASE" and "tools/agent.sh" in f"{problem.detail} {problem.hints}"
+
+
 # --- What is refused -----------------------------------------------------------------------------------------------
 
 
@@ -290,6 +312,18 @@ def test_a_call_that_fails_is_told_and_recorded(site: Site) -> None:
     failed = [one for one in run.events if isinstance(one, AgentCallFailed)]
     assert [(one.call, one.error) for one in failed] == [(1, "F_STEP_FAILED"), (2, "F_STEP_FAILED")]
     assert run.recorded() == []
+
+
+@pytest.mark.parametrize(("effect", "state"), [("opaque", StepState.IN_DOUBT), ("repeatable", StepState.PASSED)])
+def test_a_call_of_which_nobody_can_tell_whether_it_happened_is_for_a_person_to_settle(
+    site: Site, effect: str, state: StepState
+) -> None:
+    settings = f'{server(site.path)}[tools.desk.effects]\ndie = "{effect}"\n'
+    again = {"on_failure": {"strategy": "retry", "max_attempts": 3}, **CONTRACT}
+    run = site.run(call("desk__die"), write("after"), tools=["desk:die", "write_file"], settings=settings, step=again)
+    (failed,) = (one for one in run.events if isinstance(one, AgentCallFailed))
+    assert failed.error == ("F_STEP_IN_DOUBT" if effect == "opaque" else "F_STEP_FAILED")
+    assert run.report.steps[0].state is state and run.calls == ["desk:die", "write_file"]
 
 
 def test_the_token_of_another_attempt_opens_nothing(site: Site) -> None:

@@ -87,7 +87,7 @@ def test_a_lying_agent_is_caught_told_what_was_found_and_gets_it_right(workspace
     step = report(workspace, run).steps[0]
     assert (step.attempts, step.unverified, step.evidence) == (2, False, "contract held (exit status 0)")
     told = (workspace.path / "prompt-fix").read_text()
-    for words in ("attempt 2", "broken (exit status 1)", "< 3", "> 2", "all tests pass"):
+    for words in ("attempt 2", "broken (`exit status 1`)", "< 3", "> 2", "all tests pass"):
         assert words in told, words
     assert len(events(workspace, run, WorkOffered)) == len(events(workspace, run, WorkClaimed)) == 2
 

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +189,15 @@ def test_an_agent_has_a_session_of_its_own_and_nothing_to_read_but_its_prompt(wo
     seen = performed(workspace, shell_agent(script), tier=0)
     assert seen.output_tail == "0\nnot a tty\n"
     assert "Do it." in (workspace / "seen").read_text()
+
+
+def test_the_room_of_one_is_seen_by_no_other_also_where_temporary_files_lie_in_the_workspace(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (workspace / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(workspace / "tmp"))
+    both = "touch tmp/$ORDAIN_STEP; until [ -e tmp/s1 -a -e tmp/s2 ]; do sleep 0.05; done"
+    script = f"{both}; ls -d tmp/ordain-agent-* /tmp/ordain-agent-* 2>/dev/null | wc -l; sleep 0.5"
+    steps = (task(needs=[]), task(needs=[]))
+    carried = carried_out(workspace, shell_agent(script), *steps, tier=1)
+    assert [outcome.output_tail.split()[-1] for outcome in carried.outcomes] == ["1", "1"]

@@ -445,3 +445,35 @@ def test_nothing_of_a_sandbox_is_left_for_us_to_collect(workspace: Path) -> None
         run(workspace, "true")
         assert Sandbox(workspace).fault() is None
     assert set(children_of_us()) <= before
+
+
+@pytest.mark.parametrize("writes", [None, ("tools/**",), ("tools/venv/lib/**",)], ids=["all", "around", "within"])
+def test_what_runs_us_is_not_rewritten_where_it_lies_in_the_workspace(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, writes: tuple[str, ...] | None
+) -> None:
+    ours = workspace / "tools/venv/lib/ours.py"
+    ours.parent.mkdir(parents=True)
+    ours.write_text("ours\n")
+    monkeypatch.setattr(sys, "prefix", str(workspace / "tools/venv"))
+    attacks = (
+        "echo theirs > tools/venv/lib/ours.py",
+        "touch tools/venv/lib/more.py",
+        "rm -rf tools/venv/lib",
+        "mv tools/venv tools/gone",
+        "mv tools gone",
+        "mount --bind /tmp tools/venv",
+    )
+    seen = run(
+        workspace, "; ".join(f"({one}) && echo got away with {one}" for one in attacks) + "; true", writes=writes
+    )
+    assert b"got away" not in seen.output and seen.exit_code == 0, seen.output
+    assert ours.read_text() == "ours\n" and [path.name for path in ours.parent.iterdir()] == ["ours.py"]
+    if writes != ("tools/venv/lib/**",):
+        assert run(workspace, "touch tools/other", writes=writes).exit_code == 0
+
+
+def test_what_runs_us_may_be_no_link_in_the_workspace(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (workspace.parent / "venv").mkdir()
+    (workspace / "venv").symlink_to(workspace.parent / "venv")
+    monkeypatch.setattr(sys, "prefix", str(workspace / "venv"))
+    assert "is what runs Ordain and a link" in (run(workspace, "true").fault or "")

@@ -60,7 +60,15 @@ def make_pairs(directory: Path, token: str, behind: Behind) -> list[Pair]:
     """The pairs of a door, in a directory that is made for them."""
     directory.mkdir(mode=0o700)
     slots = asyncio.Semaphore(AT_ONCE)
-    return [Pair(directory, number, token, behind, slots) for number in range(PAIRS)]
+    pairs: list[Pair] = []
+    try:
+        for number in range(PAIRS):
+            pairs.append(Pair(directory, number, token, behind, slots))
+    except OSError:  # there are no more descriptors, or no more room
+        for pair in pairs:
+            pair.shut()
+        raise
+    return pairs
 
 
 class Pair:
@@ -81,8 +89,12 @@ class Pair:
             unsent_max=UNSENT_MAX,
         )
 
-    async def close(self) -> None:
+    def shut(self) -> None:
+        """Let nothing more through."""
         self._lines.close()
+
+    async def close(self) -> None:
+        self.shut()
         await self._end_calls()
 
     async def _end_calls(self) -> None:
@@ -135,8 +147,8 @@ class Pair:
     async def _served(self, asked: Asked) -> Answer:
         try:
             return await self._behind.serve(asked.tool, asked.args)
-        except Exception as error:  # a bug of ours; whoever called must not wait for ever
-            return Answer(problem=Problem(code="B_BUG", detail=f"{type(error).__name__}: {error}"))
+        except Exception as error:  # a bug of ours; whoever called must not wait for ever, nor read all that it says
+            return Answer(problem=Problem(code="B_BUG", detail=f"{type(error).__name__}."))
 
 
 def _pipe(path: Path) -> int:

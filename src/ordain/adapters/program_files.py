@@ -4,6 +4,7 @@ them can start nothing, and what a shell would say of that helps nobody.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -59,8 +60,9 @@ def _interpreter(path: Path) -> list[str]:
 def our_python() -> tuple[str, ...]:
     """What must be seen so that `sys.executable` starts, and finds itself, its packages and us."""
     links = [Path(sys.executable)]
-    while links[-1].is_symlink() and len(links) < _LINKS:
-        links.append(links[-1].parent / links[-1].readlink())
+    with contextlib.suppress(PermissionError):  # where even looking is not ours, neither is starting
+        while links[-1].is_symlink() and len(links) < _LINKS:
+            links.append(links[-1].parent / links[-1].readlink())
     package = Path(__file__).resolve().parent.parent
     found = (sys.prefix, sys.base_prefix, sys.exec_prefix, str(package), *map(str, links))
     return tuple(dict.fromkeys(os.path.normpath(one) for one in found))

@@ -24,7 +24,7 @@ from ordain.adapters.bubblewrap import APART, MISSING, proc_words, started_in, w
 from ordain.adapters.home_files import home_files
 from ordain.adapters.off_limits import OFF_LIMITS, off_limits
 from ordain.adapters.processes import MARK
-from ordain.adapters.program_files import unseen_file
+from ordain.adapters.program_files import our_python, unseen_file
 from ordain.adapters.usage_file import USAGE
 from ordain.core.sandbox import SandboxLimits, Writable, writable
 from ordain.ports import Command, Finished
@@ -226,12 +226,39 @@ class SandboxedShell:
         if any(not place.path for place in places):
             yield from ("--bind", workspace, workspace)
             yield from held.enter_context(off_limits(root, workspace))
+            yield from self._ours_kept([self._workspace])
             return
         yield from ("--ro-bind", workspace, workspace)
         for place in places:
             path = f"{workspace}/{place.path}"
             opened[held.enter_context(_opened(root, place))] = path
             yield from ("--bind", path, path)
+        yield from self._ours_kept([self._workspace / place.path for place in places])
+
+    def _ours_kept(self, written: Sequence[Path]) -> Iterator[str]:
+        """The words that keep what we ourselves are, where it lies in what may be written, such as in the workspace's
+        own virtual environment: we go on outside, and load more of it. Raises ValueError where something is a link."""
+        for ours in self._ours:
+            for place in written:
+                inner = ours.relative_to(place).parts if ours.is_relative_to(place) else ()
+                # Each directory above is mounted for itself, so that it cannot be renamed with what is kept in it.
+                for depth in range(1, len(inner)):
+                    above = str(place.joinpath(*inner[:depth]))
+                    yield from ("--bind", above, above)
+                if inner or place.is_relative_to(ours):
+                    yield from ("--ro-bind", str(ours), str(ours))
+
+    @cached_property
+    def _ours(self) -> tuple[Path, ...]:
+        """What of the workspace is our own code and what runs it, each without what lies in another."""
+        spelt = {Path(one) for path in our_python() for one in (path, os.path.realpath(path))}
+        found = {path for path in spelt if path.is_relative_to(self._workspace) and path != self._workspace}
+        outermost = sorted(path for path in found if found.isdisjoint(path.parents))
+        for path in outermost:
+            parts = path.relative_to(self._workspace).parts
+            if any(self._workspace.joinpath(*parts[:depth]).is_symlink() for depth in range(1, len(parts) + 1)):
+                raise ValueError(f"{path} is what runs Ordain and a link, which a sandbox cannot keep from replacement")
+        return tuple(path for path in outermost if path.exists())
 
     @cached_property
     def _within(self) -> str:

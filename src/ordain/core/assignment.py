@@ -14,7 +14,7 @@ from ordain.core.choosing import choose, has_network, model_of, tasks_of
 from ordain.core.event import Limits
 from ordain.core.kind import kind_of
 from ordain.core.model import Plan
-from ordain.core.scope import offered
+from ordain.core.scope import offered, unforeseen
 from ordain.core.settings import Settings
 from ordain.core.tool import ToolDefinition
 
@@ -39,6 +39,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None where the agent decides that itself."""
     tools: tuple[str, ...] = ()
     """What it may use through the step's own door."""
+    unforeseen: tuple[str, ...] = ()
+    """Those of them that can do anything: with which arguments, only the agent decides."""
     own_tools: bool = False
     """Whether it keeps tools of its own besides, which nothing but the sandbox holds to the step."""
     network: bool = False
@@ -58,6 +60,7 @@ def assignments(
         assert isinstance(step.action, Task)
         choice = choose(step, plans, settings.agent_for, settings.agent)
         agent = agents.get(choice.agent) if choice is not None else None
+        lent = () if agent is not None and agent.human else offered(step.action, plans, tools)
         yield Assignment(
             step=name,
             kind=kind_of(step),
@@ -66,7 +69,8 @@ def assignments(
             runner=runner_words(agent) if agent is not None else "",
             human=agent is not None and agent.human,
             model=model_of(step, plans, agent),
-            tools=() if agent is not None and agent.human else offered(step.action, plans, tools),
+            tools=lent,
+            unforeseen=unforeseen(lent, tools),
             own_tools=agent is not None and agent.own_tools,
             network=agent is not None and has_network(step, agent),
             env=agent.env if agent is not None else (),

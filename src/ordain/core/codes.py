@@ -141,7 +141,10 @@ PAGES: dict[str, Page] = {
     ),
     "E_NAME": Page(
         "Name is not plain ASCII",
-        ("Names of steps and tools are ASCII, because letters of other scripts can look the same and be others."),
+        (
+            "Names of steps and tools are ASCII, because letters of other scripts can look the same and be others. The "
+            "name of a model is one word that does not begin with `-`, because it stands in command lines of agents."
+        ),
         "Use ASCII letters, digits, `_` and `-`.",
     ),
     "E_PLAN_UNKNOWN_FIELD": Page(

@@ -10,12 +10,13 @@ import re
 
 from ordain.core.bound import ID_LENGTH_MAX, NAME_LENGTH_MAX
 
-__all__ = ["id_fault", "name_fault", "scope_fault", "tool_name_fault"]
+__all__ = ["id_fault", "model_fault", "name_fault", "scope_fault", "tool_name_fault"]
 
 _SOUND_ID = re.compile(r"(?!-?[0-9]+\Z|none\Z)[A-Za-z0-9_-]{1,64}")
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 _NUMBER = re.compile(r"-?[0-9]+")
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,256}")
+_MODEL = re.compile(r"(?!-)[!-~]{1,256}")
 _SCOPE = re.compile(r"[A-Za-z0-9_.:/-]{1,256}(?::[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*)?")
 
 
@@ -52,3 +53,11 @@ def tool_name_fault(text: str) -> tuple[str, str] | None:
 def scope_fault(text: str) -> tuple[str, str] | None:
     """The same for a word in `tools`: a tool, or `tool:operation`, where an operation may be several words."""
     return None if _SCOPE.fullmatch(text) else tool_name_fault(text)
+
+
+def model_fault(text: str) -> tuple[str, str] | None:
+    """The same for the name of a model: whatever its server calls it, but never what a command line takes for an
+    option."""
+    if _MODEL.fullmatch(text):
+        return None
+    return "E_NAME", f"The model name {text[:ID_LENGTH_MAX]!a} is not one word of ASCII, or begins with `-`."

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ordain.core.action import CallTool, Custom, Task
+from ordain.core.agent import Agent
 from ordain.core.model import NestedPlan, Plan, Step, all_steps
 from ordain.core.refs import literal, references
 from ordain.core.tool import ToolDefinition, definition_of
@@ -23,10 +24,11 @@ _WILD = frozenset("*?")
 _FILE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+@-]*")
 
 
-def operand_paths(plan: Plan, tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
-    """Every file that a plan names, each in one spelling, sorted. The workspace itself is no operand: an approval is
-    bound to it anyway."""
+def operand_paths(plan: Plan, tools: Mapping[str, ToolDefinition], agents: Iterable[Agent] = ()) -> tuple[str, ...]:
+    """Every file that a plan names, or the command of one of the agents that perform its tasks, each in one spelling,
+    sorted. The workspace itself is no operand: an approval is bound to it anyway."""
     found = {spelt_path(path) for step in all_steps(plan) for path in _paths(step, tools)}
+    found |= {spelt_path(word) for agent in agents for word in agent.command if _names_file(word)}
     return tuple(sorted(found - {""}))
 
 
@@ -71,7 +73,7 @@ def _paths(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[str]:
 
 
 def _names_file(word: str) -> bool:
-    """Whether a word of a handler's command is, by its looks, a file of the workspace."""
+    """Whether a word of a handler's or an agent's command is, by its looks, a file of the workspace."""
     return _FILE.fullmatch(word) is not None and ("/" in word or "." in word) and ".." not in word.split("/")
 
 

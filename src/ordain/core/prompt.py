@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ordain.core.action import Task
-from ordain.core.fence import fenced, longest_row
+from ordain.core.fence import fenced, one_line, spanned
 from ordain.core.model import Plan, Step, contract_of
 from ordain.core.tries import Try
 
@@ -106,7 +106,7 @@ _NAME = re.compile(r"\{\{([a-z_]+)\}\}")
 
 def _plan(setting: Setting) -> str:
     plan = setting.plan
-    said = [f"# The plan: {_line(plan.title)}", plan.task or "", plan.context or ""]
+    said = [f"# The plan: {one_line(plan.title)}", plan.task or "", plan.context or ""]
     return "\n\n".join(one for one in said if one)
 
 
@@ -125,7 +125,7 @@ def _contract(setting: Setting) -> str:
         return "No command checks this step. What you did counts as unverified until a person has looked at it."
     wants = f"It must end with exit status {contract.exit_code or 0}"
     if contract.stdout is not None:
-        wants += f" and write something that matches the pattern {_span(contract.stdout)}"
+        wants += f" and write something that matches the pattern {spanned(contract.stdout)}"
     head = "After you have ended, this command is run where you worked. It decides, and nothing else:"
     return f"# How it is checked\n\n{head}\n\n{fenced(contract.command)}\n\n{wants}."
 
@@ -153,16 +153,16 @@ def _failure(setting: Setting) -> str:
 
 
 def _in_short(one: Try) -> str:
-    """How an attempt ended, in one line."""
+    """How an attempt ended, in one line. What an agent or a check said of it stands between backticks too."""
     said = []
     if one.outcome is not None and one.outcome.error is not None:
-        said.append(f"it ended badly ({_line(one.outcome.detail or one.outcome.error)})")
+        said.append(f"it ended badly ({spanned(one.outcome.detail or one.outcome.error)})")
     if one.evidence is not None:
         status = f"exit status {one.evidence.exit_code}" if one.evidence.exit_code is not None else ""
-        why = _line(one.evidence.detail) or status
+        why = spanned(one.evidence.detail) if one.evidence.detail else status
         said.append(f"the check was {one.evidence.verdict.value}{f' ({why})' if why else ''}")
     if one.how:
-        said.append(f"it was said: {_line(one.how)}")
+        said.append(f"it was said: {one_line(one.how)}")
     return ("; ".join(said) or "nobody saw its end") + "."
 
 
@@ -175,7 +175,7 @@ def _tools(setting: Setting) -> str:
 
 
 def _reads(setting: Setting) -> str:
-    parts = [f"## {_span(one.ref)}{f' ({_line(one.note)})' if one.note else ''}" for one in setting.reads]
+    parts = [f"## {spanned(one.ref)}{f' ({one_line(one.note)})' if one.note else ''}" for one in setting.reads]
     texts = [f"\n\n{fenced(one.text)}" if one.text else "" for one in setting.reads]
     joined = [part + text for part, text in zip(parts, texts, strict=True)]
     return "\n\n".join(["# What you were given to read", *joined]) if joined else ""
@@ -192,7 +192,7 @@ def _ending(setting: Setting) -> str:
 PARTS: dict[str, Callable[[Setting], str]] = {
     "agent": lambda setting: setting.agent,
     "plan": _plan,
-    "step": lambda setting: f"# Your step: {_line(setting.step.description)}",
+    "step": lambda setting: f"# Your step: {one_line(setting.step.description)}",
     "task": _task,
     "instructions": lambda setting: _of(setting).instructions or "",
     "criteria": _criteria,
@@ -208,15 +208,3 @@ PARTS: dict[str, Callable[[Setting], str]] = {
 def _of(setting: Setting) -> Task:
     assert isinstance(setting.step.action, Task)
     return setting.step.action
-
-
-def _span(text: str) -> str:
-    """A name or pattern within a line, between rows of backticks that are longer than any in it."""
-    ticks = "`" * (longest_row(text) + 1)
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{ticks}{pad}{_line(text)}{pad}{ticks}"
-
-
-def _line(text: str) -> str:
-    """A text as one line."""
-    return " ".join(text.split())

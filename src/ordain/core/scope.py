@@ -3,7 +3,7 @@ that only work on files of the workspace. Commands are never among them unless t
 `shell` for its contracts, and that is no reason to hand it to an agent.
 
 And what a call of one of them may do: its arguments fit, it writes nothing but what the step may write and nothing that
-is protected, and it is handed no secret, for only a plan can name one.
+is protected, and it is handed no secret, for only a plan can name one, and no file that is there to hold some.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from ordain.core.action import Task
 from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.environment import setting_fault
-from ordain.core.lint.paths import MAKES_DIRECTORIES, folded, path_fault, protecting_pattern
+from ordain.core.lint.paths import MAKES_DIRECTORIES, folded, handed_fault, path_fault, protecting_pattern
 from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.pattern import PATTERN_MAX, Pattern, normal
 from ordain.core.problem import Problem, closest
@@ -31,6 +31,7 @@ __all__ = [
     "out_of_scope",
     "scope_of",
     "unbearable",
+    "unforeseen",
 ]
 
 
@@ -58,6 +59,16 @@ def offered(task: Task, plans: Sequence[Plan], tools: Mapping[str, ToolDefinitio
     named = set(listed)
     callable_names = (name for name in tools if not name.startswith(HANDLER))
     return tuple(name for name in callable_names if name in named or name.partition(":")[0] in named)
+
+
+def unforeseen(names: Iterable[str], tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
+    """Those of the tools that a task may use which can do anything, or destroy something outside of the workspace, with
+    arguments that no plan holds and nobody has approved one by one."""
+    return tuple(name for name in names if _may_do_anything(tools[name]))
+
+
+def _may_do_anything(tool: ToolDefinition) -> bool:
+    return tool.effect is EffectClass.OPAQUE or (tool.destructive and not _works_on_files(tool))
 
 
 def offered_in(plan: Plan, tools: Mapping[str, ToolDefinition]) -> Iterator[tuple[Step, tuple[str, ...]]]:
@@ -150,6 +161,9 @@ def _path_fault(
     fault = path_fault(path, writes=writes)
     if fault is not None:
         return f"The path `{path}` {fault}", "Paths are relative to the workspace and stay beneath it."
+    # Under another name it could be read.
+    if (fault := handed_fault(path)) is not None and (not writes or parameter.deep):
+        return f"The path `{path}` {fault}", "Do without it; where it is needed, a step of the plan can name it."
     if not writes:
         return None
     if parameter.deep and not folded(path):

@@ -35,6 +35,9 @@ def assignment_lines(task: Assignment, style: Style) -> Iterator[str]:
     model = f", model {task.model}" if task.model is not None else ""
     yield f"       It is:      {visible(task.runner + model)}"
     yield f"       May use:    {visible(', '.join(task.tools) or 'no tools')}"
+    if task.unforeseen:
+        named = visible(", ".join(task.unforeseen))
+        yield f"       Unforeseen: {style.warn(f'with what it calls {named} is for the agent to decide')}"
     if task.own_tools:
         yield f"       Besides:    {style.warn('tools of its own, which only the sandbox holds to the step')}"
     if task.network:

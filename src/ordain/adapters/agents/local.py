@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,8 @@ from ordain.core.work import WorkItem
 from ordain.ports import Finished, Invocation, Said, StepServer, ToolResult
 
 __all__ = ["LocalAgents"]
+
+_PLACES = ("/tmp", "/var/tmp")
 
 
 class LocalAgents:
@@ -40,7 +43,7 @@ class LocalAgents:
 
     @contextlib.contextmanager
     def room(self) -> Iterator[str]:
-        path = tempfile.mkdtemp(prefix="ordain-agent-")
+        path = tempfile.mkdtemp(prefix="ordain-agent-", dir=self._outside())
         try:
             yield path
         finally:
@@ -50,6 +53,12 @@ class LocalAgents:
                 import subprocess
 
                 subprocess.run(["rm", "-rf", "--", path], stderr=subprocess.DEVNULL, check=False)
+
+    def _outside(self) -> str:
+        """Where private directories are made: not in the workspace, which every agent sees, if that can be helped."""
+        workspace, usual = Path(os.path.realpath(self._workspace)), tempfile.gettempdir()
+        fits = (one for one in (usual, *_PLACES) if not Path(os.path.realpath(one)).is_relative_to(workspace))
+        return next((one for one in fits if os.access(one, os.W_OK | os.X_OK)), usual)
 
     def invocation(
         self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False

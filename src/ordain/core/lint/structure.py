@@ -15,7 +15,7 @@ from ordain.core.lint.facts import Facts
 from ordain.core.lint.paths import pattern_fault, topics_of
 from ordain.core.lint.survey import Survey, last_policy
 from ordain.core.model import PLAN_VERSION, Parameter
-from ordain.core.name import id_fault, name_fault, scope_fault
+from ordain.core.name import id_fault, model_fault, name_fault, scope_fault
 from ordain.core.params import fits
 from ordain.core.problem import Place, Problem
 from ordain.core.sandbox import writable
@@ -99,14 +99,26 @@ def names(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Names are ASCII, because letters of other scripts can look the same and be others."""
     for kind, name, step in _names(survey):
         # A reference in place of a name has a problem of its own.
-        fault = (scope_fault(name) if kind == "scope" else name_fault(kind, name)) if "${" not in name else None
+        fault = _fault(kind, name) if "${" not in name else None
         if fault is not None:
             where = Place(step=step) if step is not None else None
             yield Problem(code=fault[0], detail=fault[1], where=where)
 
 
+def _fault(kind: str, name: str) -> tuple[str, str] | None:
+    match kind:
+        case "scope":
+            return scope_fault(name)
+        case "model":
+            return model_fault(name)
+        case _:
+            return name_fault(kind, name)
+
+
 def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
     for scope in survey.scopes:
+        if scope.plan.model is not None:
+            yield "model", scope.plan.model, None
         yield from (("scope", name, None) for name in scope.plan.tools or ())
         yield from (("parameter", name, None) for name in scope.plan.params if not name.isascii())
         if scope.plan.agent is not None:
@@ -114,6 +126,7 @@ def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
         for condition in scope.plan.preconditions:
             if isinstance(condition, LockHeld | LockAvailable):
                 yield "lock", condition.lock_name, None
+    yield from (("model", step.model, step.id) for step in survey.steps if step.model is not None)
     for step, call in survey.calls:
         yield "tool", call.tool, step.id
         if call.operation is not None:
