@@ -71,7 +71,7 @@ def test_a_function_performs_a_task_and_the_contract_judges_it(workspace: Path) 
     carried = carried_out(workspace, configured("writes", 'model = "m"'), task(contract="grep 's1 1' done"))
     assert carried.report.status == "completed"
     (seen,) = carried.outcomes
-    assert (seen.error, seen.output_tail) == (None, "coder did 'Do it.' with m\\non the side\n")
+    assert (seen.error, seen.output_tail) == (None, "coder did 'Do it.' with m\non the side\n")
     assert seen.output_bytes == len("coder did 'Do it.' with m"), "what it prints is no part of what it gives"
 
 
@@ -93,7 +93,7 @@ def test_what_it_raises_is_a_failure(workspace: Path) -> None:
 def test_it_can_say_that_the_contract_cannot_be_satisfied(workspace: Path) -> None:
     seen = outcome(workspace, "gives_up")
     assert seen.error == "F_AGENT_CANNOT"
-    assert seen.detail == "the agent says that it cannot be done: the test asserts that 1 is 2"
+    assert seen.detail == "`coder` says that it cannot be done: the test asserts that 1 is 2"
 
 
 def test_what_it_uses_is_counted(workspace: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_it_uses_is_counted(workspace: Path) -> None:
 def test_a_function_that_is_not_there_is_a_failure(workspace: Path) -> None:
     assert "AttributeError" in outcome(workspace, "nobody").output_tail
     agents = LocalAgents(workspace)
-    assert agents.fault(Agent(python="no_such_module.deep:f")) == "there is no Python module no_such_module"
+    assert agents.fault(Agent(python="no_such_module.deep:f")) == "there is no module no_such_module.deep"
     assert agents.fault(Agent(python=f"{THIS}:writes")) is None
 
 
@@ -164,9 +164,9 @@ def test_a_registered_coroutine_function_too(workspace: Path) -> None:
 
 def test_a_registered_one_fails_gives_up_and_reports_alike(workspace: Path) -> None:
     assert registered(workspace, agent_functions.raises).detail == "it raised ValueError('no such thing')"
-    assert registered(workspace, agent_functions.gives_up).error == "F_AGENT_CANNOT"
     assert registered(workspace, agent_functions.counts).used == Usage(tokens=750, cost_usd=0.25)
     assert registered(workspace, agent_functions.calls).detail.startswith("it raised RuntimeError('no tools")
+    assert registered(workspace, agent_functions.gives_up).error == "F_AGENT_CANNOT"  # last: its run waits for a person
 
 
 def test_a_run_does_not_go_on_in_a_program_that_has_it_not(workspace: Path) -> None:
