@@ -132,7 +132,9 @@ def test_importing_ordain_is_cheap():
 
 
 @pytest.mark.parametrize("words", [["--version"], ["robot", "--help"], ["lint", "-"], ["mcp", "--help"]])
-def test_a_command_loads_no_library_of_an_extra_that_it_does_not_use_and_nothing_that_starts_agents(tmp_path: Path, words: list[str]):
+def test_a_command_loads_no_library_of_an_extra_that_it_does_not_use_and_nothing_that_starts_agents(
+    tmp_path: Path, words: list[str]
+):
     import os
     import subprocess
     import sys

@@ -29,7 +29,7 @@ from ordain.core.event import (
     WorkOffered,
 )
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
-from ordain.core.model import Step
+from ordain.core.model import Budget, Step
 from ordain.core.problem import Refused
 from ordain.core.run_state import IllegalTransition
 from ordain.core.state import apply, replay
@@ -114,6 +114,36 @@ def test_an_agent_that_lies_is_caught() -> None:
     assert life.status() == "failed"
     assert report(life).error == "F_CONTRACT_BROKEN" and not report(life).unverified
     sound(life)
+
+
+def fixed(finished: Finished, **fields: Any) -> Outcome:
+    """What was recorded of an agent that is a command and was seen to end like this."""
+    life = tasking(task(agent="fixer", **fields))
+    life.shell.script["fixer"] = finished
+    (ended,) = events(life.run(), AttemptEnded)
+    return ended.outcome
+
+
+def test_how_an_agent_ended_is_told_like_the_end_of_any_command() -> None:
+    held = Finished(duration_ms=1, timed_out=True, still_there="7 is in the kernel", reported=b"a lot\n")
+    words = "did not end within 9 s, and could not be ended: 7 is in the kernel"
+    unread = "1 line of what it says it used could not be understood"
+    assert fixed(held, timeout_ms=9000).detail == f"{words}; {unread}"
+    assert fixed(Finished(duration_ms=1, signal=9)).detail == "killed by SIGKILL"
+    assert fixed(Finished(duration_ms=1, fault="no such file")).detail == "could not be started: no such file"
+
+
+def test_the_end_of_a_long_output_is_not_called_all_of_it() -> None:
+    seen = fixed(Finished(duration_ms=1, exit_code=0, output=b"of a word\nThe end.\n" * 99, output_bytes=9_000_000))
+    assert seen.output_bytes == 9_000_000 and seen.output_tail.endswith("The end.\n")
+
+
+def test_an_agent_is_told_apart_whose_budget_had_no_more_time() -> None:
+    one = task(agent="fixer", timeout_ms=10_000, on_failure=Abort())
+    life = tasking(replace(one, budget=Budget(wall_clock_ms=4000)))
+    life.shell.script["fixer"] = Finished(duration_ms=4000, timed_out=True)
+    (ended,) = events(life.run(), AttemptEnded)
+    assert ended.outcome.detail == "did not end within 4 s, which was all that its budget had left"
 
 
 def test_the_items_of_a_repeated_task_are_counted_that_nothing_was_seen_of() -> None:
@@ -321,6 +351,16 @@ def test_a_command_says_that_it_cannot_by_its_last_line_whatever_its_exit_status
     assert (ended.outcome.error, ended.to) == (AGENT_CANNOT, StepState.ESCALATED)
     assert secret not in str(life.history()) and "`fixer` says that it cannot be done" in ended.outcome.detail
     assert len(ended.outcome.detail) < 2500
+
+
+def test_no_half_of_a_secret_is_left_where_a_reason_is_cut() -> None:
+    secret = f"ghp_{'a1B2' * 9}"
+    for cut in (2000, 2000 - len("`fixer` says that it cannot be done: ")):
+        life = tasking(task(agent="fixer"))
+        said = f"ORDAIN CANNOT: {'x' * (cut - 20)} {secret} is refused".encode()
+        life.shell.script["fixer"] = Finished(duration_ms=1, exit_code=0, output=said, output_bytes=len(said))
+        (ended,) = events(life.run(), AttemptEnded)
+        assert ended.outcome.error == AGENT_CANNOT and "ghp_" not in ended.outcome.detail
 
 
 @pytest.mark.parametrize("to", [StepState.PENDING, StepState.PASSED, StepState.VERIFYING, StepState.SKIPPED])

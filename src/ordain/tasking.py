@@ -7,15 +7,16 @@ later. What it says is kept too, and believed by nobody.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.calling import Calling, Calls
+from ordain.calling import Calling, Calls, Record
 from ordain.core.action import Task
 from ordain.core.agent import Agent, reaches_tools
-from ordain.core.cannot import AGENT_CANNOT, cannot_words, why_cannot
+from ordain.core.bound import OUTPUT_BYTES_MAX
+from ordain.core.cannot import AGENT_CANNOT, bounded, cannot_words, why_cannot
 from ordain.core.choosing import has_network, model_of
 from ordain.core.door import door_names
 from ordain.core.event import Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
@@ -24,23 +25,17 @@ from ordain.core.model import Step
 from ordain.core.prompt import Setting, write_prompt
 from ordain.core.run_state import RunState
 from ordain.core.scope import offered
-from ordain.core.spending import read_usage
+from ordain.core.spending import read_usage, sound_usage
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
 from ordain.core.work import Lease, WorkItem
-from ordain.ports import Agents, Clock, Command, Doors, Finished, Shell
+from ordain.performing import Performing, how_it_ended, is_structure, with_unread
+from ordain.ports import Agents, Clock, Command, Doors, Finished, Said, Shell
 from ordain.reading import Gathered, NothingGivenError, Reading
 from ordain.results import Results
-from ordain.sink import Sink
-from ordain.verify import signal_name
-
-if TYPE_CHECKING:
-    from ordain.performing import Performing
+from ordain.sink import Sink, in_parts
 
 __all__ = ["Tasking"]
-
-Record = Callable[[tuple[RunEvent, ...], tuple[bytes, ...]], Awaitable[None]]
-"""Has events recorded, with bytes to keep, and goes on when they are durable."""
 
 
 class Tasking:
@@ -83,14 +78,22 @@ class Tasking:
             return self._not_begun(f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
         item = await self._offer(step_id, step, agent, gathered, timeout_ms)
         if agent.registered:
-            return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
-        calls = Calls(self._calling, item, self._mark(step_id))
+            outcome = await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
+        else:
+            outcome = await self._started(step, self._agents, agent, item)
+        if outcome.error == AGENT_CANNOT:
+            return replace(outcome, detail=bounded(outcome.detail))
+        return self._performing.cut_short(step, timeout_ms, outcome)
+
+    async def _started(self, step: Step, agents: Agents, agent: Agent, item: WorkItem) -> Outcome:
+        """What was seen of an agent that is a process of its own."""
+        limits, calls = self._state.limits_in_force, Calls(self._calling, item, self._mark(step.id))
         async with contextlib.AsyncExitStack() as held:
-            room = held.enter_context(self._agents.room())
+            room = held.enter_context(agents.room())
             doors = self._doors if self._has_door(agent) else None
             server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
             try:
-                invocation = self._agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
+                invocation = agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
             except ValueError as error:
                 return self._not_begun(f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
@@ -98,8 +101,8 @@ class Tasking:
                 text=" ".join(invocation.argv[:1]),
                 argv=invocation.argv,
                 env={**self._shell.environment((*limits.env, *agent.env)), **invocation.env, **names},
-                timeout_ms=timeout_ms,
-                mark=self._mark(step_id),
+                timeout_ms=item.timeout_ms,
+                mark=self._mark(step.id),
                 whole=True,
                 reports=True,
                 errors_apart=True,
@@ -113,9 +116,9 @@ class Tasking:
             )
             finished = await self._shell.run(command)
             said = invocation.read(finished)
-        outcome = self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
+        outcome = self._finished(step.id, finished, said, item.timeout_ms)
         if calls.cannot is not None:  # whatever else it says, and however it came to its end
-            detail = cannot_words(f"`{record.agent}`", calls.cannot)
+            detail = self._sink.text(cannot_words(f"`{item.agent}`", calls.cannot))
             outcome = replace(outcome, error=AGENT_CANNOT, detail=detail)
         return replace(outcome, refused=calls.refused)
 
@@ -195,37 +198,31 @@ class Tasking:
 
     # --- What was seen -------------------------------------------------------------------------------------------
 
-    def _finished(
-        self, step_id: StepId, finished: Finished, text: bytes, wrong: str | None, timeout_ms: int, *, used: object
-    ) -> Outcome:
-        error, detail = None, ""
-        cannot = why_cannot(text, finished.reported)
+    def _finished(self, step_id: StepId, finished: Finished, said: Said, timeout_ms: int) -> Outcome:
+        error, detail = how_it_ended(finished, timeout_ms)
+        if said.error is not None and error in (None, "F_STEP_FAILED") and finished.exit_code is not None:
+            error, detail = "F_STEP_FAILED", f"{detail}: {said.error}" if detail else said.error
+        cannot = why_cannot(said.text, finished.reported)
         if cannot is not None:
             error, detail = AGENT_CANNOT, cannot_words(f"`{self._state.steps[step_id].agent}`", cannot)
-        elif finished.timed_out:
-            error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
-        elif finished.fault is not None:
-            error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
-        elif finished.signal is not None:
-            error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
-        elif finished.exit_code != 0:
-            error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}{f': {wrong}' if wrong else ''}"
-        elif wrong is not None:
-            error, detail = "F_STEP_FAILED", wrong
+        reported, wrong = read_usage(finished.reported)
+        text, size, whole = said.text[-OUTPUT_BYTES_MAX:], len(said.text), in_parts(said.text)
+        if text == finished.output:  # all that it wrote, of which that may be only the end
+            size, whole = finished.output_bytes, finished.whole
         outcome = self._performing.outcome(
             step_id,
             finished.duration_ms,
             error,
-            detail,
+            with_unread(detail, wrong),
             text,
-            len(text),
-            None,
+            size,
+            whole,
             beside=_after(text, finished.errors),
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
+            output_json=said.as_value and error is None and whole is None and is_structure(text),
         )
-        reported, _ = read_usage(finished.reported)
-        return replace(outcome, used=used or reported)
+        return replace(outcome, used=sound_usage(said.used) or reported)
 
     def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
         return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))

@@ -80,7 +80,9 @@ def test_what_it_says_counts_for_nothing(workspace: Path) -> None:
 
 
 def test_it_may_be_a_coroutine_function_and_give_what_json_can_say(workspace: Path) -> None:
-    assert json.loads(outcome(workspace, "slowly").output_tail) == {"step": "s1", "attempt": 1, "reads": []}
+    seen = outcome(workspace, "slowly")
+    assert json.loads(seen.output_tail) == {"step": "s1", "attempt": 1, "reads": []}
+    assert seen.output_json, "later steps refer to its parts, wherever the function was called"
 
 
 def test_what_it_raises_is_a_failure(workspace: Path) -> None:
@@ -159,7 +161,8 @@ def test_a_registered_function_performs_it_in_our_own_process(workspace: Path) -
 
 
 def test_a_registered_coroutine_function_too(workspace: Path) -> None:
-    assert json.loads(registered(workspace, agent_functions.slowly).output_tail)["step"] == "s1"
+    seen = registered(workspace, agent_functions.slowly)
+    assert json.loads(seen.output_tail)["step"] == "s1" and seen.output_json
 
 
 def test_a_registered_one_fails_gives_up_and_reports_alike(workspace: Path) -> None:
