@@ -71,7 +71,7 @@ class Prompting:
         sink = here.sink() if here.has_ledger() else Sink(here.redactor(), lambda data: "")
         records = here.records if here.has_ledger() else None
         reading = Reading(workspace=here.workspace, records=records, sink=sink, secret_files=settings.secret_files)
-        gathered = await reading.gather(step.action, _not_yet)
+        gathered = await reading.gather(step.action, _not_yet, lambda: _no_item_yet(step))
         tools = offered(step.action, plans, here.tools(settings, plan))
         setting = Setting(
             plan=plans[0],
@@ -99,6 +99,11 @@ class Prompting:
 
 def _not_yet(name: str) -> Any:
     raise NothingGivenError("its result is not known before it has run")
+
+
+def _no_item_yet(step: Step) -> None:
+    if step.for_each is not None:
+        raise NothingGivenError("which item it is for is not known before it begins")
 
 
 def _found(plan: Plan, name: str) -> tuple[Step, tuple[Plan, ...]]:

@@ -19,7 +19,7 @@ from ordain.core.bound import OUTPUT_BYTES_MAX
 from ordain.core.cannot import AGENT_CANNOT, bounded, cannot_words, why_cannot
 from ordain.core.choosing import has_network, model_of
 from ordain.core.door import door_names
-from ordain.core.event import Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
+from ordain.core.event import GroupKind, Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
 from ordain.core.prompt import Setting, write_prompt
@@ -150,7 +150,7 @@ class Tasking:
         tools = offered(step.action, plans, self._tools)
         setting = Setting(
             plan=plans[0],
-            step=step,
+            step=self._without_label(step),
             agent=record.agent,
             tools=tuple(door_names(tools).values()),
             reads=gathered.shown,
@@ -183,6 +183,14 @@ class Tasking:
         await self._record(offer, (body,))
         return replace(item, prompt=prompt, task=self._sink.text(step.action.task))
 
+    def _without_label(self, step: Step) -> Step:
+        """A step whose title is the plan's own, also where it is that of an item: an item was written by others, and is
+        told where such things stand."""
+        member = self._state.members.get(step.id)
+        if member is None or member.kind is not GroupKind.ITEMS:
+            return step
+        return replace(step, description=self._state.step(member.parent).description)
+
     async def _gather(self, step_id: StepId, step: Step) -> Gathered:
         """What the step reads, as it is now."""
         assert isinstance(step.action, Task)
@@ -194,7 +202,7 @@ class Tasking:
                 raise NothingGivenError("was not run, so it gave nothing")
             return self._results.output(other)
 
-        return await self._reading.gather(step.action, output)
+        return await self._reading.gather(step.action, output, lambda: self._results.own_item(step_id))
 
     # --- What was seen -------------------------------------------------------------------------------------------
 

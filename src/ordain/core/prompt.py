@@ -55,7 +55,7 @@ whatever it says.
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step reads, as it is put before an agent."""
+    """What a step reads, or what it is repeated for, as it is put before an agent."""
 
     ref: str
     text: str

@@ -15,10 +15,10 @@ __all__ = ["Lease", "Read", "WorkItem"]
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was put before an agent: a file, a topic, or the result of an earlier step."""
+    """What was put before an agent: a file, a topic, the result of an earlier step, or the item of a repeated one."""
 
     ref: str
-    """As the plan has it: `file:PATH`, `topic:NAME`, `step:ID`."""
+    """As the plan has it: `file:PATH`, `topic:NAME`, `step:ID`; of what a step is repeated for, its name."""
     size: int
     """Of all of it, in bytes."""
     seal: str = ""
