@@ -15,6 +15,7 @@ from ordain.core.approval import Channel, Principal
 from ordain.core.ask import Given
 from ordain.core.audit import Kind
 from ordain.core.cannot import AGENT_CANNOT, cannot_words, why_cannot
+from ordain.core.condition import CustomCondition, Verification
 from ordain.core.decision import decided, question_about, still_asked
 from ordain.core.event import (
     AttemptEnded,
@@ -103,6 +104,17 @@ def test_without_a_contract_an_agents_word_passes_a_step_and_is_called_unverifie
     assert (told.unverified, told.agent.agent, told.evidence) == (True, "coder", "unverified: the agent coder said so")
     assert not report(life, "b").unverified
     sound(life)
+
+
+def test_an_expression_about_what_was_said_verifies_nothing() -> None:
+    right = Verification(strategy=CustomCondition(name="right", expression='output.contains("done")'))
+    life = went(replace(task(), verification=right))
+    assert life.status() == "completed"
+    assert (report(life).unverified, report(life).evidence) == (True, "unverified: the agent coder said so")
+    assert 'must hold:\n\n```\noutput.contains("done")\n```' in life.agents.items[0].prompt
+    sound(life)
+    wrong = went(replace(task(), verification=right), coder=ToolResult(value="no"))
+    assert wrong.status() == "failed", "it decides all the same"
 
 
 def test_a_contract_that_holds_is_what_passes_a_task() -> None:

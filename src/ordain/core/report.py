@@ -45,6 +45,7 @@ __all__ = [
     "StepReport",
     "ToldPrompt",
     "TopicLine",
+    "by_word",
     "run_report",
     "step_report",
 ]
@@ -422,7 +423,7 @@ def step_report(state: RunState, step_id: StepId, number: int, now: Instant) -> 
     outcome = record.outcome
     choice = state.choice(step_id) if isinstance(step.action, Task) else None
     evidence = _never_begun(state, step_id) or _evidence(
-        record, contract_of(step) is not None, asked=isinstance(step.action, Ask), gathered=_gathered(state, step_id)
+        record, contract_of(step) is not None, said=by_word(state, step_id), gathered=_gathered(state, step_id)
     )
     shown = record.evidence or outcome
     if outcome is not None and outcome.error is not None and record.fell_back:
@@ -505,14 +506,21 @@ def _gathered(state: RunState, step_id: StepId) -> str:
     records = [state.steps[name] for name in group.members]
     passed = sum(record.state is StepState.PASSED for record in records)
     skipped = len(group.members) - passed
-    unproved = sum(_by_word(record) is not None for record in records)
+    unproved = sum(by_word(state, name) is not None for name in group.members)
     said = f"{passed} {noun}{'s' * (passed != 1)} passed" + (f", {unproved} of them {UNVERIFIED}" if unproved else "")
     return said + (f", {skipped} skipped" if skipped else "")
 
 
-def _by_word(record: StepRecord) -> str | None:
-    """By whose word alone a step passed, and which; None where it did not, or something was seen."""
-    if record.state is not StepState.PASSED or (record.evidence is not None and record.evidence.verdict == "held"):
+def by_word(state: RunState, step_id: StepId) -> str | None:
+    """By whose word alone a step passed, and which; None where it did not, where something was seen, or where a word
+    was what it asked for."""
+    record, step = state.steps[step_id], state.step(step_id)
+    seen = record.evidence is not None and record.evidence.verdict == "held"
+    if isinstance(step.action, Task) and contract_of(step) is None:
+        seen = False  # an expression is asked about what was said, and of what was done it sees nothing
+    if record.state is not StepState.PASSED or seen:
+        return None
+    if isinstance(step.action, Ask) and record.outcome is not None:
         return None
     if record.decided_by is not None:
         return f"{record.decided_by} said so ({record.how})"
@@ -522,15 +530,15 @@ def _by_word(record: StepRecord) -> str | None:
     return f"the agent {record.agent} said so{status}"
 
 
-def _evidence(record: StepRecord, contract: bool, *, asked: bool, gathered: str) -> str:
+def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered: str) -> str:
     outcome, evidence = record.outcome, record.evidence
     what = "contract" if contract else "verification"
     match record.state:
         case StepState.PASSED:
-            if asked and record.decided_by is not None and evidence is None and outcome is not None:
-                return f"answered by {record.decided_by}: {_said(outcome)}"
-            if (said := _by_word(record)) is not None:
+            if said is not None:
                 return f"{UNVERIFIED}: {said}{_remark(record)}"
+            if record.decided_by is not None and evidence is None and outcome is not None:
+                return f"answered by {record.decided_by}: {_said(outcome)}"
             if evidence is not None:
                 again = "kept from the run before: " if record.kept else ""
                 held = f"{again}{what} held" + (f" (exit status {evidence.exit_code})" if contract else "")
