@@ -36,7 +36,7 @@ from ordain.core.model import Budget, Step
 from ordain.core.problem import Refused
 from ordain.core.run_state import IllegalTransition
 from ordain.core.state import apply, replay
-from ordain.core.value import StepId
+from ordain.core.value import Instant, StepId
 from ordain.core.work import WorkItem
 from ordain.ports import Finished, ToolResult
 from tests.build import step
@@ -643,6 +643,19 @@ def test_a_crash_while_an_agent_works_is_doubt_unless_it_may_do_it_twice(
         return  # the other step's crash
     assert life.status() == "completed"
     sound(life)
+
+
+def test_work_is_offered_for_its_own_attempt_and_taken_once_however_late_it_is() -> None:
+    life = went(task())
+    history = life.history()
+    made = [event for _, event in history]
+    offered = next(place for place, event in enumerate(made) if isinstance(event, WorkOffered))
+    item, late = made[offered].item, Instant(history[-1][0] + 365 * 24 * HOUR)
+    for other in (replace(item, step="b"), replace(item, attempt=2), replace(item, agent="fixer")):
+        with pytest.raises(IllegalTransition, match="not the task of attempt 1"):
+            apply(replay(life.plan, history[:offered]), replace(made[offered], item=other), late)
+    with pytest.raises(IllegalTransition, match="not to be had"):
+        apply(replay(life.plan, history[: offered + 2]), made[offered + 1], late)
 
 
 def test_what_was_not_taken_by_anybody_is_simply_begun_again() -> None:
