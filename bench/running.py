@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -31,7 +32,9 @@ from ordain.engine import Engine
 from ordain.ports import Agents, Append, Shell, ToolResult
 from ordain.sink import Sink
 
-__all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
+__all__ = ["CHAIN_STEP_BYTES", "PATH", "Bench", "bare_processes", "open_bench"]
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
 
 CHAIN_STEP_BYTES = 460
 """About what the ledger stores for one step of a chain: the outcome of one and the intent of the next."""
@@ -134,3 +137,23 @@ async def open_bench(
         yield bench
     finally:
         await ledger.close()
+
+
+async def bare_processes(argv: tuple[str, ...], count: int, directory: Path, prompt: bytes | None = None) -> float:
+    """Seconds to start so many processes one after the other, to hand each a prompt where there is one, and to wait for
+    them."""
+    start = time.perf_counter()
+    for _ in range(count):
+        child = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=directory,
+            env={"PATH": PATH},
+            stdin=asyncio.subprocess.DEVNULL if prompt is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT if prompt is None else asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        await child.communicate(prompt)
+        if child.returncode != 0:
+            raise RuntimeError(f"{argv[0]} exited with {child.returncode}")
+    return time.perf_counter() - start

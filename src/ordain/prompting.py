@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from ordain.core.action import Task
-from ordain.core.agent import reaches_tools
 from ordain.core.choosing import choose, model_of
 from ordain.core.door import door_names
 from ordain.core.event import WorkOffered
@@ -22,6 +21,7 @@ from ordain.core.value import RunId, StepId
 from ordain.reading import NothingGivenError, Reading
 from ordain.sink import Sink
 from ordain.surroundings import Surroundings
+from ordain.tasking import door_for
 
 __all__ = ["Prompting"]
 
@@ -80,7 +80,7 @@ class Prompting:
             tools=tuple(door_names(tools).values()),
             reads=gathered.shown,
             writes=step.writes,
-            has_door=agent is not None and reaches_tools(agent) and here.doors is not None and not here.doors.fault(),
+            has_door=agent is not None and door_for(agent, here.doors) is not None,
         )
         template = (agent.prompt if agent is not None else "") or settings.prompt
         return ToldPrompt(

@@ -35,7 +35,7 @@ from ordain.reading import Gathered, NothingGivenError, Reading
 from ordain.results import Results
 from ordain.sink import Sink, in_parts
 
-__all__ = ["Tasking"]
+__all__ = ["Tasking", "door_for"]
 
 
 class Tasking:
@@ -90,7 +90,7 @@ class Tasking:
         limits, calls = self._state.limits_in_force, Calls(self._calling, item, self._mark(step.id))
         async with contextlib.AsyncExitStack() as held:
             room = held.enter_context(agents.room())
-            doors = self._doors if self._has_door(agent) else None
+            doors = door_for(agent, self._doors)
             server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
             try:
                 invocation = agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
@@ -121,10 +121,6 @@ class Tasking:
             detail = self._sink.text(cannot_words(f"`{item.agent}`", calls.cannot))
             outcome = replace(outcome, error=AGENT_CANNOT, detail=detail)
         return replace(outcome, refused=calls.refused)
-
-    def _has_door(self, agent: Agent) -> bool:
-        """Whether an agent reaches tools through a door: everyone that is a process, where there can be one."""
-        return reaches_tools(agent) and self._doors is not None and self._doors.fault() is None
 
     async def hand_over(self, step_id: StepId) -> Outcome | None:
         """Offer the task of a step to the person that it is given to, who takes it when they answer; the outcome where
@@ -157,7 +153,7 @@ class Tasking:
             attempt=record.attempts,
             tries=record.tries,
             writes=step.writes,
-            has_door=self._has_door(agent),
+            has_door=door_for(agent, self._doors) is not None,
         )
         prompt = self._sink.text(write_prompt(agent.prompt or state.limits_in_force.prompt, setting))
         body = prompt.encode("utf-8", "replace")
@@ -234,6 +230,11 @@ class Tasking:
 
     def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
         return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))
+
+
+def door_for(agent: Agent, doors: Doors | None) -> Doors | None:
+    """What an agent reaches the tools of its step through: everyone that is a process, where there can be a door."""
+    return doors if reaches_tools(agent) and doors is not None and doors.fault() is None else None
 
 
 def _after(text: bytes, errors: bytes) -> bytes:

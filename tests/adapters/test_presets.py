@@ -12,9 +12,8 @@ import pytest
 from ordain.adapters.agents.local import LocalAgents
 from ordain.adapters.agents.presets import PRESETS
 from ordain.core.agent import AGENT_PRESETS, Agent
-from ordain.core.value import PlanId, RunId, StepId
-from ordain.core.work import WorkItem
 from ordain.ports import Invocation, StepServer
+from tests.build import work_item
 from tests.interfaces.golden import check_golden
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "agents"
@@ -70,18 +69,7 @@ def room(tmp_path: Path) -> Path:
 def _started(
     room: Path, agent: Agent, *, model: str | None = "a-model", server: StepServer | None = SERVER, tier: int = 0
 ) -> Invocation:
-    item = WorkItem(
-        agent="coder",
-        kind="code",
-        plan_id=PlanId("plan:0"),
-        run_id=RunId("RUN-0"),
-        step=StepId("one"),
-        attempt=1,
-        key="k",
-        timeout_ms=1000,
-        model=model,
-        prompt=PROMPT,
-    )
+    item = work_item(model=model, prompt=PROMPT)
     return LocalAgents(room).invocation(agent, item, str(room), server, sandboxed=tier > 0)
 
 

@@ -19,29 +19,17 @@ from ordain.adapters.agents.python_work import Work
 from ordain.adapters.bash import BashShell
 from ordain.core.agent import Agent
 from ordain.core.event import Outcome, Usage
-from ordain.core.value import PlanId, RunId, StepId
-from ordain.core.work import Read, WorkItem
+from ordain.core.work import Read
 from ordain.documents.configuration import read_settings
 from ordain.ports import Command, Finished, StepServer
 from tests import agent_functions
 from tests.agent_functions import THIS
+from tests.build import work_item
 from tests.programs import need
 from tests.task_runs import carried_out, task
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
-ITEM = WorkItem(
-    agent="coder",
-    kind="code",
-    plan_id=PlanId("plan:1"),
-    run_id=RunId("RUN-1"),
-    step=StepId("s1"),
-    attempt=1,
-    key="key-1",
-    timeout_ms=1000,
-    reads=(Read(ref="file:a", size=1),),
-    prompt="All of it.",
-    task="Do it.",
-)
+ITEM = work_item(reads=(Read(ref="file:a", size=1),), prompt="All of it.", task="Do it.")
 
 
 @pytest.fixture
