@@ -15,6 +15,7 @@ from bench.plans import chain_plan
 from ordain.adapters.bash import BashShell
 from ordain.adapters.cel import Cel
 from ordain.adapters.clock import RandomIds, WallClock
+from ordain.adapters.directory import DirectoryWorkspace
 from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core.agent import Agent
@@ -66,6 +67,7 @@ class Bench:
     ) -> None:
         self.ledger, self._agents, self._known = ledger, agents, known
         self._shell = shell or BashShell(directory)
+        self._workspace = DirectoryWorkspace(directory)
         self._toolbox, self._clock, self._ids = _NothingToolbox(), WallClock(), RandomIds()
 
     async def run(self, plan: Plan) -> float:
@@ -103,6 +105,7 @@ class Bench:
             toolbox=self._toolbox,
             clock=self._clock,
             sink=Sink(Redactor({}), self.ledger.seal),
+            workspace=self._workspace,
             protection=ProtectedFiles(Path("/nowhere")),
             expressions=Cel,
             git_head=lambda: None,
