@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from ordain.adapters.agents.local import LocalAgents
+from ordain.adapters.agents.local import WORD_BYTES_MAX, LocalAgents
 from ordain.adapters.agents.presets import PRESETS
 from ordain.core.agent import AGENT_PRESETS, Agent
 from ordain.ports import Invocation, StepServer
@@ -191,3 +192,14 @@ def test_a_room_that_cannot_be_emptied_ends_nothing(monkeypatch: pytest.MonkeyPa
             os.mkdir("d")
             os.chdir("d")
         monkeypatch.undo()
+
+
+def test_a_prompt_that_no_command_line_holds_is_told_of_with_the_way(tmp_path: Path) -> None:
+    agents, words = LocalAgents(tmp_path), Agent(command=("true", "{prompt}"))
+    longest = work_item(prompt="x" * WORD_BYTES_MAX)
+    argv = agents.invocation(words, longest, str(tmp_path), None).argv
+    assert subprocess.run(argv, check=True, cwd=tmp_path).returncode == 0
+    longer = work_item(prompt="x" * (WORD_BYTES_MAX + 1))
+    with pytest.raises(ValueError, match=r"131,072 bytes.*standard input"):
+        agents.invocation(words, longer, str(tmp_path), None)
+    assert agents.invocation(Agent(command=("true",)), longer, str(tmp_path), None).argv == ("true",)

@@ -14,7 +14,10 @@ from ordain.core.agent import MODEL_WORD, PROMPT_WORD, Agent
 from ordain.core.work import WorkItem
 from ordain.ports import Finished, Invocation, Said, StepServer, ToolResult
 
-__all__ = ["LocalAgents"]
+__all__ = ["WORD_BYTES_MAX", "LocalAgents"]
+
+WORD_BYTES_MAX = (128 << 10) - 1
+"""What Linux takes for one word of a command, but for the NUL at its end."""
 
 
 class LocalAgents:
@@ -62,7 +65,10 @@ class LocalAgents:
 
             return python_invocation(agent, item, server)
         words = tuple(_filled(word, item) for word in agent.command)
-        stdin = b"" if PROMPT_WORD in agent.command else item.prompt.encode()
+        stdin, size = b"" if PROMPT_WORD in agent.command else item.prompt.encode(), len(item.prompt.encode())
+        if not stdin and size > WORD_BYTES_MAX:
+            detail = f"the prompt has {size:,} bytes, and a word of a command {WORD_BYTES_MAX:,} at most"
+            raise ValueError(f"{detail}; without `{PROMPT_WORD}` it comes on standard input")
         return Invocation(
             argv=words,
             stdin=stdin,
