@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import sys
-import time
-from pathlib import Path
 
 from bench.measure import Line, Size, compare, race, unmeasured
 from bench.plans import tasks_plan
-from bench.running import open_bench
+from bench.running import PATH, bare_processes, open_bench
 from ordain.adapters.agents.local import LocalAgents
 from ordain.adapters.bash import BashShell
 from ordain.adapters.sandbox import Sandbox
@@ -21,7 +18,6 @@ from ordain.ports import Shell
 __all__ = ["measure"]
 
 TARGET, TARGET_IN_SANDBOX = 1.5, 2.5
-PATH = "/usr/local/bin:/usr/bin:/bin"
 PYTHON = shutil.which("python3", path=PATH) or sys.executable
 """One that is in the sandbox too."""
 AGENT = (PYTHON, "-c", "import argparse, asyncio, json, ssl, sys, urllib.request; print(len(sys.stdin.read()))")
@@ -57,24 +53,5 @@ async def _beside(
     async with open_bench(
         size.directory, warm=False, shell=shell, agents=LocalAgents(directory), known={"coder": agent}
     ) as bench:
-        pairs = await race(rounds, lambda: bench.run(plan), lambda: _bare(argv, count, directory))
+        pairs = await race(rounds, lambda: bench.run(plan), lambda: bare_processes(argv, count, directory, PROMPT))
     return compare("agents", what, "bare asyncio, same process", pairs, per=count, target=target)
-
-
-async def _bare(argv: tuple[str, ...], count: int, directory: Path) -> float:
-    """Seconds to start so many processes one after the other, to hand each its prompt, and to wait for them."""
-    start = time.perf_counter()
-    for _ in range(count):
-        child = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=directory,
-            env={"PATH": PATH},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        await child.communicate(PROMPT)
-        if child.returncode != 0:
-            raise RuntimeError(f"{argv[0]} exited with {child.returncode}")
-    return time.perf_counter() - start

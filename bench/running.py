@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ from bench.plans import chain_plan
 from ordain.adapters.bash import BashShell
 from ordain.adapters.cel import Cel
 from ordain.adapters.clock import RandomIds, WallClock
+from ordain.adapters.directory import DirectoryWorkspace
 from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.sqlite_ledger import SqliteLedger
 from ordain.core.agent import Agent
@@ -31,7 +33,9 @@ from ordain.engine import Engine
 from ordain.ports import Agents, Append, Shell, ToolResult
 from ordain.sink import Sink
 
-__all__ = ["CHAIN_STEP_BYTES", "Bench", "open_bench"]
+__all__ = ["CHAIN_STEP_BYTES", "PATH", "Bench", "bare_processes", "open_bench"]
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
 
 CHAIN_STEP_BYTES = 460
 """About what the ledger stores for one step of a chain: the outcome of one and the intent of the next."""
@@ -63,6 +67,7 @@ class Bench:
     ) -> None:
         self.ledger, self._agents, self._known = ledger, agents, known
         self._shell = shell or BashShell(directory)
+        self._workspace = DirectoryWorkspace(directory)
         self._toolbox, self._clock, self._ids = _NothingToolbox(), WallClock(), RandomIds()
 
     async def run(self, plan: Plan) -> float:
@@ -100,6 +105,7 @@ class Bench:
             toolbox=self._toolbox,
             clock=self._clock,
             sink=Sink(Redactor({}), self.ledger.seal),
+            workspace=self._workspace,
             protection=ProtectedFiles(Path("/nowhere")),
             expressions=Cel,
             git_head=lambda: None,
@@ -134,3 +140,23 @@ async def open_bench(
         yield bench
     finally:
         await ledger.close()
+
+
+async def bare_processes(argv: tuple[str, ...], count: int, directory: Path, prompt: bytes | None = None) -> float:
+    """Seconds to start so many processes one after the other, to hand each a prompt where there is one, and to wait for
+    them."""
+    start = time.perf_counter()
+    for _ in range(count):
+        child = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=directory,
+            env={"PATH": PATH},
+            stdin=asyncio.subprocess.DEVNULL if prompt is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT if prompt is None else asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        await child.communicate(prompt)
+        if child.returncode != 0:
+            raise RuntimeError(f"{argv[0]} exited with {child.returncode}")
+    return time.perf_counter() - start

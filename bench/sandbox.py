@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from pathlib import Path
 
 from bench.measure import Line, Size, compare, race, unmeasured
 from bench.plans import program_plan
-from bench.running import open_bench
+from bench.running import bare_processes, open_bench
 from ordain.adapters.sandbox import Sandbox
 from ordain.core.sandbox import SandboxLimits
 
 __all__ = ["measure"]
 
 TARGET = 2.5
-PATH = "/usr/local/bin:/usr/bin:/bin"
 AGENT = ("python3", "-c", "import argparse, asyncio, json, ssl, urllib.request")
 """About what a small command-line program in Python takes to start; real agents take longer."""
 NOTHING = ("true",)
@@ -41,26 +38,7 @@ async def _beside(
     plan = program_plan(argv, count)
     shell = sandbox.shell(SandboxLimits())
     async with open_bench(size.directory, warm=False, shell=shell) as bench:
-        pairs = await race(rounds, lambda: bench.run(plan), lambda: _bare(argv, count, directory))
+        pairs = await race(rounds, lambda: bench.run(plan), lambda: bare_processes(argv, count, directory))
     return compare(
         "sandbox", f"{what}, as a step in the sandbox", "bare asyncio, no sandbox", pairs, per=count, target=target
     )
-
-
-async def _bare(argv: tuple[str, ...], count: int, directory: Path) -> float:
-    """Seconds to start so many processes one after the other, and to wait for them."""
-    start = time.perf_counter()
-    for _ in range(count):
-        child = await asyncio.create_subprocess_exec(
-            *argv,
-            cwd=directory,
-            env={"PATH": PATH},
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-        )
-        await child.communicate()
-        if child.returncode != 0:
-            raise RuntimeError(f"{argv[0]} exited with {child.returncode}")
-    return time.perf_counter() - start

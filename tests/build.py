@@ -6,7 +6,8 @@ from ordain.core.action import CallTool, RunCommand
 from ordain.core.condition import Contract, Verification
 from ordain.core.failure import FailurePolicy
 from ordain.core.model import PLAN_VERSION, Action, Plan, Step
-from ordain.core.value import StepId
+from ordain.core.value import PlanId, RunId, StepId
+from ordain.core.work import WorkItem
 
 
 def step(
@@ -53,3 +54,9 @@ def plan(*steps: Step, title: str = "A plan", **fields: Any) -> Plan:
             one = replace(one, needs=(steps[index - 1].id,) if index else ())
         placed.append(one)
     return Plan(plan_version=PLAN_VERSION, title=title, steps=tuple(placed), **fields)
+
+
+def work_item(**fields: Any) -> WorkItem:
+    """The first attempt at a task."""
+    named = {"agent": "coder", "kind": "code", "step": StepId("s1"), "key": "key-1", "timeout_ms": 1000, **fields}
+    return WorkItem(plan_id=PlanId("plan:1"), run_id=RunId("RUN-1"), attempt=1, **named)

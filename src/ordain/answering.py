@@ -14,7 +14,7 @@ import msgspec
 
 from ordain.core.approval import Principal
 from ordain.core.ask import Given, answer_bytes
-from ordain.core.cannot import AGENT_CANNOT, cannot_words
+from ordain.core.cannot import AGENT_CANNOT, bounded, cannot_words
 from ordain.core.choice import CANNOT, DONE
 from ordain.core.decision import (
     Asked,
@@ -186,7 +186,7 @@ class Answering:
         now, sink = self._here.now(), self._here.sink()
         duration_ms = max(now - (question.since or now), 0)
         if question.kind == "task" and given.word == CANNOT:
-            detail = sink.text(cannot_words(by.name, given.said))
+            detail = bounded(sink.text(cannot_words(by.name, given.said)))
             return Outcome(duration_ms=duration_ms, error=AGENT_CANNOT, detail=detail)
         if exact is None:
             return Outcome(duration_ms=duration_ms) if (question.kind, given.word) == ("task", DONE) else None

@@ -30,11 +30,11 @@ from ordain.core.secret_reference import Secret
 from ordain.core.tool import COMMANDS, EffectClass, ToolDefinition
 from ordain.core.work import WorkItem
 from ordain.documents.configuration import CONFIGURATION_FILE
-from ordain.ports import Clock, Command, Finished, Lost, Shell, Sources, Toolbox, ToolResult
+from ordain.performing import how_it_ended
+from ordain.ports import Clock, Command, Lost, Shell, Sources, Toolbox, ToolResult
 from ordain.sink import Sink
-from ordain.verify import signal_name
 
-__all__ = ["Calling", "Calls", "Refuse"]
+__all__ = ["Calling", "Calls", "Record", "Refuse"]
 
 CALLS_MAX = 10_000
 """How many calls of one attempt are answered, refused ones included: what they leave in the ledger stays small."""
@@ -44,9 +44,9 @@ TEXT_MAX = 128 << 10
 """How many characters of a result an agent is given: more than that no model reads with care."""
 VALUE_MAX = 16 << 10
 """How long a result may be that is given a second time, as a value."""
-REASON_MAX = 2000
 
 Record = Callable[[tuple[RunEvent, ...], tuple[bytes, ...]], Awaitable[None]]
+"""Has events recorded, with bytes to keep, and goes on when they are durable."""
 Refuse = Callable[[str, str, Principal, Sequence[Problem]], Awaitable[None]]
 """Records that something was refused: the verb, what it was about, to whom, and why."""
 
@@ -158,7 +158,7 @@ class Calls:
         reason = args.get("reason")
         text = reason.strip() if isinstance(reason, str) else ""
         if self.cannot is None:
-            self.cannot = self._run.sink.text(text)[:REASON_MAX] or "it gave no reason"
+            self.cannot = text
         return Answer(text="Noted. A person decides what happens. Do nothing more, and end.")
 
     # --- Performing ------------------------------------------------------------------------------------------------
@@ -219,22 +219,19 @@ class Calls:
         text = command.command if command is not None else typed(argv)
         given = (command.env if command is not None else program.env if program is not None else {}) or {}
         names = {"ORDAIN_RUN": self._item.run_id, "ORDAIN_STEP": self._item.step, "ORDAIN_STEP_KEY": key}
+        timeout_ms = max(1, self._until - run.clock.now())
         finished = await run.shell.run(
             Command(
                 text=text,
                 argv=argv,
                 env={**run.shell.environment(run.state.limits_in_force.env), **given, **names},
-                timeout_ms=max(1, self._until - run.clock.now()),
+                timeout_ms=timeout_ms,
                 mark=f"{self._mark}/{number}",
                 writes=self._step.writes or None,
             )
         )
-        return ToolResult(
-            output=finished.output,
-            output_bytes=finished.output_bytes,
-            error=None if finished.exit_code == 0 and not finished.timed_out else "F_STEP_FAILED",
-            detail=_how_it_ended(finished),
-        )
+        error, detail = how_it_ended(finished, timeout_ms)
+        return ToolResult(output=finished.output, output_bytes=finished.output_bytes, error=error, detail=detail)
 
     def _given(self, result: ToolResult) -> Answer:
         """What a tool gave, as an agent may have it: it goes where nobody can call it back."""
@@ -258,13 +255,3 @@ def _cut(text: str) -> str:
     if len(text) <= TEXT_MAX:
         return text
     return f"{text[:TEXT_MAX]}\n[This is only the beginning: {len(text):,} characters are too many.]"
-
-
-def _how_it_ended(finished: Finished) -> str:
-    if finished.timed_out:
-        return "it did not end in the time that the step has"
-    if finished.fault is not None:
-        return f"it could not be started: {finished.fault}"
-    if finished.signal is not None:
-        return f"killed by {signal_name(finished.signal)}"
-    return f"exit status {finished.exit_code}"

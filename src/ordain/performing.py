@@ -50,7 +50,7 @@ from ordain.results import Results
 from ordain.sink import Sink, in_parts
 from ordain.verify import signal_name
 
-__all__ = ["Performing"]
+__all__ = ["Performing", "how_it_ended", "is_structure", "with_unread"]
 
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
@@ -101,10 +101,7 @@ class Performing:
         except Missing as missing:
             return self._not_begun(f"what it refers to is not there: {missing}")
         timeout_ms = self.time_for(step_id)
-        outcome = await self._effect(step_id, step, timeout_ms)
-        if outcome.error == "F_STEP_TIMEOUT" and timeout_ms < self.timeout_ms(step):
-            return replace(outcome, detail=f"{outcome.detail}, which was all that its budget had left")
-        return outcome
+        return self.cut_short(step, timeout_ms, await self._effect(step_id, step, timeout_ms))
 
     async def _effect(self, step_id: StepId, step: Step, timeout_ms: int) -> Outcome:
         command = self._command(step, timeout_ms)
@@ -139,6 +136,12 @@ class Performing:
         timeout_ms = self.timeout_ms(self._state.step(step_id))
         left_ms = time_left_ms(self._state, step_id, self._clock.now())
         return timeout_ms if left_ms is None else min(timeout_ms, left_ms)
+
+    def cut_short(self, step: Step, timeout_ms: int, outcome: Outcome) -> Outcome:
+        """An outcome that says so where it was the budget, and not the step, that left no more time."""
+        if outcome.error == "F_STEP_TIMEOUT" and timeout_ms < self.timeout_ms(step):
+            return replace(outcome, detail=f"{outcome.detail}, which was all that its budget had left")
+        return outcome
 
     def timeout_ms(self, step: Step) -> int:
         """How long an attempt of a step may take."""
@@ -198,21 +201,9 @@ class Performing:
 
     def _finished(self, step_id: StepId, finished: Finished, timeout_ms: int, *, as_value: bool) -> Outcome:
         """What was seen of a command; its output is a value, and not text, where it is to be one and is JSON."""
-        error, detail = None, ""
-        if finished.timed_out:
-            error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
-            if finished.still_there is not None:
-                detail += f", and could not be ended: {finished.still_there}"
-        elif finished.fault is not None:
-            error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
-        elif finished.signal is not None:
-            error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
-        elif finished.exit_code != 0:
-            error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}"
+        error, detail = how_it_ended(finished, timeout_ms)
         used, wrong = read_usage(finished.reported)
-        if wrong:
-            unread = f"{wrong} line{'s' * (wrong != 1)} of what it says it used could not be understood"
-            detail = f"{detail}; {unread}" if detail else unread
+        detail = with_unread(detail, wrong)
         outcome = self.outcome(
             step_id,
             finished.duration_ms,
@@ -224,7 +215,7 @@ class Performing:
             beside=finished.errors,
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
-            output_json=as_value and error is None and finished.whole is None and _is_structure(finished.output),
+            output_json=as_value and error is None and finished.whole is None and is_structure(finished.output),
         )
         return replace(outcome, used=used) if used is not None else outcome
 
@@ -324,7 +315,31 @@ class Performing:
         return self._ledger.has_room(size + sum(one.size for one in held if isinstance(one, Artifact)))
 
 
-def _is_structure(data: bytes) -> bool:
+def how_it_ended(finished: Finished, timeout_ms: int) -> tuple[str | None, str]:
+    """What went wrong with a process, as a code and in words; neither where it ended well."""
+    if finished.timed_out:
+        detail = f"did not end within {timeout_ms / 1000:g} s"
+        if finished.still_there is not None:
+            detail += f", and could not be ended: {finished.still_there}"
+        return "F_STEP_TIMEOUT", detail
+    if finished.fault is not None:
+        return "F_STEP_FAILED", f"could not be started: {finished.fault}"
+    if finished.signal is not None:
+        return "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
+    if finished.exit_code != 0:
+        return "F_STEP_FAILED", f"exit status {finished.exit_code}"
+    return None, ""
+
+
+def with_unread(detail: str, wrong: int) -> str:
+    """What is said of an end, with how many lines of what was used nobody could read: budgets count them as nothing."""
+    if not wrong:
+        return detail
+    unread = f"{wrong} line{'s' * (wrong != 1)} of what it says it used could not be understood"
+    return f"{detail}; {unread}" if detail else unread
+
+
+def is_structure(data: bytes) -> bool:
     """Whether this is the JSON of an object or a list."""
     try:
         return isinstance(json.loads(data), dict | list)

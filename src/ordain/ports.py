@@ -461,6 +461,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     used: Usage | None = None
     error: str | None = None
     """What went wrong by its own account, whatever its exit status is."""
+    as_value: bool = False
+    """Whether its last words are a value, and not text, where they are the JSON of one."""
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from ordain.core.action import Task
-from ordain.core.agent import reaches_tools
 from ordain.core.choosing import choose, model_of
 from ordain.core.door import door_names
 from ordain.core.event import WorkOffered
@@ -22,6 +21,7 @@ from ordain.core.value import RunId, StepId
 from ordain.reading import NothingGivenError, Reading
 from ordain.sink import Sink
 from ordain.surroundings import Surroundings
+from ordain.tasking import door_for
 
 __all__ = ["Prompting"]
 
@@ -71,7 +71,7 @@ class Prompting:
         sink = here.sink() if here.has_ledger() else Sink(here.redactor(), lambda data: "")
         records = here.records if here.has_ledger() else None
         reading = Reading(workspace=here.workspace, records=records, sink=sink, secret_files=settings.secret_files)
-        gathered = await reading.gather(step.action, _not_yet)
+        gathered = await reading.gather(step.action, _not_yet, lambda: _no_item_yet(step))
         tools = offered(step.action, plans, here.tools(settings, plan))
         setting = Setting(
             plan=plans[0],
@@ -80,7 +80,7 @@ class Prompting:
             tools=tuple(door_names(tools).values()),
             reads=gathered.shown,
             writes=step.writes,
-            has_door=agent is not None and reaches_tools(agent) and here.doors is not None and not here.doors.fault(),
+            has_door=agent is not None and door_for(agent, here.doors) is not None,
         )
         template = (agent.prompt if agent is not None else "") or settings.prompt
         return ToldPrompt(
@@ -99,6 +99,11 @@ class Prompting:
 
 def _not_yet(name: str) -> Any:
     raise NothingGivenError("its result is not known before it has run")
+
+
+def _no_item_yet(step: Step) -> None:
+    if step.for_each is not None:
+        raise NothingGivenError("which item it is for is not known before it begins")
 
 
 def _found(plan: Plan, name: str) -> tuple[Step, tuple[Plan, ...]]:

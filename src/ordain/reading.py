@@ -74,10 +74,14 @@ class Reading:
         self._workspace, self._records, self._sink = workspace, records, sink
         self._secret_files = secret_files
 
-    async def gather(self, task: Task, output: Callable[[str], Any]) -> Gathered:
-        """Everything that a task reads, in its order; `output` gives the result of a step, and raises Missing or
-        NothingGivenError where there is none."""
+    async def gather(
+        self, task: Task, output: Callable[[str], Any], item: Callable[[], tuple[str, str, Any] | None]
+    ) -> Gathered:
+        """What a task is repeated for, and then everything that it reads, in its order. `output` gives the result of a
+        step, `item` the name of the item, which one it is, and the item itself; both raise Missing or NothingGivenError
+        where there is none."""
         gathering = _Gathering(self._sink)
+        _item(gathering, item)
         for ref in task.reads:
             kind, _, name = ref.partition(":")
             if kind == "file" and is_pattern(name):
@@ -120,6 +124,20 @@ class Reading:
             return
         told = [(f"{message.by.words}, {_instant(message.at)}", message.text) for message in found]
         gathering.topic(ref, told, found[-1].number)
+
+
+def _item(gathering: _Gathering, item: Callable[[], tuple[str, str, Any] | None]) -> None:
+    try:
+        found = item()
+    except Missing as missing:
+        gathering.lack("F_READ_MISSING", f"its item {missing}")
+    except NothingGivenError as nothing:
+        gathering.nothing("item", str(nothing))
+    else:
+        if found is not None:
+            name, which, value = found
+            data = as_text(value).encode("utf-8", "replace")
+            gathering.put(name, data, len(data), which)
 
 
 def _result(gathering: _Gathering, ref: str, name: str, output: Callable[[str], Any]) -> None:
@@ -173,8 +191,9 @@ class _Gathering:
         if len(found) > FILES_MAX:
             self.nothing(ref, f"left out: all but the first {FILES_MAX} of {len(found):,} files")
 
-    def put(self, ref: str, data: bytes, size: int) -> None:
-        """Put a text in, as far as there is room; `data` is all of it, or its beginning and some more."""
+    def put(self, ref: str, data: bytes, size: int, which: str = "") -> None:
+        """Put a text in, as far as there is room; `data` is all of it, or its beginning and some more. `which` says
+        what its name does not."""
         room = min(READ_BYTES_MAX, self._left)
         if not room and size:
             self.nothing(ref, f"left out: all that is read has more than {READS_BYTES_MAX >> 10:,} KiB", size)
@@ -184,7 +203,8 @@ class _Gathering:
         cut = not whole or len(text) > room
         text = _first_lines(text, room) if cut else text
         self._left -= len(text)
-        note = f"cut: the first {len(text):,} of {size:,} bytes" if cut else "" if text else "empty"
+        state = f"cut: the first {len(text):,} of {size:,} bytes" if cut else "" if text else "empty"
+        note = "; ".join(one for one in (which, state) if one)
         named = self._sink.text(ref)
         self._shown.append(Shown(ref=named, text=text.decode("utf-8", "replace"), note=note))
         self._reads.append(Read(ref=named, size=size, seal=self._sink.seal(text), cut=cut, hidden=hidden))

@@ -199,6 +199,15 @@ class Results:
             case Index():
                 return state.members[step_id].index
 
+    def own_item(self, step_id: StepId) -> tuple[str, str, Any] | None:
+        """What a step is repeated for: what its plan calls that, which one of how many it is, and the item itself; None
+        where it is not repeated. Raises Missing."""
+        parent = self._repeated(step_id)
+        if parent is None:
+            return None
+        number, count = self._state.members[step_id].index + 1, len(self._state.groups[parent].members)
+        return self._item_name(step_id), f"item {number:,} of {count:,}", self._item(step_id)
+
     def _item(self, step_id: StepId) -> Any:
         parent = self._repeated(step_id)
         if parent is None:

@@ -7,41 +7,35 @@ later. What it says is kept too, and believed by nobody.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.calling import Calling, Calls
+from ordain.calling import Calling, Calls, Record
 from ordain.core.action import Task
 from ordain.core.agent import Agent, reaches_tools
 from ordain.core.bound import OUTPUT_BYTES_MAX
-from ordain.core.cannot import AGENT_CANNOT, cannot_words, why_cannot
+from ordain.core.cannot import AGENT_CANNOT, bounded, cannot_words, why_cannot
 from ordain.core.choosing import has_network, model_of
 from ordain.core.door import door_names
-from ordain.core.event import Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
+from ordain.core.event import GroupKind, Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
 from ordain.core.prompt import Setting, write_prompt
 from ordain.core.run_state import RunState
 from ordain.core.scope import offered
-from ordain.core.spending import read_usage
+from ordain.core.spending import read_usage, sound_usage
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
 from ordain.core.work import Lease, WorkItem
-from ordain.ports import Agents, Clock, Command, Doors, Finished, Lost, Shell
+from ordain.performing import Performing, how_it_ended, is_structure, with_unread
+from ordain.ports import Agents, Clock, Command, Doors, Finished, Lost, Said, Shell
 from ordain.reading import Gathered, NothingGivenError, Reading
 from ordain.results import Results
 from ordain.sink import Sink, in_parts
-from ordain.verify import signal_name
 
-if TYPE_CHECKING:
-    from ordain.performing import Performing
-
-__all__ = ["Tasking"]
-
-Record = Callable[[tuple[RunEvent, ...], tuple[bytes, ...]], Awaitable[None]]
-"""Has events recorded, with bytes to keep, and goes on when they are durable."""
+__all__ = ["Tasking", "door_for"]
 
 
 class Tasking:
@@ -84,14 +78,22 @@ class Tasking:
             return self._not_begun(f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
         item = await self._offer(step_id, step, agent, gathered, timeout_ms)
         if agent.registered:
-            return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
-        calls = Calls(self._calling, item, self._mark(step_id))
+            outcome = await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
+        else:
+            outcome = await self._started(step, self._agents, agent, item)
+        if outcome.error == AGENT_CANNOT:
+            return replace(outcome, detail=bounded(outcome.detail))
+        return self._performing.cut_short(step, timeout_ms, outcome)
+
+    async def _started(self, step: Step, agents: Agents, agent: Agent, item: WorkItem) -> Outcome:
+        """What was seen of an agent that is a process of its own."""
+        limits, calls = self._state.limits_in_force, Calls(self._calling, item, self._mark(step.id))
         async with contextlib.AsyncExitStack() as held:
             try:
-                room = held.enter_context(self._agents.room())
-                doors = self._doors if self._has_door(agent) else None
+                room = held.enter_context(agents.room())
+                doors = door_for(agent, self._doors)
                 server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
-                invocation = self._agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
+                invocation = agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
             except (ValueError, OSError) as error:  # a full disk too: nothing has begun
                 return self._not_begun(f"could not be started: {error}")
             names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
@@ -99,8 +101,8 @@ class Tasking:
                 text=" ".join(invocation.argv[:1]),
                 argv=invocation.argv,
                 env={**self._shell.environment((*limits.env, *agent.env)), **invocation.env, **names},
-                timeout_ms=timeout_ms,
-                mark=self._mark(step_id),
+                timeout_ms=item.timeout_ms,
+                mark=self._mark(step.id),
                 whole=True,
                 reports=True,
                 errors_apart=True,
@@ -116,15 +118,11 @@ class Tasking:
             said = invocation.read(finished)
         if calls.lost is not None and calls.cannot is None:
             raise Lost(calls.lost)  # a further attempt might do the same a second time
-        outcome = self._finished(step_id, finished, said.text, said.error, timeout_ms, used=said.used)
+        outcome = self._finished(step.id, finished, said, item.timeout_ms)
         if calls.cannot is not None:  # whatever else it says, and however it came to its end
-            detail = cannot_words(f"`{record.agent}`", calls.cannot)
+            detail = self._sink.text(cannot_words(f"`{item.agent}`", calls.cannot))
             outcome = replace(outcome, error=AGENT_CANNOT, detail=detail)
         return replace(outcome, refused=calls.refused)
-
-    def _has_door(self, agent: Agent) -> bool:
-        """Whether an agent reaches tools through a door: everyone that is a process, where there can be one."""
-        return reaches_tools(agent) and self._doors is not None and self._doors.fault() is None
 
     async def hand_over(self, step_id: StepId) -> Outcome | None:
         """Offer the task of a step to the person that it is given to, who takes it when they answer; the outcome where
@@ -150,14 +148,14 @@ class Tasking:
         tools = offered(step.action, plans, self._tools)
         setting = Setting(
             plan=plans[0],
-            step=step,
+            step=self._without_label(step),
             agent=record.agent,
             tools=tuple(door_names(tools).values()),
             reads=gathered.shown,
             attempt=record.attempts,
             tries=record.tries,
             writes=step.writes,
-            has_door=self._has_door(agent),
+            has_door=door_for(agent, self._doors) is not None,
         )
         prompt = self._sink.text(write_prompt(agent.prompt or state.limits_in_force.prompt, setting))
         body = prompt.encode("utf-8", "replace")
@@ -183,6 +181,14 @@ class Tasking:
         await self._record(offer, (body,))
         return replace(item, prompt=prompt, task=self._sink.text(step.action.task))
 
+    def _without_label(self, step: Step) -> Step:
+        """A step whose title is the plan's own, also where it is that of an item: an item was written by others, and is
+        told where such things stand."""
+        member = self._state.members.get(step.id)
+        if member is None or member.kind is not GroupKind.ITEMS:
+            return step
+        return replace(step, description=self._state.step(member.parent).description)
+
     async def _gather(self, step_id: StepId, step: Step) -> Gathered:
         """What the step reads, as it is now."""
         assert isinstance(step.action, Task)
@@ -194,44 +200,43 @@ class Tasking:
                 raise NothingGivenError("was not run, so it gave nothing")
             return self._results.output(other)
 
-        return await self._reading.gather(step.action, output)
+        return await self._reading.gather(step.action, output, lambda: self._results.own_item(step_id))
 
     # --- What was seen -------------------------------------------------------------------------------------------
 
-    def _finished(
-        self, step_id: StepId, finished: Finished, text: bytes, wrong: str | None, timeout_ms: int, *, used: object
-    ) -> Outcome:
-        error, detail = None, ""
-        cannot = why_cannot(text, finished.reported)
+    def _finished(self, step_id: StepId, finished: Finished, said: Said, timeout_ms: int) -> Outcome:
+        error, detail = how_it_ended(finished, timeout_ms)
+        if said.error is not None and error in (None, "F_STEP_FAILED") and finished.exit_code is not None:
+            error, detail = "F_STEP_FAILED", f"{detail}: {said.error}" if detail else said.error
+        cannot = why_cannot(said.text, finished.reported)
         if cannot is not None:
             error, detail = AGENT_CANNOT, cannot_words(f"`{self._state.steps[step_id].agent}`", cannot)
-        elif finished.timed_out:
-            error, detail = "F_STEP_TIMEOUT", f"did not end within {timeout_ms / 1000:g} s"
-        elif finished.fault is not None:
-            error, detail = "F_STEP_FAILED", f"could not be started: {finished.fault}"
-        elif finished.signal is not None:
-            error, detail = "F_STEP_FAILED", f"killed by {signal_name(finished.signal)}"
-        elif finished.exit_code != 0:
-            error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}{f': {wrong}' if wrong else ''}"
-        elif wrong is not None:
-            error, detail = "F_STEP_FAILED", wrong
+        reported, wrong = read_usage(finished.reported)
+        text, size, whole = said.text[-OUTPUT_BYTES_MAX:], len(said.text), in_parts(said.text)
+        if text == finished.output:  # all that it wrote, of which that may be only the end
+            size, whole = finished.output_bytes, finished.whole
         outcome = self._performing.outcome(
             step_id,
             finished.duration_ms,
             error,
-            detail,
-            text[-OUTPUT_BYTES_MAX:],
-            len(text),
-            in_parts(text),
+            with_unread(detail, wrong),
+            text,
+            size,
+            whole,
             beside=_after(text, finished.errors),
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
+            output_json=said.as_value and error is None and whole is None and is_structure(text),
         )
-        reported, _ = read_usage(finished.reported)
-        return replace(outcome, used=used or reported)
+        return replace(outcome, used=sound_usage(said.used) or reported)
 
     def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
         return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))
+
+
+def door_for(agent: Agent, doors: Doors | None) -> Doors | None:
+    """What an agent reaches the tools of its step through: everyone that is a process, where there can be a door."""
+    return doors if reaches_tools(agent) and doors is not None and doors.fault() is None else None
 
 
 def _after(text: bytes, errors: bytes) -> bytes:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from ordain.adapters.agents.local import LocalAgents
+from ordain.adapters.agents.local import WORD_BYTES_MAX, LocalAgents
 from ordain.adapters.agents.presets import PRESETS
 from ordain.core.agent import AGENT_PRESETS, Agent
-from ordain.core.value import PlanId, RunId, StepId
-from ordain.core.work import WorkItem
 from ordain.ports import Invocation, StepServer
+from tests.build import work_item
 from tests.interfaces.golden import check_golden
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "agents"
@@ -70,18 +70,7 @@ def room(tmp_path: Path) -> Path:
 def _started(
     room: Path, agent: Agent, *, model: str | None = "a-model", server: StepServer | None = SERVER, tier: int = 0
 ) -> Invocation:
-    item = WorkItem(
-        agent="coder",
-        kind="code",
-        plan_id=PlanId("plan:0"),
-        run_id=RunId("RUN-0"),
-        step=StepId("one"),
-        attempt=1,
-        key="k",
-        timeout_ms=1000,
-        model=model,
-        prompt=PROMPT,
-    )
+    item = work_item(model=model, prompt=PROMPT)
     return LocalAgents(room).invocation(agent, item, str(room), server, sandboxed=tier > 0)
 
 
@@ -204,3 +193,14 @@ def test_a_room_is_gone_whatever_an_agent_left_there(monkeypatch: pytest.MonkeyP
             os.chdir("d")
         monkeypatch.undo()
     assert not Path(room).exists()
+
+
+def test_a_prompt_that_no_command_line_holds_is_told_of_with_the_way(tmp_path: Path) -> None:
+    agents, words = LocalAgents(tmp_path), Agent(command=("true", "{prompt}"))
+    longest = work_item(prompt="x" * WORD_BYTES_MAX)
+    argv = agents.invocation(words, longest, str(tmp_path), None).argv
+    assert subprocess.run(argv, check=True, cwd=tmp_path).returncode == 0
+    longer = work_item(prompt="x" * (WORD_BYTES_MAX + 1))
+    with pytest.raises(ValueError, match=r"131,072 bytes.*standard input"):
+        agents.invocation(words, longer, str(tmp_path), None)
+    assert agents.invocation(Agent(command=("true",)), longer, str(tmp_path), None).argv == ("true",)

@@ -19,29 +19,17 @@ from ordain.adapters.agents.python_work import Work
 from ordain.adapters.bash import BashShell
 from ordain.core.agent import Agent
 from ordain.core.event import Outcome, Usage
-from ordain.core.value import PlanId, RunId, StepId
-from ordain.core.work import Read, WorkItem
+from ordain.core.work import Read
 from ordain.documents.configuration import read_settings
 from ordain.ports import Command, Finished, StepServer
 from tests import agent_functions
 from tests.agent_functions import THIS
+from tests.build import work_item
 from tests.programs import need
 from tests.task_runs import carried_out, task
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
-ITEM = WorkItem(
-    agent="coder",
-    kind="code",
-    plan_id=PlanId("plan:1"),
-    run_id=RunId("RUN-1"),
-    step=StepId("s1"),
-    attempt=1,
-    key="key-1",
-    timeout_ms=1000,
-    reads=(Read(ref="file:a", size=1),),
-    prompt="All of it.",
-    task="Do it.",
-)
+ITEM = work_item(reads=(Read(ref="file:a", size=1),), prompt="All of it.", task="Do it.")
 
 
 @pytest.fixture
@@ -80,7 +68,9 @@ def test_what_it_says_counts_for_nothing(workspace: Path) -> None:
 
 
 def test_it_may_be_a_coroutine_function_and_give_what_json_can_say(workspace: Path) -> None:
-    assert json.loads(outcome(workspace, "slowly").output_tail) == {"step": "s1", "attempt": 1, "reads": []}
+    seen = outcome(workspace, "slowly")
+    assert json.loads(seen.output_tail) == {"step": "s1", "attempt": 1, "reads": []}
+    assert seen.output_json, "later steps refer to its parts, wherever the function was called"
 
 
 def test_what_it_raises_is_a_failure(workspace: Path) -> None:
@@ -159,7 +149,8 @@ def test_a_registered_function_performs_it_in_our_own_process(workspace: Path) -
 
 
 def test_a_registered_coroutine_function_too(workspace: Path) -> None:
-    assert json.loads(registered(workspace, agent_functions.slowly).output_tail)["step"] == "s1"
+    seen = registered(workspace, agent_functions.slowly)
+    assert json.loads(seen.output_tail)["step"] == "s1" and seen.output_json
 
 
 def test_a_registered_one_fails_gives_up_and_reports_alike(workspace: Path) -> None:

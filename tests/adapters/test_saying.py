@@ -14,23 +14,12 @@ from ordain.adapters.agents.preset import Asked
 from ordain.adapters.agents.presets import PRESETS
 from ordain.core.agent import AGENT_PRESETS, Agent
 from ordain.core.event import Usage
-from ordain.core.value import PlanId, RunId, StepId
-from ordain.core.work import WorkItem
 from ordain.ports import Finished, Said, Whole
+from tests.build import work_item
 
 SAMPLES = Path(__file__).with_name("said")
 """As the programs wrote them, without what says nothing here: ids, times, numbers that nobody reads."""
-ITEM = WorkItem(
-    agent="coder",
-    kind="code",
-    plan_id=PlanId("plan:0"),
-    run_id=RunId("RUN-0"),
-    step=StepId("one"),
-    attempt=1,
-    key="k",
-    timeout_ms=1000,
-    model="a-model",
-)
+ITEM = work_item(model="a-model")
 READERS = {
     name: preset.start(Asked(agent=Agent(preset=name), item=ITEM, room="/room")).read
     for name, preset in PRESETS.items()

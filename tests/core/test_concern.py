@@ -171,6 +171,23 @@ BETTER = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "more"),
+    [
+        (task(), task(tools=("shell",)), "`shell`"),
+        (task(), task(tools=("web:search", "read_file")), "`web:search`"),
+        (task(), replace(task(), tools=("web", "shell")), "`web`"),
+        (task(tools=("read_file",)), task(), "`write_file`"),
+    ],
+)
+def test_a_task_that_lists_no_tools_may_use_those_on_files_and_no_others(old: Plan, new: Plan, more: str):
+    tools = BUILT_IN
+    (found,) = concerns(old, new, tools)
+    assert found.kind == "tools_widened" and found.detail.startswith("`a` may also use") and more in found.detail
+    assert ("`shell`" in found.detail) is (more == "`shell`"), "a plan's `shell` is for its contracts"
+    assert concerns(task(), task(tools=("read_file", "edit_file")), tools) == ()
+
+
 @pytest.mark.parametrize(("kind", "old", "new"), WORSE)
 def test_what_got_worse_is_called_out(kind: ConcernKind, old: Plan, new: Plan):
     assert kind in [concern.kind for concern in concerns(old, new, TOOLS)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -466,11 +466,17 @@ Changed = tuple[str | None, str, Any, Any, Plan, Plan]
 """The path of a step or of a plan's step, a field of it, both sides, and the plans around them."""
 
 
-def changed_fields(old: Plan, new: Plan, path: str | None = None) -> Iterator[Changed]:
-    """The fields of steps and plans that differ, as far as both plans have these steps."""
+def changed_fields(old: Plan, new: Plan, path: str | None = None, outer: Sequence[Plan] = ()) -> Iterator[Changed]:
+    """The fields of steps and plans that differ, as far as both plans have these steps. Where a nested plan lists no
+    tools, a step's plan has those of the plan around it (`outer`, of both)."""
     for name in Plan.__struct_fields__:
         if name not in ("steps", "fallbacks") and not alike(old, new, name):
             yield path, name, old, new, old, new
+    if outer:
+        old, new = (
+            inner if inner.tools is not None else replace(inner, tools=around.tools)
+            for inner, around in zip((old, new), outer, strict=True)
+        )
     for before, now in ((old.steps, new.steps), (old.fallbacks, new.fallbacks)):
         known = {one.id: one for one in before}
         for theirs in now:
@@ -480,7 +486,7 @@ def changed_fields(old: Plan, new: Plan, path: str | None = None) -> Iterator[Ch
             for name in Step.__struct_fields__:
                 both = (mine.action, theirs.action)
                 if name == "action" and isinstance(both[0], NestedPlan) and isinstance(both[1], NestedPlan):
-                    yield from changed_fields(both[0].plan, both[1].plan, way)
+                    yield from changed_fields(both[0].plan, both[1].plan, way, (old, new))
                 elif not alike(mine, theirs, name):
                     yield way, name, mine, theirs, old, new
 
@@ -525,6 +531,15 @@ def as_strict(old: tuple[int, list[Any], Any], new: tuple[int, list[Any], Any]) 
 
 def narrower(old: tuple[str, ...] | None, new: tuple[str, ...] | None) -> bool:
     return old is None or (new is not None and all(name in old or name.split(":")[0] in old for name in new))
+
+
+def usable(task: Task, plan: Plan) -> tuple[str, ...]:
+    """What an agent may use: what is listed, a plan's commands apart; else what works on files."""
+    if task.tools is not None:
+        return task.tools
+    if plan.tools is not None:
+        return tuple(name for name in plan.tools if name not in ("shell", "exec"))
+    return ("read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete")
 
 
 def cheaper(old: Budget | None, new: Budget | None) -> bool:
@@ -590,11 +605,7 @@ def tightens(change: Changed) -> bool:
         case "action" if isinstance(was, Task) and isinstance(now, Task):
             same = replace(was, tools=None, agent=None) == replace(now, tools=None, agent=None)
             agents = (was.agent or old_plan.agent, now.agent or new_plan.agent)
-            scopes = [
-                task.tools if task.tools is not None else plan.tools
-                for task, plan in ((was, old_plan), (now, new_plan))
-            ]
-            return same and agents[0] == agents[1] and (was.tools == now.tools or narrower(scopes[0], scopes[1]))
+            return same and agents[0] == agents[1] and narrower(usable(was, old_plan), usable(now, new_plan))
         case "needs" if old in old_plan.fallbacks:
             return set(was) <= set(now)
         case "needs":

@@ -818,13 +818,14 @@ def states() -> Iterator[RunState]:
     unfolded = [*opened, StepUnfolded(step=name, attempt=1, kind=GroupKind.NESTED, count=2)]
     holding = [opened, unfolded, [*unfolded, *passes("a/x"), *passes("a/y")]]
     repeated = [opened, [*opened, StepUnfolded(step=name, attempt=1, kind=GroupKind.ITEMS, count=0)]]
-    offered = [
-        *opened,
-        AttemptStarted(step=name, attempt=1, key="k", agent="coder"),
-        WorkOffered(step=name, attempt=1, item=work(RunState(plan(TASK)), name)),
-    ]
+
+    def offering(agent: str) -> list[RunEvent]:
+        item = replace(work(RunState(plan(TASK)), name), attempt=1, agent=agent)
+        begun = AttemptStarted(step=name, attempt=1, key="k", agent=agent)
+        return [*opened, begun, WorkOffered(step=name, attempt=1, item=item)]
+
+    offered, persons = offering("coder"), offering("reviewer")
     claimed = [*offered, WorkClaimed(step=name, attempt=1, lease=lease(Instant(0)))]
-    persons = [replace(one, agent="reviewer") if type(one) is AttemptStarted else one for one in offered]
     tasks = [started, offered, claimed, persons, [*persons, AttemptWaiting(step=name, attempt=1, reason="r")]]
     each = replace(ASKING, for_each=ForEach(source="${list.output}", max=3))
     for one, histories in (

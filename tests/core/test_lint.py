@@ -569,6 +569,15 @@ SURROUNDINGS = [
     (plan(task(tools=("odoo:write",)), tools=("odoo:search",), **THOUGHTS), "E_TOOL_OUT_OF_SCOPE"),
     (plan(act("a", CallTool(tool="odoo", operation="write")), tools=("odoo:search",)), "E_TOOL_OUT_OF_SCOPE"),
     (plan(with_fields(task(), verification=None), budget=BUDGET), "W_TASK_UNVERIFIED"),
+    (
+        plan(
+            with_fields(
+                task(), verification=Verification(strategy=CustomCondition(name="x", expression="output != ''"))
+            ),
+            budget=BUDGET,
+        ),
+        "W_TASK_UNVERIFIED",
+    ),
     (plan(task()), "W_BUDGET"),
     (plan(task(), budget=Budget(tokens=999)), "W_BUDGET"),
     (plan(task("t"), task("u"), budget=Budget(tokens=1999)), "W_BUDGET"),

@@ -56,7 +56,7 @@ class Place:
                 raise found
             return found
 
-        return asyncio.run(reading.gather(Task(task="x", reads=refs), output))
+        return asyncio.run(reading.gather(Task(task="x", reads=refs), output, lambda: None))
 
     def texts(self, *refs: str) -> list[str]:
         found = self.read(*refs)

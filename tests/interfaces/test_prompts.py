@@ -66,6 +66,18 @@ def mending(workspace: Workspace) -> Workspace:
     return workspace
 
 
+def test_of_a_repeated_task_each_item_is_told_and_before_that_it_is_not_known(mending: Workspace):
+    each = '**for_each:** {in: "${list.output}", max: 3, as: word}\n**agent:** coder\n**task:** Say it.'
+    mending.write(
+        "each.plan.md", f"# Each\n\n## Steps\n\n### 1. List\n\n**run:** echo one two\n\n### 2. Say\n\n{each}\n"
+    )
+    before = mending.ordain("show", "each.plan.md", "--prompt", "say").out
+    assert "## `item` (which item it is for is not known before it begins)\n" in before
+    run, _ = mending.started("each.plan.md")
+    told = mending.ordain("show", run, "--prompt", "say[0]")
+    assert "## `word` (item 1 of 1)\n\n```\none two\n```\n" in told.out and "# Your step: Say\n" in told.out
+
+
 def test_what_was_told_is_what_the_agent_got(mending: Workspace):
     before = mending.ordain("show", "mend.plan.md", "--prompt", "mend")
     assert "(its result is not known before it has run)" in before.out and "attempt 2" not in before.out

@@ -40,6 +40,7 @@ class PipeDoors:
         import secrets
 
         from ordain.adapters.door_pairs import make_pairs
+        from ordain.adapters.program_files import our_python
 
         directory, token = Path(room, "door"), secrets.token_urlsafe(32)
         pairs = make_pairs(directory, token, behind)
@@ -49,7 +50,7 @@ class PipeDoors:
             yield StepServer(
                 argv=argv,
                 env={DOOR: str(directory), TOKEN: token, SERVER: json.dumps(argv)},
-                sees=tuple(dict.fromkeys((room, root, sys.prefix, sys.base_prefix))),
+                sees=our_python(),
             )
         finally:
             await asyncio.gather(*(pair.close() for pair in pairs))

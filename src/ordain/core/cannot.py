@@ -11,12 +11,12 @@ import json
 
 from ordain.core.prompt import CANNOT
 
-__all__ = ["AGENT_CANNOT", "cannot_words", "why_cannot"]
+__all__ = ["AGENT_CANNOT", "bounded", "cannot_words", "why_cannot"]
 
 AGENT_CANNOT = "F_AGENT_CANNOT"
 """The error of an attempt that ended so."""
 WHY_MAX = 2000
-"""How many characters of the reason a person is shown."""
+"""How many characters of it a person is shown."""
 _MARKUP = "*_`#> \t"
 """What agents put around a line to make it stand out."""
 
@@ -29,9 +29,13 @@ def why_cannot(text: bytes, reported: bytes = b"") -> str | None:
 
 
 def cannot_words(who: str, why: str) -> str:
-    """What a person is shown of it."""
-    why = why.strip() or "it gave no reason"
-    return f"{who} says that it cannot be done: {why if len(why) <= WHY_MAX else why[:WHY_MAX] + '…'}"
+    """What a person is told of it, once the secrets are taken out and it is `bounded`."""
+    return f"{who} says that it cannot be done: {why.strip() or 'it gave no reason'}"
+
+
+def bounded(words: str) -> str:
+    """Not more of it than a person reads. Secrets are taken out before: no half of one is left at the edge."""
+    return words if len(words) <= WHY_MAX else f"{words[:WHY_MAX]}…"
 
 
 def _last_words(text: bytes) -> str | None:

@@ -37,7 +37,7 @@ from ordain.core.condition import Contract, NoCheck, Strategy
 from ordain.core.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step, all_steps
 from ordain.core.pairing import Pairing, pair
 from ordain.core.policy import PlannedEffect, effects_of, planned_effects
-from ordain.core.scope import scope_of
+from ordain.core.scope import offered, scope_of
 from ordain.core.settings import DEFAULTS, Settings
 from ordain.core.softening import StepPolicy, failure_changes, no_softer, policy_of
 from ordain.core.tool import EffectClass, ToolDefinition, tool_name
@@ -115,9 +115,10 @@ class _Judge:
             )
         steps, fallbacks = pair(old.steps, new.steps), pair(old.fallbacks, new.fallbacks)
         for one, fallback in (*((one, False) for one in steps.pairs), *((one, True) for one in fallbacks.pairs)):
+            both = _Steps(one.old, one.new, plans, fallback, self._tools)
             if one.old is not one.new:
-                both = _Steps(one.old, one.new, plans, fallback, self._tools)
                 yield from _about(outer, one.new, self._changed(both))
+            yield from _about(outer, one.new, self._reach(both))
             inner, inside = f"{outer}{one.new.id}/", (one.old.action, one.new.action)
             if isinstance(inside[0], NestedPlan) and isinstance(inside[1], NestedPlan):
                 within = _Plans((inside[0].plan, *plans.olds), (inside[1].plan, *plans.news))
@@ -169,6 +170,22 @@ class _Judge:
             why = f", because {now.why}" if now is not None and not new.action.agent else ""
             yield "agent_changed", f"is given to {_choice('agent', now.agent if now is not None else None)}{why}"
 
+    def _reach(self, both: _Steps) -> Iterator[Said]:
+        """That the agent of a task may use more, because of what its step lists, or because a plan around it lists some
+        now. Where a plan that listed some lists others, that is said of the plan."""
+        old, new, plans = both.old.action, both.new.action, both.plans
+        if not isinstance(old, Task) or not isinstance(new, Task):
+            return
+        by_plan = old.tools is None and new.tools is None and scope_of(old, plans.olds) is not None
+        more = _more_tools(self._usable(old, plans.olds), self._usable(new, plans.news))
+        if more and not by_plan:
+            yield "tools_widened", f"may also use {listed(more)}"
+
+    def _usable(self, task: Task, plans: _Around) -> tuple[str, ...]:
+        """What a task may use; where nothing is listed that is not everything."""
+        named = scope_of(task, plans)
+        return named if named is not None else offered(task, plans, self._tools)
+
     def _chosen(self, step: Step, plans: _Around) -> Choice | None:
         return choose(step, plans, self._settings.agent_for, self._settings.agent)
 
@@ -211,8 +228,6 @@ class _Judge:
             yield from self._effect(old, new, both.plans.news)
         if _claims(new, self._tools) and not _claims(old, self._tools) and old.idempotent is True:
             yield "repeatable_claimed", "claims of what it does now that it may be run again after a crash"
-        if isinstance(old.action, Task) and isinstance(new.action, Task):
-            yield from _task_changes(both.plans, old.action, new.action)
 
     def _effect(self, old: Step | None, new: Step, plans: _Around) -> Iterator[Said]:
         """What the action of a new step, or the new action of a step, does to the world."""
@@ -479,22 +494,10 @@ def _network(both: _Steps) -> Iterator[Said]:
     yield "network_allowed", said
 
 
-def _task_changes(plans: _Plans, old: Task, new: Task) -> Iterator[Said]:
-    scopes = _scopes(plans, old, new)
-    if old.tools != new.tools and not _no_wider(*scopes):
-        yield from _tools(*scopes)
-
-
-def _scopes(plans: _Plans, old: Task, new: Task) -> tuple[_Scope, _Scope]:
-    return scope_of(old, plans.olds), scope_of(new, plans.news)
-
-
 def _harmless_action(both: _Steps) -> bool:
-    """Whether only who does a task is another one, which is told apart, or its tools are fewer."""
-    old, new, plans = both.old.action, both.new.action, both.plans
-    if not isinstance(old, Task) or not isinstance(new, Task) or _key(_without_who(old)) != _key(_without_who(new)):
-        return False
-    return old.tools == new.tools or _no_wider(*_scopes(plans, old, new))
+    """Whether only who does a task is another one, or what it may use; both are told apart."""
+    old, new = both.old.action, both.new.action
+    return isinstance(old, Task) and isinstance(new, Task) and _key(_without_who(old)) == _key(_without_who(new))
 
 
 def _timeouts(both: _Steps) -> tuple[int | None, int | None]:

@@ -500,7 +500,7 @@ class WorkOffered(_Fact, frozen=True, tag="work_offered"):
 
 
 class WorkClaimed(_Fact, frozen=True, tag="work_claimed"):
-    """Somebody took the item. When the lease is over it is theirs no longer."""
+    """Somebody took the item. Nobody else can; when its time is over the attempt is."""
 
     step: StepId
     attempt: int

@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ordain.core.action import Task
+from ordain.core.condition import CustomCondition
 from ordain.core.fence import fenced, one_line, spanned
-from ordain.core.model import Plan, Step, contract_of
+from ordain.core.model import Plan, Step, check_of, contract_of
 from ordain.core.tries import Try
 
 __all__ = ["CANNOT", "DEFAULT_TEMPLATE", "PARTS", "Setting", "Shown", "template_fault", "write_prompt"]
@@ -55,7 +56,7 @@ whatever it says.
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step reads, as it is put before an agent."""
+    """What a step reads, or what it is repeated for, as it is put before an agent."""
 
     ref: str
     text: str
@@ -122,7 +123,10 @@ def _criteria(setting: Setting) -> str:
 def _contract(setting: Setting) -> str:
     contract = contract_of(setting.step)
     if contract is None:
-        return "No command checks this step. What you did counts as unverified until a person has looked at it."
+        check, asked = check_of(setting.step), ""
+        if isinstance(check, CustomCondition):
+            asked = f"This expression about what you say at the end must hold:\n\n{fenced(check.expression)}\n\n"
+        return f"{asked}No command checks this step. What you did counts as unverified until a person has looked at it."
     wants = f"It must end with exit status {contract.exit_code or 0}"
     if contract.stdout is not None:
         wants += f" and write something that matches the pattern {spanned(contract.stdout)}"

@@ -514,10 +514,13 @@ def _gathered(state: RunState, step_id: StepId) -> str:
 def by_word(state: RunState, step_id: StepId) -> str | None:
     """By whose word alone a step passed, and which; None where it did not, where something was seen, or where a word
     was what it asked for."""
-    record = state.steps[step_id]
-    if record.state is not StepState.PASSED or (record.evidence is not None and record.evidence.verdict == "held"):
+    record, step = state.steps[step_id], state.step(step_id)
+    seen = record.evidence is not None and record.evidence.verdict == "held"
+    if isinstance(step.action, Task) and contract_of(step) is None:
+        seen = False  # an expression is asked about what was said, and of what was done it sees nothing
+    if record.state is not StepState.PASSED or seen:
         return None
-    if isinstance(state.step(step_id).action, Ask) and record.outcome is not None:
+    if isinstance(step.action, Ask) and record.outcome is not None:
         return None
     if record.decided_by is not None:
         return f"{record.decided_by} said so ({record.how})"

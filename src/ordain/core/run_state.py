@@ -103,7 +103,7 @@ class StepRecord(msgspec.Struct):
     work: WorkItem | None = None
     """What was offered in this attempt."""
     lease: Lease | None = None
-    """Who claimed it, and until when it is theirs."""
+    """Who claimed it, and when its time is over."""
     calls: int = 0
     """How many calls its agent has made in this attempt."""
     settle: Settlement | None = None

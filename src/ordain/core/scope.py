@@ -13,9 +13,10 @@ from typing import Any
 
 from ordain.core.action import Task
 from ordain.core.bound import NAME_LENGTH_MAX
+from ordain.core.choosing import tasks_of
 from ordain.core.environment import setting_fault
 from ordain.core.lint.paths import MAKES_DIRECTORIES, folded, handed_fault, path_fault, protecting_pattern
-from ordain.core.model import NestedPlan, Plan, Step
+from ordain.core.model import Plan, Step
 from ordain.core.pattern import PATTERN_MAX, Pattern, normal
 from ordain.core.problem import Problem, closest
 from ordain.core.secret_reference import named_secrets
@@ -73,22 +74,16 @@ def _may_do_anything(tool: ToolDefinition) -> bool:
 
 def offered_in(plan: Plan, tools: Mapping[str, ToolDefinition]) -> Iterator[tuple[Step, tuple[str, ...]]]:
     """Every step of a plan, or of one nested in it, that is a task, with the tools that it may use."""
-    yield from ((step, offered(task, plans, tools)) for step, task, plans in _tasks(plan, ()))
+    for _, step, plans in tasks_of(plan):
+        assert isinstance(step.action, Task)
+        yield step, offered(step.action, plans, tools)
 
 
 def listed_in(plan: Plan) -> Iterator[str]:
     """The tools that tasks of a plan may use because they are listed, without their operations; some more than once."""
-    for _, task, plans in _tasks(plan, ()):
-        yield from (name.partition(":")[0] for name in scope_of(task, plans) or ())
-
-
-def _tasks(plan: Plan, around: tuple[Plan, ...]) -> Iterator[tuple[Step, Task, tuple[Plan, ...]]]:
-    plans = (plan, *around)
-    for step in (*plan.steps, *plan.fallbacks):
-        if isinstance(step.action, Task):
-            yield step, step.action, plans
-        elif isinstance(step.action, NestedPlan):
-            yield from _tasks(step.action.plan, plans)
+    for _, step, plans in tasks_of(plan):
+        assert isinstance(step.action, Task)
+        yield from (name.partition(":")[0] for name in scope_of(step.action, plans) or ())
 
 
 def _works_on_files(tool: ToolDefinition) -> bool:

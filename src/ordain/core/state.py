@@ -183,10 +183,13 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             task = isinstance(state.step(event.step).action, Task)
             if record.state is not RUNNING or record.work is not None or not task:
                 raise IllegalTransition(f"the task of {event.step} is offered once, before anybody performs it")
-            record.work = event.item
+            item = event.item
+            if (item.step, item.attempt, item.agent) != (event.step, event.attempt, record.agent):
+                raise IllegalTransition(f"what is offered is not the task of attempt {event.attempt} at {event.step}")
+            record.work = item
         case WorkClaimed():
-            free = record.lease is None or record.lease.is_over(at)
-            if record.state is not RUNNING or record.work is None or not free or state.is_persons(event.step):
+            taken = record.lease is not None or state.is_persons(event.step)
+            if record.state is not RUNNING or record.work is None or taken:
                 raise IllegalTransition(f"the task of {event.step} is not to be had")
             record.lease = event.lease
         case AgentCalled():

@@ -1,8 +1,9 @@
 """Work items: a step's task as it is handed to whoever performs it.
 
 An item says everything that a worker needs and names the step that it comes from; it is the same whether the worker is
-a process on this machine or one that takes it from a queue. It is offered, claimed with a lease, and then completed or
-timed out; an item whose lease is over is nobody's, whatever its worker says later.
+a process on this machine or one that takes it from a queue. It is offered, claimed once, with a lease, and then it is
+completed or timed out, whichever is recorded first. That ends the attempt: what its worker says later is about one that
+is over, and another try is another item.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ __all__ = ["Lease", "Read", "WorkItem"]
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was put before an agent: a file, a topic, or the result of an earlier step."""
+    """What was put before an agent: a file, a topic, the result of an earlier step, or the item of a repeated one."""
 
     ref: str
-    """As the plan has it: `file:PATH`, `topic:NAME`, `step:ID`."""
+    """As the plan has it: `file:PATH`, `topic:NAME`, `step:ID`; of what a step is repeated for, its name."""
     size: int
     """Of all of it, in bytes."""
     seal: str = ""
@@ -55,10 +56,7 @@ class WorkItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has claimed an item, and until when it is theirs."""
+    """Who has claimed an item, and when its time is over: whoever carries out the run ends the attempt then."""
 
     worker: str
     until: Instant
-
-    def is_over(self, now: Instant) -> bool:
-        return now >= self.until

@@ -34,13 +34,13 @@ def python_invocation(agent: Agent, item: WorkItem, server: StepServer | None) -
         argv=(sys.executable, "-P", str(Path(python_agent.__file__).resolve())),
         stdin=msgspec.json.encode(given),
         read=_said,
-        sees=(*our_python(), *_package(agent.python), *(server.sees if server is not None else ())),
+        sees=(*our_python(), *_package(agent.python)),
         home=agent.files,
     )
 
 
 def _said(finished: Finished) -> Said:
-    return Said(text=finished.output)
+    return Said(text=finished.output, as_value=True)
 
 
 def _top(name: str) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from ordain.core.action import RunWorkflow, Task
 from ordain.core.choosing import Choice, choose, tasks_of
+from ordain.core.condition import CustomCondition
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Scope, Survey
-from ordain.core.model import Budget, Step
+from ordain.core.model import Budget, Step, check_of
 from ordain.core.problem import Place, Problem
 
 __all__ = ["agent_problem", "budget", "known", "named", "startable", "unverified", "used", "workflows"]
@@ -120,10 +121,12 @@ def workflows(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def unverified(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Something but its agent's word says that a task is done, unless the plan says that nothing does."""
     for _, step, _ in survey.tasks:
-        if step.verification is None:
+        said = isinstance(check_of(step), CustomCondition)
+        if step.verification is None or said:
+            what = "Only an expression, which sees what was said and nothing of what was done," if said else "Nothing"
             yield Problem(
                 code="W_TASK_UNVERIFIED",
-                detail=f"Nothing verifies the task of `{step.id}`: it passes by the word of whoever did it.",
+                detail=f"{what} verifies the task of `{step.id}`: it passes by the word of whoever did it.",
                 where=Place(step=step.id),
                 hints=("Give it a contract; or say `verification: none`, where nothing can tell.",),
             )
