@@ -679,7 +679,7 @@ PAGES: dict[str, Page] = {
         "Call beyond what the step may touch",
         (
             "The agent of a step wanted to write what is outside of the step's `writes`, protected or off limits, to "
-            "leave the workspace, or to be handed a secret. Nothing was done."
+            "leave the workspace, to be handed a secret, or to touch a file that holds some. Nothing was done."
         ),
         "The problem says what it may write. If that is too little, propose a revision of the plan.",
     ),
