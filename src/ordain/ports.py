@@ -306,6 +306,11 @@ class Sandbox(Protocol):
         """Why nothing can be held to anything here; None where it can."""
         ...
 
+    def unseen(self, limits: SandboxLimits, argv: Sequence[str], names: Sequence[str]) -> str | None:
+        """Why a program, handed the variables of these names, cannot be started in it, though it is there; None where
+        it can, as far as can be told."""
+        ...
+
     def shell(self, limits: SandboxLimits) -> Shell:
         """What runs commands in it, each within these limits."""
         ...

@@ -1,13 +1,13 @@
 """Performing a task: a work item is made of it, claimed, and handed to a fresh agent; what was seen becomes an outcome.
 
 The prompt is redacted as a whole before anybody gets it, and kept beside the chain: what an agent was told can be read
-later. What it says is kept too, and believed by nobody.
+later. What it says is kept too, without the secrets in it, and believed by nobody.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -28,7 +28,7 @@ from ordain.core.spending import read_usage
 from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
 from ordain.core.work import Lease, WorkItem
-from ordain.ports import Agents, Clock, Command, Doors, Finished, Shell
+from ordain.ports import Agents, Clock, Command, Doors, Finished, Shell, ToolResult
 from ordain.reading import Gathered, NothingGivenError, Reading
 from ordain.results import Results
 from ordain.sink import Sink
@@ -83,7 +83,7 @@ class Tasking:
             return self._not_begun(f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
         item = await self._offer(step_id, step, agent, gathered, timeout_ms)
         if agent.registered:
-            return await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
+            return await self._performing.called(step_id, self._called(self._agents.call(agent, item)), timeout_ms)
         calls = Calls(self._calling, item, self._mark(step_id))
         async with contextlib.AsyncExitStack() as held:
             room = held.enter_context(self._agents.room())
@@ -118,6 +118,11 @@ class Tasking:
             detail = cannot_words(f"`{record.agent}`", calls.cannot)
             outcome = replace(outcome, error=AGENT_CANNOT, detail=detail)
         return replace(outcome, refused=calls.refused)
+
+    async def _called(self, call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+        """What a function gave, as it is kept."""
+        result = await call
+        return replace(result, value=self._sink.value(result.value))
 
     def _has_door(self, agent: Agent) -> bool:
         """Whether an agent reaches tools through a door: everyone that is a process, where there can be one."""
@@ -212,15 +217,17 @@ class Tasking:
             error, detail = "F_STEP_FAILED", f"exit status {finished.exit_code}{f': {wrong}' if wrong else ''}"
         elif wrong is not None:
             error, detail = "F_STEP_FAILED", wrong
+        # Of a long output only the end is at hand, whose first secret may have lost its beginning.
+        kept = self._sink.words(text, whole=text is not finished.output or len(text) >= finished.output_bytes)
         outcome = self._performing.outcome(
             step_id,
             finished.duration_ms,
             error,
             detail,
-            text,
-            len(text),
+            kept,
+            len(kept),
             None,
-            beside=_after(text, finished.errors),
+            beside=_after(kept, finished.errors),
             exit_code=finished.exit_code,
             leftovers=finished.leftovers,
         )

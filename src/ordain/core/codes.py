@@ -298,12 +298,12 @@ PAGES: dict[str, Page] = {
     ),
     "E_AGENT_START": Page(
         "Agent cannot be started",
-        "A task of the plan would be performed by an agent that is not there, whose program is not installed here, or whose module cannot be found, so no run was begun. What performs each task is told by `ordain show`.",
+        "A task of the plan would be performed by an agent that is not there, whose program is not installed here or not seen in the sandbox, or whose module cannot be found, so no run was begun. What performs each task is told by `ordain show`.",
         "Install the program, say with `command` in `[agents.NAME]` where it is, or let another agent do the task; `ordain agents` shows what was found.",
     ),
     "W_AGENT_START": Page(
         "Agent cannot be started here",
-        "The program or module of an agent that performs a task of the plan was not found here. The plan can be prepared and approved; a run would be refused (E_AGENT_START).",
+        "The program or module of an agent that performs a task of the plan was not found here, or is not seen in the sandbox that the plan runs in. The plan can be prepared and approved; a run would be refused (E_AGENT_START).",
         "Install it before the plan is committed; `ordain agents` shows what was found.",
     ),
     "W_AGENT_UNUSED": Page(
