@@ -65,6 +65,17 @@ def registered(workspace: Path, function: Any, *, tier: int = 0) -> Outcome:
     return carried_out(workspace, configured("raises"), task(), tier=tier, agents={"coder": function}).outcomes[0]
 
 
+def test_a_prompt_that_is_too_long_for_an_argument_is_told_of_with_the_way(workspace: Path) -> None:
+    (workspace / "long.txt").write_text("x" * 79 + "\n" + ("y" * 79 + "\n") * 2000)
+    asked = task()
+    asked["action"]["reads"] = ["file:long.txt"]
+    settings = '[agents.coder]\ncommand = ["cat", "{prompt}"]\n'
+    seen = carried_out(workspace, settings, asked).outcomes[0]
+    assert "no argument can have more than 131,071" in seen.detail and "standard input" in seen.detail
+    seen = carried_out(workspace, settings.replace(', "{prompt}"', ""), asked).outcomes[0]
+    assert seen.exit_code == 0
+
+
 # --- In a fresh process ----------------------------------------------------------------------------------------------
 
 

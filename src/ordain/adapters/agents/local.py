@@ -19,6 +19,9 @@ from ordain.ports import Finished, Invocation, Said, StepServer, ToolResult
 
 __all__ = ["LocalAgents"]
 
+ARGUMENT_BYTES_MAX = (128 << 10) - 1
+"""What Linux takes as one argument."""
+
 
 class LocalAgents:
     """ports.Agents over programs and callables."""
@@ -61,6 +64,11 @@ class LocalAgents:
         if agent.python is not None:
             return python_invocation(agent, item, server)
         words = tuple(_filled(word, item) for word in agent.command)
+        if PROMPT_WORD in agent.command and (size := len(item.prompt.encode())) > ARGUMENT_BYTES_MAX:
+            raise ValueError(
+                f"its prompt has {size:,} bytes, and no argument can have more than {ARGUMENT_BYTES_MAX:,}; "
+                f"leave out the word {PROMPT_WORD}, and it comes on standard input"
+            )
         stdin = b"" if PROMPT_WORD in agent.command else item.prompt.encode()
         return Invocation(
             argv=words,
