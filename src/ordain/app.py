@@ -392,7 +392,8 @@ class App:
         settings, text = here.settings()[0], here.workspace.configuration()
         written = read_settings(text)[0].agents if text is not None else {}
         known = here.known_agents(settings)
-        faults = {name: fault for name, agent in known.items() if (fault := here.agents.fault(agent)) is not None}
+        looked_at = {name: here.agent_fault(agent, settings.tier, settings) for name, agent in known.items()}
+        faults = {name: fault for name, fault in looked_at.items() if fault is not None}
         return tuple(roster(settings, here.agents.registered(), written, faults))
 
     def workspace_state(self) -> WorkspaceState:

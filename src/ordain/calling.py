@@ -25,11 +25,10 @@ from ordain.core.model import Step
 from ordain.core.problem import Problem
 from ordain.core.refusal import PER_HOUR
 from ordain.core.run_state import RunState
-from ordain.core.scope import call_problem, out_of_scope, unbearable
+from ordain.core.scope import beyond, call_problem, out_of_scope, unbearable
 from ordain.core.secret_reference import Secret
 from ordain.core.tool import COMMANDS, EffectClass, ToolDefinition
 from ordain.core.work import WorkItem
-from ordain.documents.configuration import CONFIGURATION_FILE
 from ordain.performing import how_it_ended
 from ordain.ports import Clock, Command, Lost, Shell, Sources, Toolbox, ToolResult
 from ordain.sink import Sink
@@ -52,7 +51,8 @@ Refuse = Callable[[str, str, Principal, Sequence[Problem]], Awaitable[None]]
 
 
 class Calling:
-    """What the calls of one run are performed with. `unpermitted` says what policy has against one."""
+    """What the calls of one run are performed with. `unpermitted` says what policy has against one, `withheld` why what
+    is at a path, or where that is said beneath it, is not for agents."""
 
     def __init__(
         self,
@@ -67,12 +67,13 @@ class Calling:
         sink: Sink,
         record: Record,
         unpermitted: Callable[[Step], Problem | None],
+        withheld: Callable[[str, bool], str | None],
         refuse: Refuse | None,
     ) -> None:
         self.state, self.tools = state, tools
         self.shell, self.toolbox, self.sources, self.secret = shell, toolbox, sources, secret
         self.clock, self.sink, self.record = clock, sink, record
-        self.unpermitted, self.refuse = unpermitted, refuse
+        self.unpermitted, self.withheld, self.refuse = unpermitted, withheld, refuse
         self.refusing = asyncio.Lock()
         """One after another: who comes second would have to begin anew, and is heard only so often."""
 
@@ -87,7 +88,7 @@ class Calls:
         self._mark = mark
         self._until = run.clock.now() + item.timeout_ms
         self._names = {door: name for name, door in door_names(item.tools).items()}
-        self._protect = (CONFIGURATION_FILE, *run.state.plan.protect, *self._step.protect)
+        self._protect = (*run.state.plan.protect, *self._step.protect)
         self._who = Principal(name=f"{item.agent} in {item.run_id}/{item.step}", channel=Channel.MCP)
         self._told: Counter[str] = Counter()
         self.made = 0
@@ -112,7 +113,7 @@ class Calls:
         if faults := unbearable(args):
             return await self._refuse(tool, {}, Problem(code="E_CALL_ARGUMENTS", detail=faults[0][0]))
         name = self._names.get(tool, tool)
-        problem = self._problem(name, tool, args)
+        problem = await self._problem(name, tool, args)
         if problem is not None:
             return await self._refuse(tool, args, problem)
         return await self._call(name, args)
@@ -123,13 +124,24 @@ class Calls:
 
     # --- Whether it may be -----------------------------------------------------------------------------------------
 
-    def _problem(self, name: str, asked: str, args: Mapping[str, Any]) -> Problem | None:
+    async def _problem(self, name: str, asked: str, args: Mapping[str, Any]) -> Problem | None:
         """What keeps a call from being made."""
         if name not in self._names.values():
             command = f"ordain revise {short_id(self._item.plan_id)} DOCUMENT"
             return out_of_scope(asked, self._step, tuple(self._names), command)
         problem = call_problem(self._run.tools[name], args, self._step, self._protect)
+        problem = problem or await self._withheld(self._run.tools[name], args)
         return problem or self._run.unpermitted(self._as_step(name, args))
+
+    async def _withheld(self, tool: ToolDefinition, args: Mapping[str, Any]) -> Problem | None:
+        """What the files themselves say against a call, whatever they are called."""
+        for parameter in tool.parameters:
+            path = args.get(parameter.name) if parameter.path else None
+            # In a thread: a slow disk must not hold up the loop.
+            why = await asyncio.to_thread(self._run.withheld, path, parameter.deep) if isinstance(path, str) else None
+            if why is not None:
+                return beyond(f"The path `{path}` {why}", "No agent is handed that, and none moves or changes it.")
+        return None
 
     def _as_step(self, name: str, args: Mapping[str, Any]) -> Step:
         """A call as the step that it would be in a plan."""

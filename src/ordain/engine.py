@@ -211,6 +211,7 @@ class Engine:
             sink=sink,
             record=self._record_all,
             unpermitted=unpermitted,
+            withheld=lambda path, deep: workspace.withheld(path, secret_files, deep=deep),
             refuse=refuse,
         )
         self._tasking = Tasking(

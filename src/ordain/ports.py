@@ -306,6 +306,11 @@ class Sandbox(Protocol):
         """Why nothing can be held to anything here; None where it can."""
         ...
 
+    def unseen(self, limits: SandboxLimits, argv: Sequence[str], names: Sequence[str]) -> str | None:
+        """Why a program, handed the variables of these names, cannot be started in it, though it is there; None where
+        it can, as far as can be told."""
+        ...
+
     def shell(self, limits: SandboxLimits) -> Shell:
         """What runs commands in it, each within these limits."""
         ...
@@ -565,6 +570,13 @@ class Workspace(Protocol):
 
         Raises `Refused` with F_PATH_ESCAPE where a link is on the way, F_READ_MISSING where it cannot be read for
         another reason: also because it is one of the files that hold secrets.
+        """
+        ...
+
+    def withheld(self, path: str, secret_files: Sequence[str], *, deep: bool) -> str | None:
+        """Why what is at a path, or where it is `deep` beneath it, is not for agents, in words that follow on the path:
+        it is one of the files that hold secrets, or beneath it is what bears a name that no agent may touch. What its
+        own name says is not looked at (core.lint.paths.handed_fault).
         """
         ...
 

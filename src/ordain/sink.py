@@ -8,8 +8,9 @@ plain hash would let a secret in them be guessed.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ordain.core.artifact import whole_seal
 from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
@@ -51,6 +52,20 @@ class Sink:
     def beginning(self, data: bytes, *, whole: bool) -> tuple[bytes, int]:
         """The beginning of something, or all of it, without the secrets in it; and how many those were."""
         return self._redactor.beginning(data, whole=whole)
+
+    def words(self, data: bytes, *, whole: bool) -> bytes:
+        """What an agent said, or the end of it, as it is kept: nobody needs it exactly, so the secrets in it are not
+        kept anywhere."""
+        if whole:
+            return self._redactor.data(data)
+        return self._redactor.tail(data, 4 * len(data), whole=False).encode("utf-8", "replace")
+
+    def value(self, value: Any) -> Any:
+        """The same of a value; as text where it is still not without secrets then, such as a number that is one."""
+        clean = self._redactor.value(value)
+        encoded = json.dumps(clean, ensure_ascii=False)
+        shown = self.text(encoded)
+        return clean if shown == encoded else shown
 
     def output(self, data: bytes, size: int | None = None) -> Observed:
         """The end of an output of this size; of all of it where no size is given."""

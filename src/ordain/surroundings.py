@@ -30,7 +30,7 @@ from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.scope import listed_in, offered_in
 from ordain.core.secret_reference import Secret
-from ordain.core.settings import Settings, secret_variables
+from ordain.core.settings import Settings, sandbox_limits, secret_variables
 from ordain.core.signature import Signature
 from ordain.core.tier import STRONGEST, tier_of, tier_problem
 from ordain.core.tool import (
@@ -305,8 +305,16 @@ class Surroundings(msgspec.Struct, kw_only=True):
 
     def agent_faults(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
         """Those of them who cannot be started here now, and why, as far as can be told."""
-        kept = self.kept_agents(plan, settings)
-        return {name: fault for name, agent in kept.items() if (fault := self.agents.fault(agent)) is not None}
+        kept, tier = self.kept_agents(plan, settings), tier_of(plan, settings.tier)
+        return {name: fault for name, agent in kept.items() if (fault := self.agent_fault(agent, tier, settings))}
+
+    def agent_fault(self, agent: Agent, tier: int, settings: Settings) -> str | None:
+        """Why an agent cannot be started here at a trust tier; None where it can, as far as can be told."""
+        fault = self.agents.fault(agent)
+        program = agent.command or ((agent.preset,) if agent.preset is not None else ())
+        if fault is not None or not tier or not program or self.sandbox is None:
+            return fault
+        return self.sandbox.unseen(sandbox_limits(settings), program, (*settings.env, *agent.env))
 
     def refuse_agents(self, plan: Plan, settings: Settings) -> None:
         """Raise Refused where somebody who performs tasks of a plan is not there or cannot be started here: no run

@@ -1,13 +1,13 @@
 """Performing a task: a work item is made of it, claimed, and handed to a fresh agent; what was seen becomes an outcome.
 
 The prompt is redacted as a whole before anybody gets it, and kept beside the chain: what an agent was told can be read
-later. What it says is kept too, and believed by nobody.
+later. What it says is kept too, without the secrets in it, and believed by nobody.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -30,12 +30,15 @@ from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, StepId
 from ordain.core.work import Lease, WorkItem
 from ordain.performing import Performing, how_it_ended, is_structure, with_unread
-from ordain.ports import Agents, Clock, Command, Doors, Finished, Lost, Said, Shell
+from ordain.ports import Agents, Clock, Command, Doors, Finished, Lost, Said, Shell, ToolResult
 from ordain.reading import Gathered, NothingGivenError, Reading
 from ordain.results import Results
 from ordain.sink import Sink, in_parts
 
 __all__ = ["Tasking", "door_for"]
+
+WORDS_BYTES_MAX = 4 << 20
+"""How much of what an agent says is kept whole: looking for secrets in more would hold up the run."""
 
 
 class Tasking:
@@ -78,7 +81,8 @@ class Tasking:
             return self._not_begun(f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
         item = await self._offer(step_id, step, agent, gathered, timeout_ms)
         if agent.registered:
-            outcome = await self._performing.called(step_id, self._agents.call(agent, item), timeout_ms)
+            call = self._called(self._agents.call(agent, item))
+            outcome = await self._performing.called(step_id, call, timeout_ms)
         else:
             outcome = await self._started(step, self._agents, agent, item)
         if outcome.error == AGENT_CANNOT:
@@ -123,6 +127,11 @@ class Tasking:
             detail = self._sink.text(cannot_words(f"`{item.agent}`", calls.cannot))
             outcome = replace(outcome, error=AGENT_CANNOT, detail=detail)
         return replace(outcome, refused=calls.refused)
+
+    async def _called(self, call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+        """What a function gave, as it is kept."""
+        result = await call
+        return replace(result, value=self._sink.value(result.value))
 
     async def hand_over(self, step_id: StepId) -> Outcome | None:
         """Offer the task of a step to the person that it is given to, who takes it when they answer; the outcome where
@@ -212,9 +221,8 @@ class Tasking:
         if cannot is not None:
             error, detail = AGENT_CANNOT, cannot_words(f"`{self._state.steps[step_id].agent}`", cannot)
         reported, wrong = read_usage(finished.reported)
-        text, size, whole = said.text[-OUTPUT_BYTES_MAX:], len(said.text), in_parts(said.text)
-        if text == finished.output:  # all that it wrote, of which that may be only the end
-            size, whole = finished.output_bytes, finished.whole
+        kept, size = self._kept(finished, said)
+        text, whole = kept[-OUTPUT_BYTES_MAX:], in_parts(kept) if size == len(kept) else None
         outcome = self._performing.outcome(
             step_id,
             finished.duration_ms,
@@ -229,6 +237,18 @@ class Tasking:
             output_json=said.as_value and error is None and whole is None and is_structure(text),
         )
         return replace(outcome, used=sound_usage(said.used) or reported)
+
+    def _kept(self, finished: Finished, said: Said) -> tuple[bytes, int]:
+        """What an agent said, without secrets, and how long that is; of very much, the end, and how much there was."""
+        if said.text != finished.output or len(said.text) >= finished.output_bytes:
+            kept = self._sink.words(said.text, whole=True)
+            return kept, len(kept)
+        whole = finished.whole
+        if whole is not None and whole.parts is not None and whole.size <= WORDS_BYTES_MAX:
+            kept = self._sink.words(b"".join(whole.parts()), whole=True)
+            return kept, len(kept)
+        # Only the end is at hand, whose first secret may have lost its beginning.
+        return self._sink.words(said.text, whole=False), finished.output_bytes
 
     def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
         return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,17 @@ def outcome(workspace: Path, name: str, more: str = "", **fields: Any) -> Outcom
 def registered(workspace: Path, function: Any, *, tier: int = 0) -> Outcome:
     """What the configuration says of the same name is not what is asked."""
     return carried_out(workspace, configured("raises"), task(), tier=tier, agents={"coder": function}).outcomes[0]
+
+
+def test_a_prompt_that_is_too_long_for_an_argument_is_told_of_with_the_way(workspace: Path) -> None:
+    (workspace / "long.txt").write_text("x" * 79 + "\n" + ("y" * 79 + "\n") * 2000)
+    asked = task()
+    asked["action"]["reads"] = ["file:long.txt"]
+    settings = '[agents.coder]\ncommand = ["cat", "{prompt}"]\n'
+    seen = carried_out(workspace, settings, asked).outcomes[0]
+    assert "no argument can have more than 131,071" in seen.detail and "standard input" in seen.detail
+    seen = carried_out(workspace, settings.replace(', "{prompt}"', ""), asked).outcomes[0]
+    assert seen.exit_code == 0
 
 
 # --- In a fresh process ----------------------------------------------------------------------------------------------
@@ -185,6 +197,17 @@ def test_it_is_missing_in_another_program(workspace: Path) -> None:
     definition = LocalAgents(workspace, {"coder": agent_functions.writes}).registered()["coder"]
     result = asyncio.run(LocalAgents(workspace).call(definition, ITEM))
     assert (result.error, result.detail) == ("F_STEP_FAILED", "the agent `coder` is not registered in this program")
+
+
+def test_what_it_gives_is_kept_without_secrets(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ITS_TOKEN", "a'quoted\"secret")
+    monkeypatch.setenv("PIN_TOKEN", "1234567890")
+    for given in ("it is a'quoted\"secret", {"it": ["a'quoted\"secret"]}, {"it": 1234567890}):
+        registered(workspace, lambda work, given=given: given)
+    (file,) = workspace.parent.rglob("ledger.db")
+    kept = [body for (body,) in sqlite3.connect(file).execute("SELECT body FROM kept")]
+    assert [body for body in kept if b"quoted" in body or b"1234567890" in body] == []
+    assert sum(b"[redacted I" in body or b"[redacted P" in body for body in kept) == 3
 
 
 def test_nothing_could_hold_it_to_tier_1_so_it_is_refused_there(workspace: Path) -> None:

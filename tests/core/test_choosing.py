@@ -117,7 +117,7 @@ def test_what_an_approver_is_told_of_each_task():
         given_task("write", "Document it"),
     )
     rule = "the settings name it for all others"
-    coder = {"agent": "coder", "runner": "claude", "own_tools": True, "network": True, "env": ("KEY",)}
+    coder = {"agent": "coder", "runner": "claude", "own_tools": True, "network": True, "env": ("KEY",), "login": True}
     assert list(assignments(made, SETTINGS, SETTINGS.agents, TOOLS)) == [
         Assignment(step="fix", kind="code", why=rule, model="opus", tools=("read_file",), prompt="settings", **coder),
         Assignment(

@@ -13,6 +13,7 @@ from ordain.core.problem import Refused
 from tests.interfaces.golden import RENDER, check_golden
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import KIM, Workspace
+from tests.programs import need
 
 GOLDEN = RENDER / "agents"
 CODER = 'echo "$1 tried" >> effects; test -f again && echo done > done.txt; touch again; echo all is done\n'
@@ -159,6 +160,18 @@ def test_so_is_one_that_the_program_registered(workspace: Workspace) -> None:
         asyncio.run(approved_for(bot, other))
     (problem,) = caught.value.problems
     assert problem.code == "E_PLAN_STALE_BASE" and "the agent `bot`" in problem.detail
+
+
+def test_the_approver_sees_what_of_the_home_an_agent_is_handed_in_the_sandbox(staffed: Workspace) -> None:
+    need("bwrap")
+    config = CONFIG.replace("[agents.coder]", '[agents.coder]\nfiles = ["~/cfg.json"]', 1)
+    staffed.trust(config + '[sandbox]\nread = ["~/tools"]\n')
+    staffed.write("fix.plan.md", PLAN.replace("## Steps", "**Tier:** 1\n\n## Steps", 1))
+    shown = staffed.ordain("show", "fix.plan.md").out
+    assert "Has copies: ~/cfg.json, of your home directory, in the sandbox" in shown
+    assert "can be read in the sandbox too: ~/tools" in shown
+    fix, review = answered(staffed.ordain("show", "--json", "fix.plan.md"))["tasks"]
+    assert fix["files"] == ["~/cfg.json"] and not review.get("files")
 
 
 def test_a_program_that_is_not_there_is_a_warning_first_and_then_a_refusal(staffed: Workspace) -> None:

@@ -1,8 +1,8 @@
 """Secrets planted in every place that an agent's work goes through, in every form that is promised to be found: none of
 them is in the ledger, in a log, in a prompt, or in anything that is shown.
 
-Each place holds one secret of its own for each form. What is let through is the exact results of steps, which are kept
-beside the chain and documented.
+Each place holds one secret of its own for each form. What is let through is the exact results of commands and signals,
+which are kept beside the chain and documented; what agents said is not.
 """
 
 from __future__ import annotations
@@ -260,13 +260,14 @@ def carried_out(workspace: Workspace) -> dict[str, bytes]:
 
 
 def ledger(home: Path) -> Iterator[tuple[str, bytes]]:
-    """Everything in the ledger but the exact results of steps and signals, which are kept beside the chain."""
+    """Everything in the ledger but the exact results of commands and signals, which are kept beside the chain."""
     (file,) = home.rglob("ledger.db")
     database = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     exact: set[str] = set()
     for (body,) in database.execute("SELECT body FROM events"):
         yield "ledger events", body
-        exact.update(re.findall(r'"(?:output|whole|value)_seal": ?"([^"]+)"', body.decode()))
+        if json.loads(body)["event"].get("step") in (None, "make"):  # all others are agents'
+            exact.update(re.findall(r'"(?:output|whole|value)_seal": ?"([^"]+)"', body.decode()))
     tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     for table in set(tables) - {"events", "kept"}:
         for row in database.execute(f"SELECT * FROM {table}"):
@@ -274,12 +275,15 @@ def ledger(home: Path) -> Iterator[tuple[str, bytes]]:
                 f"ledger {table}",
                 b" ".join(str(one).encode() if isinstance(one, int | str) else one or b"" for one in row),
             )
-    prompts = 0
+    prompts, said = 0, set()
     for seal, body in database.execute("SELECT seal, body FROM kept"):
         if seal not in exact:
             yield "ledger kept", body
-            prompts += b"You carry out one step" in body
+            told = b"You carry out one step" in body
+            prompts += told
+            said.update(re.findall(rb"canary-\w+", body) if not told else ())
     assert prompts == 5, "what five attempts were told is kept"
+    assert {b"canary-stdout", b"canary-chunks", b"canary-failed", b"canary-json", b"canary-cannot"} <= said
 
 
 def strings(tree: Any) -> Iterator[str]:

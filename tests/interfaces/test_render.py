@@ -406,6 +406,16 @@ def test_golden(name: str):
     assert text == file.read_text(encoding="utf-8")
 
 
+def test_calls_are_counted_for_the_attempt_that_they_are_of():
+    def told(attempts: int) -> str:
+        step = reported(3, StepState.FAILED, attempts=attempts, refused=8, calls=1)
+        return "\n".join(run_lines(run("failed", step), PLAIN, verbose=True))
+
+    assert "8 calls of its agent; which" in told(1) and "1 time, by its agent\n" in told(1) + "\n"
+    assert "8 calls of its agent in its last attempt; which" in told(2)
+    assert "1 time, by its agent in its last attempt" in told(2)
+
+
 def test_no_golden_text_is_left_over():
     assert {file.stem for file in GOLDEN.glob("*.txt")} == set(SHOWN)
 

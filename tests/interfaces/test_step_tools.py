@@ -251,6 +251,78 @@ def test_what_is_protected_ours_or_outside_is_not_written(site: Site, asked: dic
     assert not (site.path.parent / "outside").exists() and (site.path / "kept/a.txt").read_text() == "kept"
 
 
+WITHHELD = ["creds.txt", "same.txt", "Creds/../creds.txt", ".env", "web/.ENV.local", "keys/id_rsa", ".git/HEAD"]
+
+
+@pytest.mark.parametrize("path", WITHHELD)
+def test_what_holds_secrets_is_handed_to_no_agent_and_touched_by_none(site: Site, path: str) -> None:
+    secrets_in_files(site)
+    asked = [
+        call("read_file", path=path),
+        write(path),
+        call("edit_file", path=path, old="hunter2", new="x"),
+        call("move", path=path, to="x.txt"),
+        call("move", path="fine.txt", to=path, overwrite=True),
+        call("delete", path=path),
+    ]
+    before = tree(site)
+    run = site.run(*asked, settings=f'[secrets]\nfiles = ["{site.path}/creds.txt"]\n')
+    assert ["E_CALL_BOUNDS" in run.refusal(number) for number in range(len(asked))] == [True] * len(asked)
+    assert run.calls == [] and tree(site) == before
+    assert "hunter2" not in json.dumps(run.said)
+
+
+def test_what_holds_secrets_is_not_taken_along_with_its_directory(site: Site) -> None:
+    secrets_in_files(site)
+    asked = [call("delete", path="web", recursive=True), call("move", path="web", to="x")]
+    asked += [call("delete", path="deep", recursive=True), call("move", path="deep", to="x")]
+    asked += [write("deep/er/later.txt"), call("move", path="fine.txt", to="deep/er/later.txt")]
+    before = tree(site)
+    files = [f"{site.path}/deep/er/logins", f"{site.path}/deep/er/later.txt"]
+    run = site.run(*asked, settings=f"[secrets]\nfiles = {json.dumps(files)}\n")
+    assert ["E_CALL_BOUNDS" in run.refusal(number) for number in range(len(asked))] == [True] * len(asked)
+    assert "web/.ENV.local" in run.refusal() and tree(site) == before
+
+
+def test_names_are_no_secret_and_other_files_are_as_free_as_before(site: Site) -> None:
+    secrets_in_files(site)
+    asked = [call("list_files"), call("list_files", path="keys"), call("read_file", path="ordain.toml")]
+    asked += [call("move", path="fine.txt", to="deep/fine.txt"), write("deep/er/new.txt"), write(".env.example")]
+    run = site.run(*asked, settings=f'[secrets]\nfiles = ["{site.path}/deep/er/logins"]\n')
+    assert run.recorded() == [] and "creds.txt" in run.words(0) and "id_rsa" in run.words(1)
+    assert (site.path / "deep/fine.txt").read_text() == "fine" and (site.path / ".env.example").exists()
+
+
+def secrets_in_files(site: Site) -> None:
+    names = ("creds.txt", ".env", "web/.ENV.local", "keys/id_rsa", ".git/HEAD", "deep/er/logins")
+    for name in names:
+        (site.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (site.path / name).write_text("hunter2\n")
+    os.link(site.path / "creds.txt", site.path / "same.txt")
+    (site.path / "fine.txt").write_text("fine")
+
+
+def tree(site: Site) -> dict[str, bytes]:
+    files = (path for path in site.path.rglob("*") if path.is_file())
+    return {
+        str(path): path.read_bytes() for path in files if ".ordain" not in path.parts and path.name != "ordain.toml"
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "hint"),
+    [
+        (".git/hooks/x", "is off limits", "git's"),
+        ("ordain.toml", "holds the settings, which no agent changes", ""),
+        ("/etc/x", "is not relative to the workspace", "stay beneath it"),
+    ],
+)
+def test_a_refused_path_says_what_is_wrong_with_it(site: Site, path: str, said: str, hint: str) -> None:
+    words = site.run(write(path)).refusal()
+    assert said in words and hint in words
+    assert ("stay beneath it" in words) is (hint == "stay beneath it") and "protected" not in words
+
+
 def test_policy_is_asked_about_the_real_arguments(site: Site) -> None:
     deny = '[policy]\ndeny = ["path:secret/**", "delete"]\n'
     (site.path / "secret").mkdir()

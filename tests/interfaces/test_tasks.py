@@ -261,8 +261,10 @@ def test_a_killed_executors_agent_is_ended_and_its_step_is_in_doubt(workspace: W
         run = run_of(workspace)
         os.kill(executor.pid, signal.SIGKILL)
         executor.end()
+    assert leftovers(run) and "may still be at work, until it is resumed: do" in workspace.ordain("status").out
     assert workspace.ordain("resume").status == WAITING
     assert not leftovers(run), "the agent was ended"
+    assert "still be at work" not in workspace.ordain("status").out
     (asked,) = report(workspace, run).questions
     assert (asked.kind, [one.word for one in asked.choices]) == ("doubt", ["happened", "did-not", "abort"])
     workspace.write("go", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -11,13 +12,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from ordain import Refused
+from ordain import Refused, open_workspace
 from ordain.core.event import Outcome
 from tests.agent_functions import THIS
 from tests.programs import need
-from tests.task_runs import carried_out, task
+from tests.task_runs import KIM, carried_out, task, trusting
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -85,12 +87,36 @@ def test_a_program_that_is_not_in_it_is_told_of_with_the_way(workspace: Path) ->
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho begun\n")
     program.chmod(0o755)
-    settings = f'[agents.coder]\ncommand = ["{program}"]\n'
-    seen = performed(workspace, settings)
-    assert seen.error == "F_STEP_FAILED"
-    assert f"{program} is not seen in the sandbox" in seen.detail and "[sandbox] read" in seen.detail
-    seen = performed(workspace, f'{settings}[sandbox]\nread = ["~/bin"]\n')
-    assert seen.output_tail == "begun\n"
+    for words in ([str(program)], ["sh", "-e", str(program)]):
+        settings = f"[agents.coder]\ncommand = {json.dumps(words)}\n"
+        with pytest.raises(Refused) as caught:  # before the approval is spent
+            performed(workspace, settings)
+        (problem,) = caught.value.problems
+        assert problem.code == "E_AGENT_START"
+        assert f"{program} is not seen in the sandbox" in problem.detail and "[sandbox] read" in problem.detail
+        assert performed(workspace, settings, tier=0).output_tail == "begun\n"
+        seen = performed(workspace, f'{settings}[sandbox]\nread = ["~/bin"]\n')
+        assert seen.output_tail == "begun\n"
+
+
+def test_lint_and_the_list_of_agents_say_it_too(workspace: Path) -> None:
+    script = workspace.parent / "home/cli.py"
+    script.write_text("print('begun')\n")
+    document = msgspec.json.encode({"title": "T", "tier": 1, "steps": [{"id": "s1", **task()}]})
+    settings = f'[agents.coder]\ncommand = ["python3", "-u", "{script}"]\n[run]\ntier = 1\n'
+
+    async def told() -> tuple[list[str], list[str | None]]:
+        await trusting(workspace, settings)
+        app = open_workspace(workspace, exact=True)
+        try:
+            prepared = await app.prepare(document, None, KIM)
+            problems = [one.detail for one in prepared.review.notices if one.code == "W_AGENT_START"]
+            return problems, [line.fault for line in app.agents() if line.name == "coder"]
+        finally:
+            await app.close()
+
+    (problem,), (fault,) = asyncio.run(told())
+    assert fault is not None and f"{script} is not seen in the sandbox" in fault and fault in problem
 
 
 def test_a_python_function_is_held_like_a_command(workspace: Path) -> None:
@@ -152,7 +178,7 @@ def python_agent(text: str) -> str:
 ALONE = """
 import sys
 from pathlib import Path
-from tests.task_runs import carried_out, task
+from tests.task_runs import KIM, carried_out, task, trusting
 carried = carried_out(Path(sys.argv[1]), sys.argv[2], task(), alone=True)
 print(carried.report.status, carried.outcomes[0].leftovers)
 """

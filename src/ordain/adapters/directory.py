@@ -22,7 +22,7 @@ from ordain.core.action import Ask
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.expr import ExpressionError
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import OFF_LIMITS, folded, path_fault, pattern_fault, wanted_files
+from ordain.core.lint.paths import OFF_LIMITS, folded, handed_fault, path_fault, pattern_fault, wanted_files
 from ordain.core.lint.script import Script, plain_script, programs
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
@@ -145,6 +145,16 @@ class DirectoryWorkspace:
         except OSError as error:
             reason = os.strerror(error.errno or errno.EIO).lower()
             raise refuse("F_READ_MISSING", f"`{path}` cannot be read: {reason}") from error
+
+    def withheld(self, path: str, secret_files: Sequence[str], *, deep: bool) -> str | None:
+        if self._secrets.lies_at(self._path / path, secret_files, deep=deep):
+            return f"is {'or holds ' * deep}one of the files that hold secrets"
+        for directory, directories, files in os.walk(self._path / path) if deep else ():
+            for name in (*directories, *files):
+                inner = str(Path(directory, name).relative_to(self._path))
+                if handed_fault(inner, touched=True) is not None:
+                    return f"holds `{_shown(inner)}`, which is not for agents"
+        return None
 
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
         names = {path for given in paths if (path := operand_path(given)) is not None}

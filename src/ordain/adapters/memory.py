@@ -21,7 +21,7 @@ from ordain.core.approval import Moment
 from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
 from ordain.core.event import ProtectedFile
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import folded, path_fault, pattern_fault
+from ordain.core.lint.paths import folded, handed_fault, path_fault, pattern_fault
 from ordain.core.model import Plan
 from ordain.core.operands import ABSENT
 from ordain.core.pattern import Pattern, normal
@@ -315,6 +315,11 @@ class MemoryWorkspace:
         if data is None:
             raise refuse("F_READ_MISSING", f"`{path}` is not there")
         return data[:limit], len(data)
+
+    def withheld(self, path: str, secret_files: Sequence[str], *, deep: bool) -> str | None:
+        names = (name for name in self.documents if deep and name.startswith(f"{path}/"))
+        fault = next((name for name in names if handed_fault(name, touched=True) is not None), None)
+        return f"holds `{fault}`, which is not for agents" if fault is not None else None
 
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
         names = {path for given in paths if (path := operand_path(given)) is not None}

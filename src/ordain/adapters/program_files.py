@@ -1,4 +1,4 @@
-"""The files that starting a program opens, as far as its name, links and first line say. A sandbox that lacks one of
+"""The files that starting a program opens, as far as its words, links and first line say. A sandbox that lacks one of
 them can start nothing, and what a shell would say of that helps nobody.
 """
 
@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,12 +18,36 @@ _FIRST_LINE = 256
 _DEPTH = 4
 """How many interpreters of interpreters are looked at; the kernel goes no further either."""
 _LINKS = 40
+_PATH_MAX = 4096
+_INTERPRETER = re.compile(r"(?:python|pypy|node|deno|bun|ruby|perl|php|lua|bash|sh|dash|zsh|ksh|fish)[\d.]*")
+"""Programs that are handed the file that they run."""
+_NO_FILE = ("-c", "-m")
+"""What tells them to run something else."""
 
 
-def unseen_file(program: str, search: str, directory: Path, is_seen: Callable[[Path], bool]) -> Path | None:
+def unseen_file(argv: Sequence[str], search: str, directory: Path, is_seen: Callable[[Path], bool]) -> Path | None:
     """The file without which a program cannot be started where only some files are seen: itself, where its links end,
-    or what interprets it. None where nothing is missing, and where there is no such program at all, which whoever
-    starts it says. `search` is the PATH, `directory` where it is started."""
+    what interprets it, or what it is to interpret. None where nothing is missing, and where there is no such program at
+    all, which whoever starts it says. `search` is the PATH, `directory` where it is started."""
+    missing = _unseen_program(argv[0], search, directory, is_seen)
+    script = _script(argv, directory) if missing is None else None
+    if script is None:
+        return missing
+    return next((path for path in (script, _end_of(script)) if not is_seen(path)), None)
+
+
+def _script(argv: Sequence[str], directory: Path) -> Path | None:
+    """The file that an interpreter is handed, by its whole path."""
+    if _INTERPRETER.fullmatch(Path(argv[0]).name):
+        for word in argv[1:]:
+            if word in _NO_FILE:
+                break
+            if not word.startswith("-") and len(word) < _PATH_MAX and (directory / word).is_file():
+                return Path(word) if word.startswith("/") else None
+    return None
+
+
+def _unseen_program(program: str, search: str, directory: Path, is_seen: Callable[[Path], bool]) -> Path | None:
     words: Sequence[str] = (program,)
     for _ in range(_DEPTH):
         found = list(_found(words[0], search, directory)) if words else []

@@ -76,6 +76,9 @@ class Sandbox:
             self._works = True
         return None
 
+    def unseen(self, limits: SandboxLimits, argv: Sequence[str], names: Sequence[str]) -> str | None:
+        return self.shell(limits).unseen(argv, names)
+
     def shell(self, limits: SandboxLimits) -> SandboxedShell:
         return SandboxedShell(self._workspace, self._hidden, limits, room=self._room, alone=self._alone)
 
@@ -205,11 +208,18 @@ class SandboxedShell:
 
     def _check_program(self, command: Command, env: Mapping[str, str], shown: Sequence[Path]) -> None:
         """Raise ValueError where the program is there, but not in here."""
-        if command.argv:
-            search = env.get("PATH", PLAIN_PATH)
-            path = unseen_file(command.argv[0], search, self._workspace, lambda file: _lies_in(file, shown))
-            if path is not None:
-                raise ValueError(f"{path} is not seen in the sandbox; name what it lies in in `[sandbox] read`")
+        fault = self._unseen(command.argv, env, shown) if command.argv else None
+        if fault is not None:
+            raise ValueError(fault)
+
+    def unseen(self, argv: Sequence[str], names: Sequence[str]) -> str | None:
+        """Why a program could not be started in here with these variables, because it is there, but not in here."""
+        return self._unseen(argv, self.environment(names), self._seen_by_all)
+
+    def _unseen(self, argv: Sequence[str], env: Mapping[str, str], shown: Sequence[Path]) -> str | None:
+        search = env.get("PATH", PLAIN_PATH)
+        path = unseen_file(argv, search, self._workspace, lambda file: _lies_in(file, shown))
+        return f"{path} is not seen in the sandbox; name what it lies in in `[sandbox] read`" if path else None
 
     def _hidden_in(self, shown: Sequence[Path]) -> Iterator[str]:
         """What must not be seen and lies in something that is."""

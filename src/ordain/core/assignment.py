@@ -47,6 +47,10 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it has the network at trust tier 1; at tier 0 everything has."""
     env: tuple[str, ...] = ()
     """Variables it sees beside those that every command sees."""
+    files: tuple[str, ...] = ()
+    """Files of the home directory of which it has copies at trust tier 1."""
+    login: bool = False
+    """Whether it is a program whose login there it has besides."""
     prompt: Literal["", "agent", "settings"] = ""
     """Whose template its prompt is written by; empty: ours."""
 
@@ -74,5 +78,7 @@ def assignments(
             own_tools=agent is not None and agent.own_tools,
             network=agent is not None and has_network(step, agent),
             env=agent.env if agent is not None else (),
+            files=agent.files if agent is not None else (),
+            login=agent is not None and agent.preset is not None,
             prompt="agent" if agent is not None and agent.prompt else "settings" if settings.prompt else "",
         )

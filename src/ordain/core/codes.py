@@ -301,12 +301,12 @@ PAGES: dict[str, Page] = {
     ),
     "E_AGENT_START": Page(
         "Agent cannot be started",
-        "A task of the plan would be performed by an agent that is not there, whose program is not installed here, or whose module cannot be found, so no run was begun. What performs each task is told by `ordain show`.",
+        "A task of the plan would be performed by an agent that is not there, whose program is not installed here or not seen in the sandbox, or whose module cannot be found, so no run was begun. What performs each task is told by `ordain show`.",
         "Install the program, say with `command` in `[agents.NAME]` where it is, or let another agent do the task; `ordain agents` shows what was found.",
     ),
     "W_AGENT_START": Page(
         "Agent cannot be started here",
-        "The program or module of an agent that performs a task of the plan was not found here. The plan can be prepared and approved; a run would be refused (E_AGENT_START).",
+        "The program or module of an agent that performs a task of the plan was not found here, or is not seen in the sandbox that the plan runs in. The plan can be prepared and approved; a run would be refused (E_AGENT_START).",
         "Install it before the plan is committed; `ordain agents` shows what was found.",
     ),
     "W_AGENT_UNUSED": Page(
@@ -682,7 +682,7 @@ PAGES: dict[str, Page] = {
         "Call beyond what the step may touch",
         (
             "The agent of a step wanted to write what is outside of the step's `writes`, protected or off limits, to "
-            "leave the workspace, or to be handed a secret. Nothing was done."
+            "leave the workspace, to be handed a secret, or to touch a file that holds some. Nothing was done."
         ),
         "The problem says what it may write. If that is too little, propose a revision of the plan.",
     ),

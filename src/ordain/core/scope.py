@@ -15,7 +15,14 @@ from ordain.core.action import Task
 from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.choosing import tasks_of
 from ordain.core.environment import setting_fault
-from ordain.core.lint.paths import MAKES_DIRECTORIES, folded, handed_fault, path_fault, protecting_pattern
+from ordain.core.lint.paths import (
+    MAKES_DIRECTORIES,
+    folded,
+    handed_fault,
+    path_fault,
+    path_hints,
+    protecting_pattern,
+)
 from ordain.core.model import Plan, Step
 from ordain.core.pattern import PATTERN_MAX, Pattern, normal
 from ordain.core.problem import Problem, closest
@@ -25,6 +32,7 @@ from ordain.core.tool import COMMANDS, HANDLER, EffectClass, Parameter, ToolDefi
 __all__ = [
     "ARGUMENTS_MAX",
     "DEPTH_MAX",
+    "beyond",
     "call_problem",
     "listed_in",
     "offered",
@@ -41,6 +49,7 @@ FAULTS_MAX = 20
 """How many of them are told of, where they do not fit."""
 DEPTH_MAX = 32
 """How many lists and mappings of a call's arguments may stand inside one another."""
+LISTS_DIRECTORIES = "list_files"
 
 
 def scope_of(task: Task, plans: Sequence[Plan]) -> tuple[str, ...] | None:
@@ -116,17 +125,17 @@ def call_problem(tool: ToolDefinition, args: Mapping[str, Any], step: Step, prot
         details, hints = " ".join(one for one, _ in faults), tuple(hint for _, more in faults for hint in more)
         return Problem(code="E_CALL_ARGUMENTS", detail=details, hints=hints)
     if tool.schema is not None and (name := next(named_secrets(args), None)) is not None:
-        return _beyond(f"`{tool.name}` is handed no secret `{name}` by an agent", "Only a step of a plan can name one.")
+        return beyond(f"`{tool.name}` is handed no secret `{name}` by an agent", "Only a step of a plan can name one.")
     for parameter in tool.parameters:
         for variable in args.get(parameter.name, {}) if parameter.kind == "variables" else ():
             if (fault := setting_fault(variable)) is not None:
-                return _beyond(f"The variable `{variable}` {fault}", "Use another name.")
+                return beyond(f"The variable `{variable}` {fault}", "Use another name.")
         path = args.get(parameter.name, ".") if parameter.path else None
         if path is not None and len(str(path)) > PATTERN_MAX:
             return Problem(code="E_CALL_ARGUMENTS", detail=f"`{parameter.name}` is longer than any path.")
         why = _path_fault(str(path), tool, parameter, args, step, protect) if path is not None else None
         if why is not None:
-            return _beyond(*why)
+            return beyond(*why)
     return None
 
 
@@ -145,20 +154,19 @@ def _parts(value: Mapping[str, Any] | list[Any]) -> Iterable[Any]:
     return value.values() if isinstance(value, Mapping) else value
 
 
-def _beyond(detail: str, hint: str) -> Problem:
-    return Problem(code="E_CALL_BOUNDS", detail=f"{detail}.", hints=(hint,))
+def beyond(detail: str, *hints: str) -> Problem:
+    """What is said to an agent that wants more than its step may touch."""
+    return Problem(code="E_CALL_BOUNDS", detail=f"{detail}.", hints=hints)
 
 
 def _path_fault(
     path: str, tool: ToolDefinition, parameter: Parameter, args: Mapping[str, Any], step: Step, protect: Sequence[str]
-) -> tuple[str, str] | None:
+) -> tuple[str, ...] | None:
     writes = tool.effect is not EffectClass.READS
-    fault = path_fault(path, writes=writes)
+    # Names of files are no secret.
+    fault = path_fault(path) if tool.name == LISTS_DIRECTORIES else handed_fault(path, touched=writes)
     if fault is not None:
-        return f"The path `{path}` {fault}", "Paths are relative to the workspace and stay beneath it."
-    # Under another name it could be read.
-    if (fault := handed_fault(path)) is not None and (not writes or parameter.deep):
-        return f"The path `{path}` {fault}", "Do without it; where it is needed, a step of the plan can name it."
+        return (f"The path `{path}` {fault}", *path_hints(fault))
     if not writes:
         return None
     if parameter.deep and not folded(path):

@@ -14,7 +14,9 @@ from ordain.core.failure import Abort, FailurePolicy
 from ordain.core.sandbox import SandboxLimits
 from ordain.core.tool import ToolDefinition, ToolSource
 
-__all__ = ["DEFAULTS", "Settings", "limits", "sandbox_limits", "secret_variables"]
+__all__ = ["CONFIGURATION_FILE", "DEFAULTS", "Settings", "limits", "sandbox_limits", "secret_variables"]
+
+CONFIGURATION_FILE = "ordain.toml"
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

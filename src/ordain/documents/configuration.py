@@ -21,14 +21,13 @@ from ordain.core.lint.survey import written
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.prompt import template_fault
 from ordain.core.request import header_fault, read_address
-from ordain.core.settings import Settings
+from ordain.core.settings import CONFIGURATION_FILE, Settings
 from ordain.core.tool import RESERVED, EffectClass, ToolDefinition, ToolSource, handler_name
 from ordain.documents.duration import read_duration
 from ordain.documents.failure import read_failure
 
 __all__ = ["CONFIGURATION_FILE", "TEMPLATE", "key_names", "keys_set", "read_settings"]
 
-CONFIGURATION_FILE = "ordain.toml"
 COUNT_MAX = 10_000
 MEBIBYTES_MAX = 1 << 20
 PROCESSES_MIN = 16
@@ -228,8 +227,10 @@ def _output(value: Any) -> str:
 def _home_files(value: Any) -> tuple[str, ...]:
     files = _files(value)
     for file in files:
-        if not file.startswith("~/") or ".." in file.split("/"):
+        if not file.startswith("~/"):
             raise _Wrong(f"names `{file}`, which is not written from ~/")
+        if ".." in file.split("/"):
+            raise _Wrong(f"names `{file}`, which leads out of where it begins with `..`")
     return files
 
 

@@ -43,7 +43,9 @@ def assignment_lines(task: Assignment, style: Style) -> Iterator[str]:
     if task.network:
         yield f"       Network:    {style.warn('also in the sandbox')}"
     if task.env:
-        yield f"       It sees:    {visible(', '.join(task.env))}"
+        yield f"       Agent sees: {visible(', '.join(task.env))}"
+    if copies := [*task.files, *(["its own login"] if task.login else [])]:
+        yield f"       Has copies: {visible(', '.join(copies))}, of your home directory, in the sandbox"
     if task.prompt:
         whose = "the agent's own template" if task.prompt == "agent" else "the template of `[run] prompt`"
         yield f"       Prompt:     by {whose}"

@@ -398,6 +398,9 @@ def _effect_lines(review: Review, style: Style) -> Iterator[str]:
     if contracts:
         yield f"    checks contracts, which are commands too: {len(contracts)}"
     yield from summary_lines(review.tasks, review.tier, style)
+    if review.tier and review.limits.sandbox.read:
+        also = f"can be read in the sandbox too: {', '.join(review.limits.sandbox.read)}"
+        yield f"    {style.warn(visible(also))}"
     for kind, verb in _VERBS.items():
         if kind in kinds:
             yield f"    {verb} {', '.join(visible(target) for target in sorted({one.target for one in kinds[kind]}))}"

@@ -212,13 +212,15 @@ def _step_details(step: StepReport, report: RunReport, *, verbose: bool) -> Iter
         by_contract = step.verified is not None
         yield from tail_lines(step.output_tail, f"ordain log {report.run_id} --json" if by_contract else own)
     if step.refused:
-        calls = f"{step.refused} call{'s' * (step.refused != 1)} of its agent"
+        last = " in its last attempt" if step.attempts > 1 else ""
+        calls = f"{step.refused} call{'s' * (step.refused != 1)} of its agent{last}"
         yield f"         Refused:  {calls}; which they were: ordain log --refused"
     if verbose:
         if isinstance(step.agent, Choice):
             yield f"         Agent:    {visible(step.agent.agent)}, because {step.agent.why}"
         if step.calls:
-            yield f"         Called:   {step.calls} time{'s' * (step.calls != 1)}, by its agent"
+            last = " in its last attempt" if step.attempts > 1 else ""
+            yield f"         Called:   {step.calls} time{'s' * (step.calls != 1)}, by its agent{last}"
         yield from _evidence_lines(step)
 
 
@@ -277,7 +279,7 @@ def _evidence_lines(step: StepReport) -> Iterator[str]:
         parts = (
             ("What ran", seen.command_sha256),
             ("Output", f"{seen.output_bytes:,} bytes, {seen.output_seal}" if seen.output_seal else ""),
-            ("It saw", f"{', '.join(seen.env_names)} {seen.env_seal}" if seen.env_seal else ""),
+            ("Contract saw", f"{', '.join(seen.env_names)} {seen.env_seal}" if seen.env_seal else ""),
             ("Commit", seen.git_head),
         )
         yield from (f"         {label + ':':<9} {visible(text)}" for label, text in parts if text)
@@ -314,6 +316,9 @@ def _run_status(report: RunReport, style: Style) -> str:
         case "failed":
             return style.bad(words)
         case "stopped" | "stalled" | "paused":
+            # Nobody watches what a killed executor had begun, and nobody has ended it.
+            if at_work := [step.id for step in report.steps if step.state is StepState.RUNNING and not step.unfolds]:
+                words += f"; may still be at work, until it is resumed: {', '.join(at_work)}"
             return style.warn(f"{words} → ordain resume {report.run_id}")
         case "executing" | "pausing" | "cancelling":
             return style.warn(f"{words} → ordain watch {report.run_id}")

@@ -15,6 +15,7 @@ from ordain.core.model import Action, Step
 from ordain.core.pattern import PATTERN_MAX, Pattern
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import without_references
+from ordain.core.settings import CONFIGURATION_FILE
 from ordain.core.tool import EffectClass, ToolDefinition
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "handed_fault",
     "is_pattern",
     "path_fault",
+    "path_hints",
     "pattern_fault",
     "protected_apart",
     "protecting",
@@ -49,6 +51,7 @@ _GIT = re.compile(r"(?:.*/)?\.git(?:/.*)?", re.DOTALL)
 COMPARED_MAX = 3_000_000
 """How often a path is compared with a pattern, or a character of it; that takes some seconds."""
 OFF_LIMITS = "is off limits"
+_ELSEWHERE = ("is empty or has a NUL in it", "is not relative to the workspace", "leads out of the workspace")
 _READ_KINDS = ("file", "topic", "step")
 MAKES_DIRECTORIES = "make_dir"
 
@@ -59,21 +62,31 @@ MAKES_DIRECTORIES = "make_dir"
 def path_fault(value: str, *, writes: bool = False) -> str | None:
     """Why a path cannot be read, or written; None when it lies beneath the workspace and is nobody's secret."""
     if not value or "\0" in value:
-        return "is empty or has a NUL in it"
+        return _ELSEWHERE[0]
     if value[0] in "/~":
-        return "is not relative to the workspace"
+        return _ELSEWHERE[1]
     if ".." in value and ".." in value.split("/"):
-        return "leads out of the workspace"
+        return _ELSEWHERE[2]
     name = folded(value)
     return OFF_LIMITS if _PRIVATE.fullmatch(name) or (writes and _GIT.fullmatch(name)) else None
 
 
-def handed_fault(value: str) -> str | None:
-    """Why a file is nobody's to be put before an agent; None when it lies beneath the workspace, and is neither git's
-    nor ours nor made to hold secrets."""
+def path_hints(fault: str) -> tuple[str, ...]:
+    """What helps against what is wrong with a path, where it does not say that itself."""
+    if fault in _ELSEWHERE:
+        return ("Paths are relative to the workspace and stay beneath it.",)
+    return ("What is in `.git` is git's, and what is in `.ordain` Ordain's.",) if fault == OFF_LIMITS else ()
+
+
+def handed_fault(value: str, *, touched: bool = False) -> str | None:
+    """Why a file is nobody's to be put before an agent, or to be `touched` by one; None when it lies beneath the
+    workspace, and is neither git's nor ours nor made to hold secrets. What the settings say holds secrets is known
+    where the files are (ports.Workspace)."""
     fault = path_fault(value, writes=True)
     if fault is None and _HOLDS_SECRETS.fullmatch(folded(value)):
         return "is made to hold secrets, which no agent is handed"
+    if fault is None and touched and folded(value) == CONFIGURATION_FILE:
+        return "holds the settings, which no agent changes"
     return fault
 
 
@@ -119,7 +132,7 @@ def beneath(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 code="E_PATH",
                 detail=f"`{step.id}`: the path `{path}` {fault}.",
                 where=Place(step=step.id),
-                hints=("Paths are relative to the workspace and stay beneath it.",),
+                hints=path_hints(fault),
             )
     for where, pattern in _patterns(survey):
         fault = pattern_fault(pattern)
