@@ -222,6 +222,30 @@ def test_a_persons_words_come_with_another_try() -> None:
     sound(life)
 
 
+def test_a_persons_words_come_with_every_try_after_them_and_all_of_them_are_promised() -> None:
+    life = went(task(contract="check refunds", on_failure=Retry(max_attempts=2, then=Escalate())))
+    retry = question(life).choices[0]
+    assert (retry.word, retry.meaning) == ("retry", "up to 2 more attempts, as its failure policy has it")
+    do(life.app.answer(item(life), Given(word="retry", said="Half a cent is rounded up."), KIM))
+    life.resume()
+    before, after = life.agents.items[:2], life.agents.items[2:]
+    assert len(after) == 2, "as many as were promised"
+    assert not any("Half a cent" in one.prompt for one in before)
+    assert all("Half a cent is rounded up." in one.prompt for one in after)
+    sound(life)
+
+
+@pytest.mark.parametrize(("policy", "state"), [(Abort(), "failed"), (Continue(), "failed"), (Skip(), "skipped")])
+def test_what_the_policy_gave_up_is_not_put_down_to_who_settled_a_doubt(policy: FailurePolicy, state: str) -> None:
+    for boundary in range(1, 24):
+        life = tasking(task(contract="check refunds", on_failure=policy)).crash_at(boundary).run()
+        if life.run_id() is not None and not events(life, RunFinished) and life.resume().states()["a"] == "in_doubt":
+            break
+    life.answer("a", "happened").resume()
+    assert life.states()["a"] == state
+    assert report(life).evidence.startswith("contract broken: ") and "kim" not in report(life).evidence
+
+
 def test_what_is_said_with_a_decision_is_redacted_bounded_and_shown() -> None:
     life = went(task(contract="check refunds", on_failure=Escalate()))
     assert refused(life, life.app.answer(item(life), Given(word="skip", said="x" * 4001), KIM)) == ["E_ANSWER_VALUE"]

@@ -19,11 +19,11 @@ from ordain.core.ask import Given, answer_value, refuse_said, task_value
 from ordain.core.budget import amount_words, left, question_words
 from ordain.core.cannot import AGENT_CANNOT
 from ordain.core.canonical import canonical_bytes
-from ordain.core.choice import ABORT, CANNOT, DONE, leads_to
+from ordain.core.choice import ABORT, CANNOT, DONE, SKIP, leads_to
 from ordain.core.command import typed
 from ordain.core.condition import Contract
 from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
-from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan
+from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan, Retry
 from ordain.core.model import Step, check_of, contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.run_state import RunState, StepRecord
@@ -130,9 +130,8 @@ _DID_NOT = Choice(
     meaning="its effect is not there; run it again",
     consequence="If its effect is there after all, it happens a second time: nothing checks that.",
 )
-_RETRY = Choice(word="retry", meaning="one more attempt", consequence=_AGAIN)
 _SKIP = Choice(
-    word="skip",
+    word=SKIP,
     meaning="go on without it",
     consequence="Steps that need it go on as if it were done; what it left behind is not looked at.",
 )
@@ -170,6 +169,13 @@ _CANNOT = Choice(
     meaning="it cannot be done; say why",
     consequence="Your reason is shown, and a person decides: another try, without it, or the end of the run.",
 )
+
+
+def _retry(policy: FailurePolicy) -> Choice:
+    """Another try begins the policy's count anew."""
+    attempts = policy.max_attempts if isinstance(policy, Retry) else 1
+    meaning = "one more attempt" if attempts == 1 else f"up to {attempts} more attempts, as its failure policy has it"
+    return Choice(word="retry", meaning=meaning, consequence=_AGAIN)
 
 
 def _done(*, checked: bool) -> Choice:
@@ -266,7 +272,7 @@ def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
         attempt=0,
         kind="escalation",
         text=text,
-        choices=(_RETRY, _SKIP, _PASS, _ABORT),
+        choices=(_retry(policy_of(state, step.id)), _SKIP, _PASS, _ABORT),
         detail=source.detail if source is not None else "",
         wants=wants,
     )

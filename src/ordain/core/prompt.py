@@ -147,8 +147,12 @@ def _failure(setting: Setting) -> str:
         lines.append(said + fenced(outcome.output_tail[-TAIL_MAX:]))
     if evidence is not None and evidence.output_tail:
         lines.append("The end of what the check wrote:\n\n" + fenced(evidence.output_tail[-TAIL_MAX:]))
-    if last.said:
-        lines.append(f"{last.decided_by} looked at it and says:\n\n{fenced(last.said)}")
+    # What a person said holds for every attempt after it, not only for the next.
+    lines += [
+        f"{one.decided_by} looked at attempt {one.attempt} and says:\n\n{fenced(one.said)}"
+        for one in setting.tries
+        if one.said
+    ]
     return "\n\n".join(lines)
 
 
