@@ -29,6 +29,7 @@ from ordain.core.event import (
     WorkOffered,
 )
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.form import form_lines
 from ordain.core.model import Step
 from ordain.core.problem import Refused
 from ordain.core.run_state import IllegalTransition
@@ -383,6 +384,14 @@ def test_a_persons_task_waits_for_days_and_their_word_is_called_unverified() -> 
     assert report(life).duration_ms == 72 * HOUR and report(life).decided_by == "kim"
     assert len(events(life, WorkOffered)) == 1 and not events(life, WorkClaimed) and not events(life, DoubtFound)
     sound(life)
+
+
+def test_what_is_kept_as_told_to_a_person_is_what_they_were_shown() -> None:
+    life = given(task(agent="kim", contract="check refunds"))
+    told = life.app.prompt_told(str(life.run_id()), "a").prompt
+    assert told == "".join(f"{line}\n" for line in form_lines(question(life).form))
+    assert "Do a." in told and "check refunds" in told and "ORDAIN CANNOT" not in told
+    assert do(life.app.prompt_of(life.plan, "a")).prompt == told
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from ordain.core.cannot import AGENT_CANNOT, cannot_words, why_cannot
 from ordain.core.choosing import has_network, model_of
 from ordain.core.door import door_names
 from ordain.core.event import Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
+from ordain.core.form import form_text
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
 from ordain.core.prompt import Setting, write_prompt
@@ -156,7 +157,11 @@ class Tasking:
             writes=step.writes,
             has_door=self._has_door(agent),
         )
-        prompt = self._sink.text(write_prompt(agent.prompt or state.limits_in_force.prompt, setting))
+        if agent.human:  # who is shown a form, and nothing else
+            written = form_text(step, record.agent)
+        else:
+            written = write_prompt(agent.prompt or state.limits_in_force.prompt, setting)
+        prompt = self._sink.text(written)
         body = prompt.encode("utf-8", "replace")
         item = WorkItem(
             agent=record.agent,

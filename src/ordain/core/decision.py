@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import Ask, Task
+from ordain.core.action import Ask
 from ordain.core.approval import Channel, Principal
 from ordain.core.ask import Given, answer_value, refuse_said, task_value
 from ordain.core.budget import amount_words, left, question_words
@@ -21,9 +21,9 @@ from ordain.core.cannot import AGENT_CANNOT
 from ordain.core.canonical import canonical_bytes
 from ordain.core.choice import ABORT, CANNOT, DONE, SKIP, leads_to
 from ordain.core.command import typed
-from ordain.core.condition import Contract
 from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
 from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan, Retry
+from ordain.core.form import Form, form_of
 from ordain.core.model import Step, check_of, contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.run_state import RunState, StepRecord
@@ -37,7 +37,6 @@ from ordain.core.value import Instant, PlanId, RunId, StepId
 __all__ = [
     "Asked",
     "Choice",
-    "Form",
     "Question",
     "choice_named",
     "decided",
@@ -58,21 +57,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     word: str
     meaning: str
     consequence: str
-
-
-class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as the person must see it who is to do it."""
-
-    agent: str
-    """The role that they have in the plan."""
-    task: str
-    instructions: str = ""
-    criteria: tuple[str, ...] = ()
-    contract: str = ""
-    """What decides whether it is done; where it is empty, their word does, and is called unverified."""
-    reads: tuple[str, ...] = ()
-    """What the plan would have them read, as it names it."""
-    writes: tuple[str, ...] = ()
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -311,25 +295,14 @@ def _question(step: Step, record: StepRecord) -> Question:
 
 
 def _persons_task(step: Step, record: StepRecord) -> Question:
-    task, check = step.action, check_of(step)
-    assert isinstance(task, Task)
-    checked = check.command if isinstance(check, Contract) else check.expression if check is not None else ""
     return Question(
         item="",
         step=step.id,
         attempt=0,
         kind="task",
         text=step.description,
-        choices=(_done(checked=check is not None), _CANNOT, _ABORT),
-        form=Form(
-            agent=record.agent,
-            task=task.task,
-            instructions=task.instructions or "",
-            criteria=task.criteria,
-            contract=checked,
-            reads=task.reads,
-            writes=step.writes,
-        ),
+        choices=(_done(checked=check_of(step) is not None), _CANNOT, _ABORT),
+        form=form_of(step, record.agent),
         until=record.waits_until,
     )
 

@@ -257,9 +257,7 @@ def _verify(field: Field, problems: ProblemList) -> Verification | None:
         return Verification(strategy=NoCheck())
     fence = only_fence(field, problems)
     if fence is None:
-        hint = (
-            "Use a ```yaml fence: `type: pattern_match`, or write `**verify:** none`; a command stands in `contract`."
-        )
+        hint = "Use a ```yaml fence: `type: pattern_match`, or `**verify:** none`; a command stands in `contract`."
         _wants_fence(field, hint, problems)
         return None
     read = fenced_value("verify", fence, problems)
