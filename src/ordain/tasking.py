@@ -137,7 +137,7 @@ class Tasking:
 
     def _lacking(self, gathered: Gathered) -> Outcome:
         escapes = any(lack.code == "F_PATH_ESCAPE" for lack in gathered.lacks)
-        detail = "what it reads is not there: " + "; ".join(lack.words for lack in gathered.lacks)
+        detail = "what it reads cannot be handed over: " + "; ".join(lack.words for lack in gathered.lacks)
         return self._not_begun(detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
 
     async def _offer(self, step_id: StepId, step: Step, agent: Agent, gathered: Gathered, timeout_ms: int) -> WorkItem:
