@@ -36,6 +36,7 @@ from ordain.core.run_state import IllegalTransition
 from ordain.core.state import apply, replay
 from ordain.core.value import StepId
 from ordain.core.work import WorkItem
+from ordain.interfaces.render import Style, inbox_lines
 from ordain.ports import Finished, ToolResult
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
@@ -247,6 +248,11 @@ def test_what_the_policy_gave_up_is_not_put_down_to_who_settled_a_doubt(policy: 
     assert report(life).evidence.startswith("contract broken: ") and "kim" not in report(life).evidence
 
 
+def test_whoever_is_asked_is_told_whose_exit_status_it_was() -> None:
+    life = went(task(contract="check refunds", on_failure=Escalate()))
+    assert question(life).detail == "its contract is broken: exit status 1"
+
+
 def test_what_is_said_with_a_decision_is_redacted_bounded_and_shown() -> None:
     life = went(task(contract="check refunds", on_failure=Escalate()))
     assert refused(life, life.app.answer(item(life), Given(word="skip", said="x" * 4001), KIM)) == ["E_ANSWER_VALUE"]
@@ -346,6 +352,12 @@ def test_a_command_says_that_it_cannot_by_its_last_line_whatever_its_exit_status
     assert (ended.outcome.error, ended.to) == (AGENT_CANNOT, StepState.ESCALATED)
     assert secret not in str(life.history()) and "`fixer` says that it cannot be done" in ended.outcome.detail
     assert len(ended.outcome.detail) < 2500
+
+
+def test_the_inbox_says_why_something_cannot_be_done() -> None:
+    life = went(task(), coder=_failing(AGENT_CANNOT, "`coder` says that it cannot be done: there is no table refunds"))
+    (waiting,) = life.app.inbox()
+    assert "there is no table refunds" in "\n".join(inbox_lines(waiting, Style(colour=False), everywhere=False))
 
 
 @pytest.mark.parametrize("to", [StepState.PENDING, StepState.PASSED, StepState.VERIFYING, StepState.SKIPPED])

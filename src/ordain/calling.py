@@ -45,6 +45,7 @@ TEXT_MAX = 128 << 10
 VALUE_MAX = 16 << 10
 """How long a result may be that is given a second time, as a value."""
 REASON_MAX = 2000
+_NO_REASON = "it gave no reason"
 
 Record = Callable[[tuple[RunEvent, ...], tuple[bytes, ...]], Awaitable[None]]
 Refuse = Callable[[str, str, Principal, Sequence[Problem]], Awaitable[None]]
@@ -155,8 +156,10 @@ class Calls:
     def _cannot(self, args: Mapping[str, Any]) -> Answer:
         reason = args.get("reason")
         text = reason.strip() if isinstance(reason, str) else ""
-        if self.cannot is None:
-            self.cannot = self._run.sink.text(text)[:REASON_MAX] or "it gave no reason"
+        if self.cannot in (None, _NO_REASON):
+            self.cannot = self._run.sink.text(text)[:REASON_MAX] or _NO_REASON
+        if not text:
+            return Answer(text="Noted, but a person has to know why: call this again with a `reason`, and then end.")
         return Answer(text="Noted. A person decides what happens. Do nothing more, and end.")
 
     # --- Performing ------------------------------------------------------------------------------------------------

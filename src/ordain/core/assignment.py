@@ -70,5 +70,11 @@ def assignments(
             own_tools=agent is not None and agent.own_tools,
             network=agent is not None and has_network(step, agent),
             env=agent.env if agent is not None else (),
-            prompt="agent" if agent is not None and agent.prompt else "settings" if settings.prompt else "",
+            prompt=_template(agent, settings),
         )
+
+
+def _template(agent: Agent | None, settings: Settings | Limits) -> Literal["", "agent", "settings"]:
+    if agent is not None and agent.human:
+        return ""  # who is shown a form
+    return "agent" if agent is not None and agent.prompt else "settings" if settings.prompt else ""

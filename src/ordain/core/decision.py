@@ -21,7 +21,15 @@ from ordain.core.cannot import AGENT_CANNOT
 from ordain.core.canonical import canonical_bytes
 from ordain.core.choice import ABORT, CANNOT, DONE, SKIP, leads_to
 from ordain.core.command import typed
-from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
+from ordain.core.event import (
+    DecisionGiven,
+    Evidence,
+    Outcome,
+    PreconditionBroken,
+    Settlement,
+    StepApprovalAsked,
+    StepState,
+)
 from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan, Retry
 from ordain.core.form import Form, form_of
 from ordain.core.model import Step, check_of, contract_of
@@ -257,9 +265,16 @@ def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
         kind="escalation",
         text=text,
         choices=(_retry(policy_of(state, step.id)), _SKIP, _PASS, _ABORT),
-        detail=source.detail if source is not None else "",
+        detail=_seen(source, "contract" if contract_of(step) is not None else "verification"),
         wants=wants,
     )
+
+
+def _seen(source: PreconditionBroken | Evidence | Outcome | None, check: str) -> str:
+    """What was seen of a step that did not succeed; a contract's exit status is told from the step's own."""
+    if isinstance(source, Evidence) and source.error is None:
+        return f"its {check} is {source.verdict.value}: {source.detail}"
+    return source.detail if source is not None else ""
 
 
 def _permission(step: Step, asked: StepApprovalAsked) -> Question:
@@ -421,8 +436,9 @@ def find_question(state: RunState, item: str) -> Question:
 def stale(question: Question, detail: str = "") -> Refused:
     """The refusal of an answer to what is not asked, or not so, any more."""
     detail = detail or "Something was recorded about the step while the question was being read."
-    about = f"It is about attempt {question.attempt} now; look" if question.attempt else "Look"
-    hint = f"{about} at it, then answer {question.item}."
+    number = question.item.partition("@")[2] or "1"
+    attempt = f", after attempt {question.attempt}" if question.attempt else ""
+    hint = f"What is asked now is question {number} about it{attempt}. Look at it, then answer {question.item}."
     return refuse("E_ANSWER_STALE", detail, hint, command="ordain status")
 
 

@@ -367,6 +367,8 @@ def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[
     until = f", until {instant(item.expires_at)}" if item.expires_at is not None else ""
     yield f"{style.warn(item.kind):<10} {short_id(item.plan_id)}  {visible(item.title)}{danger}"
     yield f"    {visible(item.detail)} (since {instant(item.since)}{until})"
+    if item.question is not None and item.question.kind in ("doubt", "escalation") and item.question.detail:
+        yield f"    {visible(item.question.detail)}"
     if everywhere:
         yield f"    in {visible(item.workspace)}"
     yield from (f"    → {style.bold(visible(command))}" for command in item.commands)
