@@ -114,7 +114,12 @@ def test_a_doubt_and_then_an_escalation_of_one_attempt_are_two_questions() -> No
     life.answer("a", "happened").resume().expect(a="escalated")
     (asked,) = life.app.run(str(life.run_id())).questions
     assert (asked.item, asked.attempt) == (f"{life.run_id()}/a@2", 1)
-    assert refused(life, life.app.answer(f"{life.run_id()}/a", "abort", KIM)) == ["E_ANSWER_STALE"]
+    with pytest.raises(Refused) as raised:
+        do(life.app.answer(f"{life.run_id()}/a", "abort", KIM))
+    (problem,) = raised.value.problems
+    # `@2` counts questions, and not attempts.
+    told = f"What is asked now is question 2 about it, after attempt 1. Look at it, then answer {life.run_id()}/a@2."
+    assert (problem.code, problem.hints) == ("E_ANSWER_STALE", (told,))
 
 
 def test_an_answer_counts_only_for_what_was_shown() -> None:

@@ -294,6 +294,21 @@ READING = [
         md(run("**contrat:** pytest")),
         hint="Did you mean `contract`?",
     ),
+    row(
+        "a step's field above the steps",
+        "W_FIELD_UNKNOWN",
+        *(md(run(), top=f"**{name}:** x") for name in ("writes", "Network", "approval", "Contract", "verify")),
+        hint="It is a field of steps: write it below the heading of each step that it is for.",
+    ),
+    row(
+        "the sandbox asked for by another name",
+        "W_FIELD_UNKNOWN",
+        md(run(), top="**Sandbox:** 1"),
+        hint="The sandbox is demanded of the whole plan, below its title: `**Tier:** 1`.",
+    ),
+    row("tools that leave a command out", "E_TOOL_OUT_OF_SCOPE", md(run(), top="**Tools:** read_file")),
+    row("protected files that are not there", "W_PROTECT_NOTHING", md(run(), top="**Protect:** nowhere/**")),
+    row("tools twice", "E_DOC_DUPLICATE", md(run(), top="**Tools:** shell", front="tools: [shell]")),
 ]
 
 

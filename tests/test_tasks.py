@@ -32,12 +32,14 @@ from ordain.core.event import (
 )
 from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.fence import fenced
+from ordain.core.form import form_lines
 from ordain.core.model import Budget, Step
 from ordain.core.problem import Refused
 from ordain.core.run_state import IllegalTransition
 from ordain.core.state import apply, replay
 from ordain.core.value import Instant, StepId
 from ordain.core.work import WorkItem
+from ordain.interfaces.render import Style, inbox_lines
 from ordain.ports import Finished, ToolResult
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
@@ -282,6 +284,35 @@ def test_a_persons_words_come_with_another_try() -> None:
     sound(life)
 
 
+def test_a_persons_words_come_with_every_try_after_them_and_all_of_them_are_promised() -> None:
+    life = went(task(contract="check refunds", on_failure=Retry(max_attempts=2, then=Escalate())))
+    retry = question(life).choices[0]
+    assert (retry.word, retry.meaning) == ("retry", "up to 2 more attempts, as its failure policy has it")
+    do(life.app.answer(item(life), Given(word="retry", said="Half a cent is rounded up."), KIM))
+    life.resume()
+    before, after = life.agents.items[:2], life.agents.items[2:]
+    assert len(after) == 2, "as many as were promised"
+    assert not any("Half a cent" in one.prompt for one in before)
+    assert all("Half a cent is rounded up." in one.prompt for one in after)
+    sound(life)
+
+
+@pytest.mark.parametrize(("policy", "state"), [(Abort(), "failed"), (Continue(), "failed"), (Skip(), "skipped")])
+def test_what_the_policy_gave_up_is_not_put_down_to_who_settled_a_doubt(policy: FailurePolicy, state: str) -> None:
+    for boundary in range(1, 24):
+        life = tasking(task(contract="check refunds", on_failure=policy)).crash_at(boundary).run()
+        if life.run_id() is not None and not events(life, RunFinished) and life.resume().states()["a"] == "in_doubt":
+            break
+    life.answer("a", "happened").resume()
+    assert life.states()["a"] == state
+    assert report(life).evidence.startswith("contract broken: ") and "kim" not in report(life).evidence
+
+
+def test_whoever_is_asked_is_told_whose_exit_status_it_was() -> None:
+    life = went(task(contract="check refunds", on_failure=Escalate()))
+    assert question(life).detail == "its contract is broken: exit status 1"
+
+
 def test_what_is_said_with_a_decision_is_redacted_bounded_and_shown() -> None:
     life = went(task(contract="check refunds", on_failure=Escalate()))
     assert refused(life, life.app.answer(item(life), Given(word="skip", said="x" * 4001), KIM)) == ["E_ANSWER_VALUE"]
@@ -393,6 +424,12 @@ def test_no_half_of_a_secret_is_left_where_a_reason_is_cut() -> None:
         assert ended.outcome.error == AGENT_CANNOT and "ghp_" not in ended.outcome.detail
 
 
+def test_the_inbox_says_why_something_cannot_be_done() -> None:
+    life = went(task(), coder=_failing(AGENT_CANNOT, "`coder` says that it cannot be done: there is no table refunds"))
+    (waiting,) = life.app.inbox()
+    assert "there is no table refunds" in "\n".join(inbox_lines(waiting, Style(colour=False), everywhere=False))
+
+
 @pytest.mark.parametrize("to", [StepState.PENDING, StepState.PASSED, StepState.VERIFYING, StepState.SKIPPED])
 def test_no_history_takes_what_cannot_be_done_anywhere_but_to_a_person(to: StepState) -> None:
     life = went(task(), coder=_failing(AGENT_CANNOT, "no"))
@@ -429,6 +466,14 @@ def test_a_persons_task_waits_for_days_and_their_word_is_called_unverified() -> 
     assert report(life).duration_ms == 72 * HOUR and report(life).decided_by == "kim"
     assert len(events(life, WorkOffered)) == 1 and not events(life, WorkClaimed) and not events(life, DoubtFound)
     sound(life)
+
+
+def test_what_is_kept_as_told_to_a_person_is_what_they_were_shown() -> None:
+    life = given(task(agent="kim", contract="check refunds"))
+    told = life.app.prompt_told(str(life.run_id()), "a").prompt
+    assert told == "".join(f"{line}\n" for line in form_lines(question(life).form))
+    assert "Do a." in told and "check refunds" in told and "ORDAIN CANNOT" not in told
+    assert do(life.app.prompt_of(life.plan, "a")).prompt == told
 
 
 @pytest.mark.parametrize(

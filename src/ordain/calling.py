@@ -169,8 +169,10 @@ class Calls:
     def _cannot(self, args: Mapping[str, Any]) -> Answer:
         reason = args.get("reason")
         text = reason.strip() if isinstance(reason, str) else ""
-        if self.cannot is None:
+        if not self.cannot:
             self.cannot = text
+        if not text:
+            return Answer(text="Noted, but a person has to know why: call this again with a `reason`, and then end.")
         return Answer(text="Noted. A person decides what happens. Do nothing more, and end.")
 
     # --- Performing ------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from ordain.core.action import Task
 from ordain.core.choosing import choose, model_of
 from ordain.core.door import door_names
 from ordain.core.event import WorkOffered
+from ordain.core.form import form_text
 from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.problem import closest, refuse
 from ordain.core.prompt import Setting, write_prompt
@@ -82,7 +83,10 @@ class Prompting:
             writes=step.writes,
             has_door=agent is not None and door_for(agent, here.doors) is not None,
         )
-        template = (agent.prompt if agent is not None else "") or settings.prompt
+        if agent is not None and agent.human:  # who is shown a form, and nothing else
+            written = form_text(step, setting.agent)
+        else:
+            written = write_prompt((agent.prompt if agent is not None else "") or settings.prompt, setting)
         return ToldPrompt(
             step=StepId(name),
             agent=setting.agent,
@@ -93,7 +97,7 @@ class Prompting:
             tools=tools,
             reads=gathered.reads,
             missing=tuple(lack.words for lack in gathered.lacks),
-            prompt=sink.text(write_prompt(template, setting)),
+            prompt=sink.text(written),
         )
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from ordain.core.action import CallTool
 from ordain.core.agent import Agent, agent_digest
-from ordain.core.approval import AGENT, Base, Principal, Situation, WorkspaceIdentity
+from ordain.core.approval import AGENT, NARROWED, Base, Principal, Situation, WorkspaceIdentity
 from ordain.core.canonical import short_id
 from ordain.core.choosing import agents_of
 from ordain.core.event import Limits, WorkspaceOpened
@@ -221,7 +221,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
             hints=("An agent can edit that file; it counts once a person has read it.",),
             command="ordain trust" if text is not None else "ordain init",
         )
-        return msgspec.structs.replace(settings, allow=allowed), f"{digest}, narrowed", (notice, *notices)
+        return msgspec.structs.replace(settings, allow=allowed), f"{digest}{NARROWED}", (notice, *notices)
 
     def redactor(self, *, defaults: bool = False) -> Redactor:
         """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,

@@ -20,6 +20,7 @@ from ordain.core.cannot import AGENT_CANNOT, bounded, cannot_words, why_cannot
 from ordain.core.choosing import has_network, model_of
 from ordain.core.door import door_names
 from ordain.core.event import GroupKind, Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
+from ordain.core.form import form_text
 from ordain.core.kind import kind_of
 from ordain.core.model import Step
 from ordain.core.prompt import Setting, write_prompt
@@ -146,7 +147,7 @@ class Tasking:
 
     def _lacking(self, gathered: Gathered) -> Outcome:
         escapes = any(lack.code == "F_PATH_ESCAPE" for lack in gathered.lacks)
-        detail = "what it reads is not there: " + "; ".join(lack.words for lack in gathered.lacks)
+        detail = "what it reads cannot be handed over: " + "; ".join(lack.words for lack in gathered.lacks)
         return self._not_begun(detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
 
     async def _offer(self, step_id: StepId, step: Step, agent: Agent, gathered: Gathered, timeout_ms: int) -> WorkItem:
@@ -166,7 +167,11 @@ class Tasking:
             writes=step.writes,
             has_door=door_for(agent, self._doors) is not None,
         )
-        prompt = self._sink.text(write_prompt(agent.prompt or state.limits_in_force.prompt, setting))
+        if agent.human:  # who is shown a form, and nothing else
+            written = form_text(step, record.agent)
+        else:
+            written = write_prompt(agent.prompt or state.limits_in_force.prompt, setting)
+        prompt = self._sink.text(written)
         body = prompt.encode("utf-8", "replace")
         item = WorkItem(
             agent=record.agent,

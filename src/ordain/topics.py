@@ -93,5 +93,5 @@ def _refuse_text(text: str) -> None:
     if not text.strip():
         raise refuse("E_TOPIC", "The message is empty.")
     if size > MESSAGE_BYTES_MAX:
-        detail = f"The message has {size:,} bytes, and {MESSAGE_BYTES_MAX:,} are allowed."
+        detail = f"The message has more than {MESSAGE_BYTES_MAX:,} bytes."
         raise refuse("E_TOPIC", detail, "Put it into a file of the workspace, and post its name.")

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ordain.core.action import SendText
 from ordain.core.approval import (
+    NARROWED,
     Approval,
     Base,
     Channel,
@@ -16,6 +17,7 @@ from ordain.core.approval import (
     WorkspaceIdentity,
     action_kinds,
     check,
+    drift,
 )
 from ordain.core.canonical import plan_id
 from ordain.core.value import Instant
@@ -118,3 +120,14 @@ def test_the_boot_clock_counts_only_within_the_same_boot():
 
 def test_a_little_clock_skew_is_forgiven():
     assert check(APPROVAL, PLAN, replace(HERE, now=at(APPROVAL.issued_at - 30_000))) is None
+
+
+def test_a_configuration_that_is_no_longer_trusted_is_not_told_by_two_equal_digests():
+    trusted = Base(tools="t", config="sha256:" + "f" * 64)
+    edited = replace(trusted, config=trusted.config + NARROWED)
+    (words,) = drift(trusted, edited)
+    assert "ordain.toml was edited or deleted since, and is not trusted as it stands" in words
+    (words,) = drift(edited, trusted)
+    assert "was not trusted as it stood then" in words
+    (words,) = drift(trusted, replace(trusted, config="sha256:" + "0" * 64))
+    assert words == "the configuration in force (it was sha256:ffffffffffff, it is sha256:000000000000)"

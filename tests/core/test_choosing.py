@@ -137,7 +137,6 @@ def test_what_an_approver_is_told_of_each_task():
             why="the rule for the kind review names it",
             runner="a person",
             human=True,
-            prompt="settings",
         ),
         Assignment(
             step="write",

@@ -86,6 +86,8 @@ def test_a_paragraph_whose_parts_say_nothing_is_left_out():
         ("{{task}} {not} {a} name", None),
         ("Hello", "lacks `{{task}}`"),
         ("{{task}} {{weather}}", "has `{{weather}}`, and there is no such part"),
+        ("{{tsk}} {{weather}}", "has `{{tsk}}`, `{{weather}}`, and there is no such part"),
+        ("{{tsk}}", "; and it lacks `{{task}}`"),
         ("{{task}} {{ reads }}", "has `{{ reads }}`"),
     ],
 )

@@ -295,6 +295,33 @@ def test_keys_that_say_nothing_about_an_agent_are_named_all_at_once():
     assert problems[2].hints == ("Did you mean `me`?",)
 
 
+def test_one_that_is_wrong_hides_no_other():
+    text = b"""
+[run]
+agent_for = { reveiw = "critic", docs = "nope" }
+[agents.critic]
+preset = "clade"
+[agents.me]
+human = true
+prompt = "Please: {{task}}"
+[agents.both]
+human = true
+command = ["x"]
+"""
+    found = {problem.detail.partition(": ")[2]: problem.hints for problem in read_settings(text)[1]}
+    kinds = "code, docs, research, review, test"
+    assert found == {
+        f"run.agent_for has `reveiw`, and there is no such kind of work; there are {kinds}.": (
+            "Did you mean `review`?",
+        ),
+        "run.agent_for.docs names `nope`, and there is no such agent.": (),
+        "agents.critic.preset must be one of claude, codex, gemini, opencode, pi.": ("Did you mean `claude`?",),
+        "agents.me.prompt says nothing about `human`.": (),
+        "agents.both needs exactly one of preset, command, python, human; "
+        "only `command` may stand beside `preset`.": (),
+    }
+
+
 def test_a_secret_in_a_definition_is_not_repeated():
     token = "ghp_" + "a" * 36
     _, (problem,) = read_settings(f'[agents.coder]\ncommand = ["a", "--key", "{token}"]'.encode())

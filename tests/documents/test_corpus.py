@@ -8,6 +8,7 @@ from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.canonical import plan_id
 from ordain.core.model import Plan
 from ordain.documents.document import Document
+from ordain.documents.field_line import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.reading import read
 
 
@@ -338,3 +339,47 @@ def test_near_misses_of_field_names() -> None:
     assert document.problems[1].hints == ("Write `**Timeout:**`, with the colon inside.",)
     assert document.plan is not None
     assert document.notes == (("", "**Contxt:** why\n**Timeout**: 10m"),)
+
+
+STEPS_ONLY = sorted((STEP_FIELDS.names | STEP_FIELDS.aliases.keys()) - PLAN_FIELDS.names)
+
+
+@pytest.mark.parametrize("spelling", ["**{}:** x", "**{}**: x", "  **{}:**"])
+@pytest.mark.parametrize("name", [*STEPS_ONLY, "sandbox", "workspace_id", "plan_version"])
+def test_no_field_in_the_wrong_place_is_silently_text(name: str, spelling: str) -> None:
+    line = spelling.format(name.replace("_", " ").capitalize())
+    for text in (f"# T\n\n{line}\n\n1. `a`\n", f"# T\n\n**Context:**\nWhy.\n\n{line}\n\n## Steps\n\n1. `a`\n"):
+        (problem,) = {(one.code, one.hints) for one in read_text(text).problems}
+        assert problem[0] == "W_FIELD_UNKNOWN"
+        assert problem[1] == (PLAN_FIELDS.elsewhere[name],)
+
+
+@pytest.mark.parametrize("name", ["Tier", "Concurrency", "Params", "Sandbox", "verification", "workspace id"])
+def test_no_field_of_a_plan_becomes_part_of_a_task_silently(name: str) -> None:
+    document = read_text(step(f"**task:**\nThink.\n**{name}:** 1"))
+    assert codes(document) == ["W_FIELD_UNKNOWN"]
+
+
+def test_tools_and_protect_of_a_plan() -> None:
+    below = "# T\n\n**Tools:** read_file, shell\n**Protect:**\n- tests/**\n- a b.txt\n\n1. `true`\n"
+    assert plan_of(below) == plan_of(front("tools: [read_file, shell]\nprotect: ['tests/**', a b.txt]"))
+    assert plan_of("# T\n\n**Tools:** none\n\n1. `a`\n").tools == ()
+    for wrong, code in {
+        "**Tools:** re ad": "E_NAME",
+        "**Tools:** shell, shell": "E_DOC_DUPLICATE",
+        "**Tools:**": "E_FIELD_VALUE",
+        "**Protect:**": "E_FIELD_VALUE",
+        "**Protect:** a\n**Protect:** b": "E_DOC_DUPLICATE",
+    }.items():
+        assert codes(read_text(f"# T\n\n{wrong}\n\n1. `a`\n")) == [code], wrong
+    for name, value in (("tools", "[shell]"), ("protect", "[a]")):
+        both = f"---\n{name}: {value}\n---\n# T\n\n**{name.capitalize()}:** b\n\n1. `a`\n"
+        assert codes(read_text(both)) == ["E_DOC_DUPLICATE"]
+
+
+def test_a_step_says_that_nothing_verifies_it() -> None:
+    in_words, in_a_fence = (
+        plan_of(step(f"**run:** a\n**verify:**{one}")) for one in (" none", "\n```yaml\ntype: none\n```")
+    )
+    assert in_words == in_a_fence
+    assert in_words.steps[0].verification is not None

@@ -147,7 +147,7 @@ def test_so_is_one_that_the_program_registered(workspace: Workspace) -> None:
         app = open_workspace(workspace.path, agents={"bot": function})
         assert [one.code for one in app.lint(data, "bot.plan.md").problems] == ["W_TASK_UNVERIFIED"]
         prepared = await app.prepare(data, "bot.plan.md", KIM)
-        assert [one.runner for one in prepared.review.tasks] == [f"{__name__}:{function.__qualname__}"]
+        assert [one.runner for one in prepared.review.tasks] == [f"Python, {__name__}:{function.__qualname__}"]
         await app.approve(prepared.review.plan_id, KIM)
         await app.close()
         again = open_workspace(workspace.path, agents={"bot": committing})

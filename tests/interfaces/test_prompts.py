@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -129,10 +130,30 @@ def test_what_is_missing_starts_no_agent_and_is_told_beforehand(mending: Workspa
     mending.write("notes.txt", "a note\n")
     mending.write("mend.plan.md", PLAN.replace("echo one two", "rm notes.txt").replace("retry(1)", "abort"))
     run, done = mending.started(PLAN_FILE)
-    assert done.status == FAILED and "what it reads is not there: `notes.txt` is not there" in done.out
+    assert done.status == FAILED and "what it reads cannot be handed over: `notes.txt` is not there" in done.out
     assert answered(mending.ordain("show", "--json", run))["steps"][1]["error"] == "F_READ_MISSING"
     assert not list(mending.path.glob("told.*"))
     refused(mending.ordain("show", "--json", run, "--prompt", "mend"), "E_PROMPT")
+
+
+def test_lint_refuses_what_no_agent_can_be_handed(mending: Workspace):
+    secret, held = '[secrets]\nfiles = ["', mending.write("creds.txt", "hunter2hunter2\n")
+    trusted(mending, f'{secret}{held}"]\n{AGENT}')
+    (mending.path / "link.txt").symlink_to("notes.txt")
+    (mending.path / "a").mkdir()
+    os.mkfifo(mending.path / "pipe")
+    os.link(held, mending.path / "other.txt")
+    secrets = dict.fromkeys(("creds.txt", "other.txt"), "hold secrets")
+    for path, why in {**secrets, "link.txt": "is a link", **dict.fromkeys(("pipe", "a"), "no regular file")}.items():
+        plan = PLAN.replace("file:notes.txt", f"file:{path}")
+        # A command before could put something else in its place, but never makes a secret of the settings none.
+        alone = plan.replace("**run:** echo one two", "**tool:** list_files")
+        mending.write(PLAN_FILE, alone)
+        found = refused(mending.ordain("lint", "--json", PLAN_FILE), "E_PATH")["problems"]
+        (problem,) = [one for one in found if one["code"] == "E_PATH"]
+        assert why in problem["detail"], problem
+        mending.write(PLAN_FILE, plan)
+        assert (mending.ordain("lint", PLAN_FILE).status == REFUSED) is (why == "hold secrets")
 
 
 def test_a_template_of_ones_own(mending: Workspace):

@@ -78,7 +78,10 @@ EVERYTHING = plan(
         when='params.target != ""',
         writes=("build/**",),
     ),
-    replace(step("think"), action=Task(task="Find out why.\nWrite it down.", agent="coder", reads=("file:a.txt",))),
+    replace(
+        step("think"),
+        action=Task(task="Find out why.\nWrite it down.", agent="coder", reads=("file:a.txt", "file:a, b.txt\n- c")),
+    ),
     replace(
         step("each", tool="odoo", args={"id": "${item}", "note": "$${item}"}),
         for_each=ForEach(source="${think.output}", max=50),

@@ -22,7 +22,15 @@ from ordain.core.action import Ask
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.expr import ExpressionError
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import OFF_LIMITS, folded, handed_fault, path_fault, pattern_fault, wanted_files
+from ordain.core.lint.paths import (
+    OFF_LIMITS,
+    folded,
+    handed_fault,
+    handed_files,
+    path_fault,
+    pattern_fault,
+    wanted_files,
+)
 from ordain.core.lint.script import Script, plain_script, programs
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
@@ -196,6 +204,8 @@ class DirectoryWorkspace:
         read = frozenset(text for text in contracts if text in scripts or text in faults or plain_script(text))
         wanted = wanted_files(survey, tools)
         pattern_faults, idle_patterns = self._patterns(survey)
+        missing = frozenset(path for path in wanted if not self._there(path))
+        unhanded, secret_reads = self._unhanded(handed_files(survey) - missing, settings.secret_files)
         return Facts(
             tools=tools,
             settings=settings,
@@ -207,10 +217,28 @@ class DirectoryWorkspace:
             idle_patterns=idle_patterns,
             protecting_nothing=self._protecting_nothing(plan),
             missing_programs=frozenset(name for name in programs if not self._installed(name)),
-            missing_files=frozenset(path for path in wanted if not self._there(path)),
+            missing_files=missing,
+            unhanded=unhanded,
+            secret_reads=secret_reads,
             secrets=self._secrets.known(secret_variables(settings), settings.secret_files)[0],
             workspace_id=workspace_id,
         )
+
+    def _unhanded(self, paths: Collection[str], secret_files: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
+        """Which of these files cannot be put before an agent as they are, and why; and which hold secrets."""
+        faults: dict[str, str] = {}
+        secret = set()
+        for path in paths:
+            try:
+                self.beginning(path, 0, ())
+            except Refused as refused:
+                faults[path] = refused.problems[0].detail
+                continue
+            try:
+                self.beginning(path, 0, secret_files)
+            except Refused:
+                secret.add(path)
+        return faults, frozenset(secret)
 
     def _texts(
         self, contracts: Collection[str], commands: Collection[str]

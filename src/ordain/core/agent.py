@@ -55,7 +55,7 @@ def runner_words(agent: Agent) -> str:
         return "a person"
     if agent.preset is not None:
         return f"{agent.preset} ({typed(agent.command)})" if agent.command else agent.preset
-    return agent.python or typed(agent.command)
+    return f"Python, {agent.python}" if agent.python else typed(agent.command)
 
 
 def reaches_tools(agent: Agent) -> bool:

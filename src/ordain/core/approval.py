@@ -24,6 +24,7 @@ from ordain.core.value import Instant, PlanId
 __all__ = [
     "AGENT",
     "CLOCK_SKEW_MS",
+    "NARROWED",
     "Approval",
     "Base",
     "Channel",
@@ -228,12 +229,23 @@ def _out_of_time(approval: Approval, now: Moment) -> str | None:
     return None
 
 
+NARROWED = ", narrowed"
+"""What the digest of a configuration ends with while its file says something else than a person trusted."""
 AGENT = "agent:"
 """What the name of an agent begins with among the definitions of a base."""
 
 
 def _defined(name: str) -> str:
     return f"the agent `{name.removeprefix(AGENT)}`" if name.startswith(AGENT) else f"`{name}`"
+
+
+def _config_words(before: str, now: str) -> str:
+    """How the configuration changed; the same digest, narrowed, is a file that says something else than was trusted."""
+    if now == before + NARROWED:
+        return "ordain.toml was edited or deleted since, and is not trusted as it stands"
+    if before == now + NARROWED:
+        return "ordain.toml was not trusted as it stood then"
+    return f"it was {before[:19]}, it is {now[:19]}"
 
 
 def drift(before: Base, now: Base) -> Iterator[str]:
@@ -246,7 +258,7 @@ def drift(before: Base, now: Base) -> Iterator[str]:
         )
         yield f"the definition of {', '.join(map(_defined, names)) or 'a tool'}"
     if before.config != now.config:
-        yield f"the configuration in force (it was {before.config[:19]}, it is {now.config[:19]})"
+        yield f"the configuration in force ({_config_words(before.config, now.config)})"
     yield from changed(before.operands, now.operands)
     if before.git_head != now.git_head:
         was, is_now = before.git_head or "not bound", now.git_head or "not bound"

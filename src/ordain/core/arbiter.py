@@ -12,6 +12,7 @@ import msgspec
 
 from ordain.core.action import Task
 from ordain.core.assignment import Assignment, assignments
+from ordain.core.cannot import AGENT_CANNOT
 from ordain.core.canonical import short_id
 from ordain.core.choosing import tasks_of
 from ordain.core.event import StepState
@@ -148,6 +149,8 @@ def _result(one: Try) -> str:
         return f"contract {evidence.verdict.value}{status}"
     if outcome is None:
         return one.how or "nobody saw its end"
+    if outcome.error == AGENT_CANNOT:
+        return "who did it says that it cannot be done"  # why is their own words, which stand in a fence
     return outcome.detail or outcome.error or "it ended; nothing was verified"
 
 
@@ -158,6 +161,8 @@ def _error(one: Try) -> str:
         return "" if held else (one.evidence.output_tail or one.evidence.detail or _result(one))[-TAIL_MAX:]
     if one.outcome is not None and one.outcome.error is None:
         return ""
+    if one.outcome is not None and one.outcome.error == AGENT_CANNOT:
+        return one.outcome.detail[-TAIL_MAX:]
     return ((one.outcome.output_tail if one.outcome is not None else "") or _result(one))[-TAIL_MAX:]
 
 

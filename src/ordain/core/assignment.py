@@ -80,5 +80,11 @@ def assignments(
             env=agent.env if agent is not None else (),
             files=agent.files if agent is not None else (),
             login=agent is not None and agent.preset is not None,
-            prompt="agent" if agent is not None and agent.prompt else "settings" if settings.prompt else "",
+            prompt=_template(agent, settings),
         )
+
+
+def _template(agent: Agent | None, settings: Settings | Limits) -> Literal["", "agent", "settings"]:
+    if agent is not None and agent.human:
+        return ""  # who is shown a form
+    return "agent" if agent is not None and agent.prompt else "settings" if settings.prompt else ""

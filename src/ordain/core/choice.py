@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from ordain.core.event import DecisionGiven, StepState
 
-__all__ = ["ABORT", "CANNOT", "DONE", "fits", "leads_to"]
+__all__ = ["ABORT", "CANNOT", "DONE", "SKIP", "fits", "leads_to"]
 
 ABORT = "abort"
 """Ends the run as failed, whatever is asked; unless a plan has this very word among its own choices."""
+SKIP = "skip"
+"""Goes on without a step that did not succeed."""
 DONE, CANNOT = "done", "cannot"
 """What a person says of a task that was theirs; the second with a reason, and a person decides then."""
 
 _LEADS_TO = {
     "doubt": {"happened": StepState.PASSED, "did-not": StepState.PENDING},
-    "escalation": {"retry": StepState.PENDING, "skip": StepState.SKIPPED, "pass": StepState.PASSED},
+    "escalation": {"retry": StepState.PENDING, SKIP: StepState.SKIPPED, "pass": StepState.PASSED},
     "step_approval": {"allow": StepState.PENDING, "deny": StepState.SKIPPED},
     "budget": {"extend": StepState.PENDING, "unlimited": StepState.PENDING},
     "ask": {},

@@ -114,9 +114,9 @@ PAGES: dict[str, Page] = {
         "Take the comment out; write headings with `#`.",
     ),
     "W_FIELD_UNKNOWN": Page(
-        "Perhaps a misspelt field",
-        "A bold line looks like a field but is none, so it was read as text.",
-        "If a field was meant, correct its name.",
+        "Perhaps a misspelt or misplaced field",
+        "A bold line looks like a field but is none in this place, so it was read as text and means nothing to the plan.",
+        "If a field was meant, correct its name, or write it where the hint says.",
     ),
     "E_FIELD_VALUE": Page(
         "Field value cannot be read",
@@ -459,7 +459,10 @@ PAGES: dict[str, Page] = {
             "What an agent or a person says about their own work is not evidence. Without a contract the step passes by "
             "their word, is called unverified in every report, and is done again in every rerun."
         ),
-        "Give the step a contract. Where nothing can tell, say `verification: none`, and nobody is warned.",
+        (
+            "Give the step a contract. Where nothing can tell, say `**verify:** none` in Markdown, "
+            "`verification: {strategy: {type: none}}` in a tree, and nobody is warned."
+        ),
     ),
     "W_CONTRACT_EXISTENCE": Page(
         "Contract only asks whether something is there",

@@ -13,17 +13,25 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.action import Ask, Task
+from ordain.core.action import Ask
 from ordain.core.approval import Channel, Principal
 from ordain.core.ask import Given, answer_value, refuse_said, task_value
 from ordain.core.budget import amount_words, left, question_words
 from ordain.core.cannot import AGENT_CANNOT
 from ordain.core.canonical import canonical_bytes
-from ordain.core.choice import ABORT, CANNOT, DONE, leads_to
+from ordain.core.choice import ABORT, CANNOT, DONE, SKIP, leads_to
 from ordain.core.command import typed
-from ordain.core.condition import Contract
-from ordain.core.event import DecisionGiven, Outcome, Settlement, StepApprovalAsked, StepState
-from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan
+from ordain.core.event import (
+    DecisionGiven,
+    Evidence,
+    Outcome,
+    PreconditionBroken,
+    Settlement,
+    StepApprovalAsked,
+    StepState,
+)
+from ordain.core.failure import AskApproval, FailurePolicy, Recover, Replan, Retry
+from ordain.core.form import Form, form_of
 from ordain.core.model import Step, check_of, contract_of
 from ordain.core.problem import Problem, Refused, closest, refuse
 from ordain.core.run_state import RunState, StepRecord
@@ -37,7 +45,6 @@ from ordain.core.value import Instant, PlanId, RunId, StepId
 __all__ = [
     "Asked",
     "Choice",
-    "Form",
     "Question",
     "choice_named",
     "decided",
@@ -58,21 +65,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     word: str
     meaning: str
     consequence: str
-
-
-class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as the person must see it who is to do it."""
-
-    agent: str
-    """The role that they have in the plan."""
-    task: str
-    instructions: str = ""
-    criteria: tuple[str, ...] = ()
-    contract: str = ""
-    """What decides whether it is done; where it is empty, their word does, and is called unverified."""
-    reads: tuple[str, ...] = ()
-    """What the plan would have them read, as it names it."""
-    writes: tuple[str, ...] = ()
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,9 +122,8 @@ _DID_NOT = Choice(
     meaning="its effect is not there; run it again",
     consequence="If its effect is there after all, it happens a second time: nothing checks that.",
 )
-_RETRY = Choice(word="retry", meaning="one more attempt", consequence=_AGAIN)
 _SKIP = Choice(
-    word="skip",
+    word=SKIP,
     meaning="go on without it",
     consequence="Steps that need it go on as if it were done; what it left behind is not looked at.",
 )
@@ -170,6 +161,13 @@ _CANNOT = Choice(
     meaning="it cannot be done; say why",
     consequence="Your reason is shown, and a person decides: another try, without it, or the end of the run.",
 )
+
+
+def _retry(policy: FailurePolicy) -> Choice:
+    """Another try begins the policy's count anew."""
+    attempts = policy.max_attempts if isinstance(policy, Retry) else 1
+    meaning = "one more attempt" if attempts == 1 else f"up to {attempts} more attempts, as its failure policy has it"
+    return Choice(word="retry", meaning=meaning, consequence=_AGAIN)
 
 
 def _done(*, checked: bool) -> Choice:
@@ -266,10 +264,17 @@ def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
         attempt=0,
         kind="escalation",
         text=text,
-        choices=(_RETRY, _SKIP, _PASS, _ABORT),
-        detail=source.detail if source is not None else "",
+        choices=(_retry(policy_of(state, step.id)), _SKIP, _PASS, _ABORT),
+        detail=_seen(source, "contract" if contract_of(step) is not None else "verification"),
         wants=wants,
     )
+
+
+def _seen(source: PreconditionBroken | Evidence | Outcome | None, check: str) -> str:
+    """What was seen of a step that did not succeed; a contract's exit status is told from the step's own."""
+    if isinstance(source, Evidence) and source.error is None:
+        return f"its {check} is {source.verdict.value}: {source.detail}"
+    return source.detail if source is not None else ""
 
 
 def _permission(step: Step, asked: StepApprovalAsked) -> Question:
@@ -305,25 +310,14 @@ def _question(step: Step, record: StepRecord) -> Question:
 
 
 def _persons_task(step: Step, record: StepRecord) -> Question:
-    task, check = step.action, check_of(step)
-    assert isinstance(task, Task)
-    checked = check.command if isinstance(check, Contract) else check.expression if check is not None else ""
     return Question(
         item="",
         step=step.id,
         attempt=0,
         kind="task",
         text=step.description,
-        choices=(_done(checked=check is not None), _CANNOT, _ABORT),
-        form=Form(
-            agent=record.agent,
-            task=task.task,
-            instructions=task.instructions or "",
-            criteria=task.criteria,
-            contract=checked,
-            reads=task.reads,
-            writes=step.writes,
-        ),
+        choices=(_done(checked=check_of(step) is not None), _CANNOT, _ABORT),
+        form=form_of(step, record.agent),
         until=record.waits_until,
     )
 
@@ -442,8 +436,9 @@ def find_question(state: RunState, item: str) -> Question:
 def stale(question: Question, detail: str = "") -> Refused:
     """The refusal of an answer to what is not asked, or not so, any more."""
     detail = detail or "Something was recorded about the step while the question was being read."
-    about = f"It is about attempt {question.attempt} now; look" if question.attempt else "Look"
-    hint = f"{about} at it, then answer {question.item}."
+    number = question.item.partition("@")[2] or "1"
+    attempt = f", after attempt {question.attempt}" if question.attempt else ""
+    hint = f"What is asked now is question {number} about it{attempt}. Look at it, then answer {question.item}."
     return refuse("E_ANSWER_STALE", detail, hint, command="ordain status")
 
 

@@ -15,9 +15,9 @@ __all__ = ["id_fault", "model_fault", "name_fault", "scope_fault", "tool_name_fa
 _SOUND_ID = re.compile(r"(?!-?[0-9]+\Z|none\Z)[A-Za-z0-9_-]{1,64}")
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 _NUMBER = re.compile(r"-?[0-9]+")
-_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,256}")
+_NAME = re.compile(r"(?![.-])[A-Za-z0-9_.:/-]{1,256}")
 _MODEL = re.compile(r"(?!-)[!-~]{1,256}")
-_SCOPE = re.compile(r"[A-Za-z0-9_.:/-]{1,256}(?::[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*)?")
+_SCOPE = re.compile(r"(?![.-])[A-Za-z0-9_.:/-]{1,256}(?::[A-Za-z0-9_.-]+(?: [A-Za-z0-9_.-]+)*)?")
 
 
 def id_fault(text: str) -> tuple[str, str] | None:
@@ -42,6 +42,9 @@ def name_fault(kind: str, text: str) -> tuple[str, str] | None:
         return None
     if len(text) > NAME_LENGTH_MAX:
         return "E_NAME", f"The {kind} name {text[:ID_LENGTH_MAX]!a}... has more than {NAME_LENGTH_MAX} characters."
+    if text[:1] in ("-", "."):
+        why = "which a command would take for an option" if text[0] == "-" else "as paths do"
+        return "E_NAME", f"The {kind} name {text[:ID_LENGTH_MAX]!a} begins with `{text[0]}`, {why}."
     return "E_NAME", f"The {kind} name {text[:ID_LENGTH_MAX]!a} holds more than ASCII letters, digits and `_ . : / -`."
 
 

@@ -22,7 +22,7 @@ from ordain.core.tries import Try
 __all__ = ["CANNOT", "DEFAULT_TEMPLATE", "PARTS", "Setting", "Shown", "template_fault", "write_prompt"]
 
 CANNOT = "ORDAIN CANNOT:"
-"""What a line of an agent's last words begins with where it says that the contract cannot be satisfied."""
+"""What the last paragraph of an agent's words begins with where it says that the contract cannot be satisfied."""
 TAIL_MAX = 4000
 """How many characters of what a failed contract wrote are fed back."""
 
@@ -97,9 +97,11 @@ def template_fault(template: str) -> str | None:
     """What is wrong with a template, in words; None where nothing is."""
     names = [found.strip("{}") for found in re.findall(r"\{\{[^{}]*\}\}", template)]
     unknown = sorted(set(names) - PARTS.keys())
+    faults = [] if "task" in names else ["lacks `{{task}}`, without which no agent knows what to do"]
     if unknown:
-        return f"has `{{{{{unknown[0]}}}}}`, and there is no such part; there are {', '.join(PARTS)}"
-    return None if "task" in names else "lacks `{{task}}`, without which no agent knows what to do"
+        listed = ", ".join(f"`{{{{{name}}}}}`" for name in unknown)
+        faults.insert(0, f"has {listed}, and there is no such part; there are {', '.join(PARTS)}")
+    return "; and it ".join(faults) or None
 
 
 _NAME = re.compile(r"\{\{([a-z_]+)\}\}")
@@ -151,8 +153,12 @@ def _failure(setting: Setting) -> str:
         lines.append(said + fenced(outcome.output_tail[-TAIL_MAX:]))
     if evidence is not None and evidence.output_tail:
         lines.append("The end of what the check wrote:\n\n" + fenced(evidence.output_tail[-TAIL_MAX:]))
-    if last.said:
-        lines.append(f"{last.decided_by} looked at it and says:\n\n{fenced(last.said)}")
+    # What a person said holds for every attempt after it, not only for the next.
+    lines += [
+        f"{one.decided_by} looked at attempt {one.attempt} and says:\n\n{fenced(one.said)}"
+        for one in setting.tries
+        if one.said
+    ]
     return "\n\n".join(lines)
 
 
@@ -187,9 +193,11 @@ def _reads(setting: Setting) -> str:
 
 def _ending(setting: Setting) -> str:
     tool = "call the tool `cannot` of the server `ordain`, or " if setting.has_door else ""
+    checked = contract_of(setting.step) is not None
+    if_not = "If the check cannot be satisfied by doing the task honestly, do not work around it"
     return (
-        "If the check cannot be satisfied by doing the task honestly, do not work around it: "
-        f"{tool}end with a line that begins with `{CANNOT}` and says why. A person then decides."
+        f"{if_not if checked else 'If the task cannot be done, do not do something else'}: {tool}end with a paragraph "
+        f"that begins with `{CANNOT}` and says why, without a blank line in it. A person then decides."
     )
 
 

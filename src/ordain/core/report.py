@@ -14,7 +14,7 @@ from ordain.core.assignment import Assignment
 from ordain.core.bound import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX
 from ordain.core.budget import Spending, spending
 from ordain.core.canonical import plan_hash
-from ordain.core.choice import DONE
+from ordain.core.choice import ABORT, DONE, SKIP
 from ordain.core.choosing import Choice
 from ordain.core.decision import Question, questions
 from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState, Usage
@@ -554,11 +554,11 @@ def _evidence(record: StepRecord, contract: bool, *, said: str | None, gathered:
             return gathered or f"result seen by the harness{_cut(outcome)}"
         case StepState.SKIPPED if record.denied:
             return f"denied by {record.decided_by}{_remark(record)}"
-        case StepState.SKIPPED if record.decided_by is not None:
+        case StepState.SKIPPED if record.decided_by is not None and record.how == SKIP:
             return f"skipped by {record.decided_by}{_remark(record)}"
         case StepState.SKIPPED if record.condition_false:
             return "its condition was false"
-        case StepState.FAILED if record.decided_by is not None:
+        case StepState.FAILED if record.decided_by is not None and record.how == ABORT:
             return f"given up by {record.decided_by}{_remark(record)}"
         case StepState.ESCALATED if record.asked is not None:
             return f"not begun: {record.asked.reason}"

@@ -33,8 +33,8 @@ MEBIBYTES_MAX = 1 << 20
 PROCESSES_MIN = 16
 DURATION_MAX_MS = 3_653 * 86_400_000
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64."
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64, and begin with none of the last two."
 
 _LATER = {
     "plans": {"max_replans", "marks"},
@@ -44,7 +44,7 @@ _LATER = {
 
 
 class _Wrong(Exception):
-    """A value that does not fit, in words."""
+    """A value that does not fit, in words; then hints, if any."""
 
 
 def _duration(value: Any) -> int:
@@ -166,7 +166,7 @@ def _name_or_nothing(value: Any) -> str:
 
 def _preset(value: Any) -> str:
     if value not in AGENT_PRESETS:
-        raise _Wrong(f"must be one of {', '.join(AGENT_PRESETS)}")
+        raise _Wrong(f"must be one of {', '.join(AGENT_PRESETS)}", *closest(str(value)[:64], AGENT_PRESETS))
     return str(value)
 
 
@@ -235,8 +235,14 @@ def _home_files(value: Any) -> tuple[str, ...]:
 
 
 def _by_kind(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not value.keys() <= set(KINDS):
-        raise _Wrong(f"must be a section that gives an agent to each of some of {', '.join(KINDS)}")
+    kinds = ", ".join(KINDS)
+    if not isinstance(value, dict):
+        raise _Wrong(f"must be a section that gives an agent to each of some of {kinds}")
+    unknown = [kind for kind in value if kind not in KINDS]
+    if unknown:
+        named = ", ".join(f"`{kind[:64]}`" for kind in unknown)
+        hints = (hint for kind in unknown for hint in closest(kind[:64], KINDS))
+        raise _Wrong(f"has {named}, and there is no such kind of work; there are {kinds}", *hints)
     if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in value.values()):
         raise _Wrong("must give each kind the name of an agent")
     return dict(value)
@@ -262,7 +268,7 @@ _AGENT_KINDS: dict[str, tuple[str, ...]] = {
     "preset": ("command", "description", "model", "env", "files", "network", "own_tools", "prompt"),
     "command": ("description", "model", "env", "files", "network", "output", "prompt"),
     "python": ("description", "model", "env", "files", "network", "prompt"),
-    "human": ("description", "prompt"),
+    "human": ("description",),
 }
 """What an agent can be, and the keys that say more about it."""
 _ACTION_KEYS: dict[str, _Reader] = {
@@ -298,7 +304,8 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
         if given == ["preset", "command"]:  # where its program is
             given = ["preset"]
         if len(given) != 1:
-            problems.append(_problem(f"agents.{name} needs exactly one of {', '.join(_AGENT_KINDS)}"))
+            needs = f"needs exactly one of {', '.join(_AGENT_KINDS)}; only `command` may stand beside `preset`"
+            problems.append(_problem(f"agents.{name} {needs}"))
         else:
             more = [key for key in values if key not in (*given, *_AGENT_KINDS[given[0]])]
             problems += [_problem(f"agents.{name}.{key} says nothing about `{given[0]}`") for key in more]
@@ -372,7 +379,7 @@ def _values(section: str, content: dict[str, Any], keys: dict[str, _Reader], pro
         try:
             values[key] = keys[key](value)
         except _Wrong as wrong:
-            problems.append(_problem(f"{section}.{key} {wrong}"))
+            problems.append(_problem(f"{section}.{key} {wrong.args[0]}", *wrong.args[1:]))
     return values
 
 
@@ -462,11 +469,14 @@ def read_settings(data: bytes) -> tuple[Settings, tuple[Problem, ...]]:
                     try:
                         values[setting] = read(value)
                     except _Wrong as wrong:
-                        problems.append(_problem(f"{section}.{key} {wrong}"))
+                        problems.append(_problem(f"{section}.{key} {wrong.args[0]}", *wrong.args[1:]))
     settings = Settings(**values)
-    named = {"run.agent": settings.agent, **{f"run.agent_for.{kind}": one for kind, one in settings.agent_for.items()}}
+    # As written, so that one that is wrong does not hide the others.
+    by_kind = tree["run"].get("agent_for") if isinstance(tree.get("run"), dict) else None
+    given = by_kind.items() if isinstance(by_kind, dict) else ()
+    named = {"run.agent": settings.agent, **{f"run.agent_for.{kind}": one for kind, one in given}}
     for key, name in named.items():
-        if name and name not in settings.agents:
+        if isinstance(name, str) and _NAME.fullmatch(name) and name not in settings.agents:
             hints = closest(name, settings.agents)
             problems.append(_problem(f"{key} names `{name}`, and there is no such agent", *hints))
     return settings, tuple(problems)

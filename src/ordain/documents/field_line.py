@@ -21,11 +21,20 @@ class Vocabulary:
     """The field names that mean something in one place; an alias is another name of a field.
 
     `heads` has what stands before `:**` on a line in the usual spellings, so that most lines need no second look.
+    `elsewhere` has names that mean something in another place only, and where that is.
     """
 
-    def __init__(self, names: str, aliases: dict[str, str] | None = None, *, capital: bool = False) -> None:
+    def __init__(
+        self,
+        names: str,
+        aliases: dict[str, str] | None = None,
+        *,
+        elsewhere: dict[str, str] | None = None,
+        capital: bool = False,
+    ) -> None:
         self.names = frozenset(names.split())
         self.aliases = aliases or {}
+        self.elsewhere = elsewhere or {}
         self._capital = capital
         every = {**{name: name for name in self.names}, **self.aliases}
         self.heads = {f"**{written}": name for written, name in every.items()}
@@ -36,15 +45,40 @@ class Vocabulary:
         return name.replace("_", " ").capitalize() if self._capital else name
 
 
+_PLAN_NAMES = (
+    "title task context budget priority on_failure preconditions agent model timeout concurrency tier tools protect "
+    "params"
+)
+_STEP_NAMES = (
+    "title id agent task instructions criteria reads writes tools tool operation args run env action needs when "
+    "for_each preconditions contract verify proof protect on_fail timeout approval budget model network worktree pool "
+    "idempotent"
+)
+_STEP_ALIASES = {"target": "agent", "subscriptions": "reads", "depends_on": "needs", "on_failure": "on_fail"}
+_SANDBOX = {"sandbox": "The sandbox is demanded of the whole plan, below its title: `**Tier:** 1`."}
+_TO_STEP = "It is a field of steps: write it below the heading of each step that it is for."
+_TO_PLAN = "It is a field of the plan: write it below the title, before the steps."
+_TO_FRONT_MATTER = "Write it in the front matter, between two `---` lines at the very top."
+
 PLAN_FIELDS = Vocabulary(
-    "title task context budget priority on_failure preconditions agent model timeout concurrency tier params",
+    _PLAN_NAMES,
+    elsewhere={
+        **dict.fromkeys((*_STEP_NAMES.split(), *_STEP_ALIASES), _TO_STEP),
+        **dict.fromkeys(("plan_version", "workspace_id"), _TO_FRONT_MATTER),
+        **_SANDBOX,
+    },
     capital=True,
 )
 STEP_FIELDS = Vocabulary(
-    "title id agent task instructions criteria reads writes tools tool operation args run env action needs when "
-    "for_each preconditions contract verify proof protect on_fail timeout approval budget model network worktree pool "
-    "idempotent",
-    {"target": "agent", "subscriptions": "reads", "depends_on": "needs", "on_failure": "on_fail"},
+    _STEP_NAMES,
+    _STEP_ALIASES,
+    elsewhere={
+        # `context` and `priority` limit nothing, and in a task such a line is read by whoever does it.
+        **dict.fromkeys(("concurrency", "tier", "params"), _TO_PLAN),
+        **dict.fromkeys(("plan_version", "workspace_id"), _TO_FRONT_MATTER),
+        **_SANDBOX,
+        "verification": "Write `**contract:** COMMAND`; or `**verify:**`, with a fence below it or `none` beside it.",
+    },
 )
 
 _BOLD = re.compile(r" {0,3}\*\*(?P<name>[^*:]{1,40})(?P<end>:\*\*|\*\*:)[ \t]*(?P<value>.*)", re.DOTALL)
@@ -120,11 +154,14 @@ class FieldNames:
         name = vocabulary.aliases.get(name, name)
         if name in vocabulary.names and found["end"] == ":**":
             return FieldLine(name, found["value"].strip())
-        hints = self._near(name, vocabulary)
         if name in vocabulary.names:
-            hints = (f"Write `**{found['name']}:**`, with the colon inside.",)
+            hints: tuple[str, ...] = (f"Write `**{found['name']}:**`, with the colon inside.",)
+        elif name in vocabulary.elsewhere:
+            hints = (vocabulary.elsewhere[name],)
+        else:
+            hints = self._near(name, vocabulary)
         if hints:
-            detail = f"`**{found['name']}**` is no field; the line is taken for text."
+            detail = f"`**{found['name']}**` is no field here; the line is taken for text."
             problems.add("W_FIELD_UNKNOWN", detail, *hints, line=block.line)
         return None
 

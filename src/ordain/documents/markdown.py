@@ -28,6 +28,7 @@ from ordain.documents.field_line import PLAN_FIELDS, Field, FieldNames
 from ordain.documents.fields import (
     budget_value,
     failure_value,
+    list_value,
     number_value,
     one_line,
     only_fence,
@@ -50,7 +51,7 @@ from ordain.documents.outline import (
     title_text,
 )
 from ordain.documents.scan import Block, Fence, Heading, Text, blank, may_hide, scan, trimmed
-from ordain.documents.step_action import sound_prose
+from ordain.documents.step_action import sound_prose, tools_value
 
 __all__ = ["read_markdown", "read_parts"]
 
@@ -251,6 +252,10 @@ class _Reader:
                     values[name] = number_value(field, 1, CONCURRENCY_MAX, "E_STEP_LIMIT", problems)
                 case "tier":
                     values[name] = number_value(field, 0, TIER_MAX, "E_FIELD_VALUE", problems)
+                case "tools":
+                    values[name] = tools_value(field, problems)
+                case "protect":
+                    values[name] = list_value(field, problems) or ()
                 case "priority":
                     self._take_records({"": {name: text_line(field, problems)}})
         return values

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from ordain.core.action import RunCommand
 from ordain.core.bound import EXIT_CODE_MAX
-from ordain.core.condition import Contract, Precondition, Strategy, Verification
+from ordain.core.condition import Contract, NoCheck, Precondition, Strategy, Verification
 from ordain.core.model import Action, ForEach, Step
 from ordain.core.name import id_fault
 from ordain.core.problem import closest
@@ -252,10 +252,13 @@ def _pattern(text: str) -> str | None:
 
 
 def _verify(field: Field, problems: ProblemList) -> Verification | None:
-    """A fence with a verification, or with nothing but its strategy."""
+    """A fence with a verification, or with nothing but its strategy; or the word `none`."""
+    if field.inline == "none" and not trimmed(field.body):
+        return Verification(strategy=NoCheck())
     fence = only_fence(field, problems)
     if fence is None:
-        _wants_fence(field, "Use a ```yaml fence: `type: pattern_match`; a command stands in `contract`.", problems)
+        hint = "Use a ```yaml fence: `type: pattern_match`, or `**verify:** none`; a command stands in `contract`."
+        _wants_fence(field, hint, problems)
         return None
     read = fenced_value("verify", fence, problems)
     if read is None:

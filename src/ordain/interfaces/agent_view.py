@@ -41,7 +41,7 @@ def assignment_lines(task: Assignment, style: Style) -> Iterator[str]:
     if task.own_tools:
         yield f"       Besides:    {style.warn('tools of its own, which only the sandbox holds to the step')}"
     if task.network:
-        yield f"       Network:    {style.warn('also in the sandbox')}"
+        yield f"       Network:    {style.warn('in a sandbox (tier 1) too')}"
     if task.env:
         yield f"       Agent sees: {visible(', '.join(task.env))}"
     if copies := [*task.files, *(["its own login"] if task.login else [])]:

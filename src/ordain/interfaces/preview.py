@@ -280,7 +280,7 @@ def action_lines(
         case Task(task=task):
             yield from _labelled("Task", task)
             fields = {key: one for key, one in msgspec.to_builtins(action).items() if key not in _TASK_SHOWN}
-            yield from _values({key.capitalize(): one for key, one in fields.items()})
+            yield from _listed({key.capitalize(): one for key, one in fields.items()})
             if name in tasks:
                 yield from assignment_lines(tasks[name], style)
         case _:
@@ -323,7 +323,20 @@ def _other_fields(value: Plan | Step, shown: frozenset[str], *, width: int) -> I
     """The fields that have no words of their own and are not absent, by their names."""
     said: dict[str, Any] = msgspec.to_builtins(value)
     named = {name.replace("_", " ").capitalize(): inner for name, inner in said.items() if name not in shown}
-    yield from _values(named, width=width)
+    yield from _listed(named, width=width)
+
+
+def _listed(values: dict[str, Any], *, width: int = 12) -> Iterator[str]:
+    """Fields of a plan or step by name: a list of texts as items, one to a line, for a comma may be part of one."""
+    for name, value in values.items():
+        if isinstance(value, list | tuple) and value and all(isinstance(one, str) and one for one in value):
+            if len(value) == 1:
+                yield f"       {visible(name) + ':':<{width - 1}} {visible(value[0])}"
+            else:
+                yield f"       {visible(name)}:"
+                yield from (f"         - {visible(one)}" for one in value)
+        else:
+            yield from _values({name: value}, width=width)
 
 
 def _values(values: dict[str, Any], *, width: int = 12) -> Iterator[str]:

@@ -9,11 +9,12 @@ import msgspec
 
 from ordain.core.brief import Brief
 from ordain.core.decision import Asked, Choice, Question
+from ordain.core.form import form_lines
 from ordain.core.tries import Try
 from ordain.core.value import Instant
 from ordain.documents.failure import write_failure
 from ordain.interfaces.preview import TIER_WORDS
-from ordain.interfaces.render import Style, duration, form_lines, instant, tail_lines
+from ordain.interfaces.render import Style, duration, instant, tail_lines
 from ordain.interfaces.visible import visible
 
 __all__ = ["answer_lines", "brief_lines", "context_lines", "wanted_words"]
@@ -36,7 +37,7 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
     if question.detail:
         yield f"  {visible(question.detail)}"
     if question.form is not None:
-        yield from (f"  {line}" for line in form_lines(question.form))
+        yield from (f"  {visible(line)}" for line in form_lines(question.form))
     if question.kind != "ask" or len(question.tries) > 1:
         yield from _try_lines(question)
     if question.output_tail.strip():

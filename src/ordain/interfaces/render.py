@@ -17,8 +17,8 @@ from ordain.core.approval import Principal
 from ordain.core.budget import Spending, amount_said
 from ordain.core.canonical import short_id
 from ordain.core.choosing import Choice
-from ordain.core.decision import Form
 from ordain.core.event import Evidence, StepState
+from ordain.core.form import form_lines
 from ordain.core.problem import Problem, Severity
 from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport, SignalAwaited, StepReport
 from ordain.core.value import Instant
@@ -158,7 +158,7 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
         if question.detail:
             yield f"    {visible(question.detail)}"
         if question.form is not None:
-            yield from (f"    {line}" for line in form_lines(question.form))
+            yield from (f"    {visible(line)}" for line in form_lines(question.form))
         for command, meaning in answer_ways(question):
             yield f"    → {style.bold(visible(command))}"
             if meaning:
@@ -167,22 +167,6 @@ def run_lines(report: RunReport, style: Style, *, verbose: bool = False, quiet: 
         yield ""
         yield f"  Answered, and taken up when the run goes on: {', '.join(report.answered)}"
     yield from _next_lines(report, style, quiet=quiet)
-
-
-def form_lines(form: Form) -> Iterator[str]:
-    """A task for whoever is to do it: what is to be done, what there is to read, and what decides whether it is."""
-    parts = (
-        ("Task", form.task.splitlines()),
-        ("How", form.instructions.splitlines()),
-        ("Good when", form.criteria),
-        ("Reads", form.reads),
-        ("Writes", form.writes),
-        ("Contract", form.contract.splitlines() or ["none: your word alone passes it, and is called unverified"]),
-        ("As", [form.agent]),
-    )
-    for label, texts in parts:
-        for number, text in enumerate(texts):
-            yield f"{label + ':' if not number else '':<10} {visible(text)}".rstrip()
 
 
 def _step_line(step: StepReport, style: Style, digits: int, width: int) -> str:
@@ -388,6 +372,8 @@ def inbox_lines(item: InboxItem, style: Style, *, everywhere: bool) -> Iterator[
     until = f", until {instant(item.expires_at)}" if item.expires_at is not None else ""
     yield f"{style.warn(item.kind):<10} {short_id(item.plan_id)}  {visible(item.title)}{danger}"
     yield f"    {visible(item.detail)} (since {instant(item.since)}{until})"
+    if item.question is not None and item.question.kind in ("doubt", "escalation") and item.question.detail:
+        yield f"    {visible(item.question.detail)}"
     if everywhere:
         yield f"    in {visible(item.workspace)}"
     yield from (f"    → {style.bold(visible(command))}" for command in item.commands)

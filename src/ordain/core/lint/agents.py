@@ -128,7 +128,11 @@ def unverified(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 code="W_TASK_UNVERIFIED",
                 detail=f"{what} verifies the task of `{step.id}`: it passes by the word of whoever did it.",
                 where=Place(step=step.id),
-                hints=("Give it a contract; or say `verification: none`, where nothing can tell.",),
+                hints=(
+                    "Give it a contract.",
+                    "Where nothing can tell, say so: `**verify:** none` in Markdown, in a tree "
+                    "`verification: {strategy: {type: none}}`.",
+                ),
             )
 
 

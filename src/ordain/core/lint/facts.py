@@ -47,6 +47,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Programs that contracts start and that are not here."""
     missing_files: frozenset[str] = frozenset()
     """Paths that steps read and that are not here."""
+    unhanded: Mapping[str, str] = {}
+    """Paths that tasks read and that are there, but cannot be put before an agent as they are → why."""
+    secret_reads: frozenset[str] = frozenset()
+    """Paths that tasks read and that the settings name among the files that hold secrets."""
     empty_topics: frozenset[str] = frozenset()
     """Topics that steps read and to which nothing was posted yet."""
     secrets: Mapping[str, str] = {}

@@ -23,6 +23,7 @@ __all__ = [
     "OFF_LIMITS",
     "beneath",
     "handed_fault",
+    "handed_files",
     "is_pattern",
     "path_fault",
     "path_hints",
@@ -260,6 +261,12 @@ def topics_of(task: Task) -> Iterator[str]:
     return (read.removeprefix("topic:") for read in task.reads if read.startswith("topic:"))
 
 
+def handed_files(survey: Survey) -> set[str]:
+    """The files that are put before agents and that can be looked at beforehand."""
+    every = (path for _, _, task in survey.tasks for path in _files(task))
+    return {path for path in every if _plain(path) and handed_fault(path) is None}
+
+
 def wanted_files(survey: Survey, tools: Mapping[str, ToolDefinition]) -> set[str]:
     """The paths that steps read and that can be looked for beforehand."""
     return {path for _, path in _reads(survey, tools)}
@@ -279,13 +286,22 @@ def _plain(path: str) -> bool:
 
 
 def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """A file that is read is there, or a step before may make it."""
-    if not facts.missing_files:
+    """A file that is read is there and can be handed on, or a step before may make it so."""
+    if not (facts.missing_files or facts.unhanded or facts.secret_reads):
         return
     writers = _writers(survey, facts, directories=True)
     opaque = {id(scope): scope.order.mask(_unbounded(scope)) for scope in survey.scopes}
+    handed = {(step.id, path) for _, step, task in survey.tasks for path in _files(task)}
     for step, path in _reads(survey, facts.tools):
-        if path in facts.missing_files:
+        why = facts.unhanded.get(path) if (step.id, path) in handed else None
+        if path in facts.secret_reads and (step.id, path) in handed:
+            yield Problem(
+                code="E_PATH",
+                detail=f"`{step.id}` reads `{path}`, which the settings name among the files that hold secrets.",
+                where=Place(step=step.id),
+                hints=("No agent is handed it: have the step read something else.",),
+            )
+        elif path in facts.missing_files or why is not None:
             scope = survey.scope_of(step)
             made_by = [writer for writer in writers.of(folded(path)) if survey.scope_of(writer) is scope]
             if scope.depth or step.id in scope.fallbacks or scope.order.after_any(opaque[id(scope)], step.id):
@@ -293,6 +309,10 @@ def reads_there(survey: Survey, facts: Facts) -> Iterator[Problem]:
             if any(scope.order.before(writer.id, step.id) for writer in made_by):
                 continue
             hint = f"`{made_by[0].id}` writes it: add that to `needs`." if made_by else "Check the path."
+            if why is not None:
+                detail = f"`{step.id}` reads what cannot be handed to an agent: {why}."
+                yield Problem(code="E_PATH", detail=detail, where=Place(step=step.id), hints=(hint,))
+                continue
             yield Problem(
                 code="E_READS_MISSING",
                 detail=f"`{step.id}` reads `{path}`, which is not there and which no step before it writes.",
