@@ -143,7 +143,7 @@ def test_what_is_there_to_hold_secrets_or_is_gits_is_not_read_under_any_name(pat
     assert problem("read_file", path=path) == problem("delete", path=path) == "E_CALL_BOUNDS"
     assert problem("move", path=path, to="plain.txt") == problem("write_file", path=path, content="") == "E_CALL_BOUNDS"
     assert problem("read_file", path=".env.example") is None
-    assert problem("list_files", path=path) is None, "names are no secret"
+    assert problem("list_files", path=path) == "E_CALL_BOUNDS"
 
 
 def test_whoever_may_write_all_that_is_in_a_directory_may_make_it() -> None:

@@ -19,7 +19,6 @@ from ordain.core.lint.paths import (
     MAKES_DIRECTORIES,
     folded,
     handed_fault,
-    path_fault,
     path_hints,
     protecting_pattern,
 )
@@ -49,7 +48,6 @@ FAULTS_MAX = 20
 """How many of them are told of, where they do not fit."""
 DEPTH_MAX = 32
 """How many lists and mappings of a call's arguments may stand inside one another."""
-LISTS_DIRECTORIES = "list_files"
 
 
 def scope_of(task: Task, plans: Sequence[Plan]) -> tuple[str, ...] | None:
@@ -163,8 +161,7 @@ def _path_fault(
     path: str, tool: ToolDefinition, parameter: Parameter, args: Mapping[str, Any], step: Step, protect: Sequence[str]
 ) -> tuple[str, ...] | None:
     writes = tool.effect is not EffectClass.READS
-    # Names of files are no secret.
-    fault = path_fault(path) if tool.name == LISTS_DIRECTORIES else handed_fault(path, touched=writes)
+    fault = handed_fault(path, touched=writes)
     if fault is not None:
         return (f"The path `{path}` {fault}", *path_hints(fault))
     if not writes:
