@@ -699,8 +699,10 @@ class App:
             await self._running.check_startable(ref)
 
     def startable(self, ref: str) -> None:
-        """Raise Refused where a run of this plan is open: nobody need be asked about what could not start."""
+        """Raise Refused where a run of this plan is open, or an agent of it cannot be started: nobody need be asked
+        about what could not start."""
         self._running.refuse_open(self._records.current(ref)[1])
+        self._here.refuse_agents(self.review(ref).plan, self._here.settings()[0])
 
 
 def _given(given: str | Given) -> Given:

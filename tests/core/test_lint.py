@@ -984,6 +984,8 @@ def test_what_is_read_is_there_or_made_before(made, code):
         ("topic:silent", "W_TOPIC_EMPTY"),
         ("topic:\u0430uth", "E_NAME"),
         ("topic:a b", "E_NAME"),
+        ("topic:../x", "E_NAME"),
+        ("topic:-x", "E_NAME"),
         ("topic:", "E_FIELD_VALUE"),
     ],
 )

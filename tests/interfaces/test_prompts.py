@@ -156,6 +156,11 @@ def test_lint_refuses_what_no_agent_can_be_handed(mending: Workspace):
         assert (mending.ordain("lint", PLAN_FILE).status == REFUSED) is (why == "hold secrets")
 
 
+def test_nobody_is_asked_to_approve_what_could_not_be_started(mending: Workspace):
+    trusted(mending, '[agents.coder]\ncommand = ["no-such-agent-anywhere"]\n')
+    refused(mending.ordain("run", "--json", PLAN_FILE), "E_AGENT_START")
+
+
 def test_a_template_of_ones_own(mending: Workspace):
     trusted(mending, '[run]\nprompt = "All: {{task}}"\n' + AGENT)
     assert mending.ordain("show", PLAN_FILE, "--prompt", "mend").out == "All: Mend it.\n"

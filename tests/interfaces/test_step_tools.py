@@ -367,6 +367,12 @@ def test_what_an_agent_is_given_and_what_is_recorded_hold_no_secret(
 # --- cannot --------------------------------------------------------------------------------------------------------
 
 
+def test_an_agent_that_says_no_reason_is_asked_for_one(site: Site) -> None:
+    run = site.run(call("cannot", reason=" "), call("cannot", reason="the file is not there"), {"exit": 0}, tools=[])
+    assert "call this again with a `reason`" in run.words(0) and run.words(1).startswith("Noted. ")
+    assert "the file is not there" in str(run.report)
+
+
 def test_an_agent_that_says_that_it_cannot_be_done_is_taken_at_its_word(site: Site) -> None:
     run = site.run(call("cannot", reason="the file is not there"), {"say": "All done!"}, {"exit": 0}, tools=[])
     step = run.report.steps[0]
