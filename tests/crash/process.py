@@ -9,6 +9,7 @@ time. What a verb tells goes through a socket, with calls that are never disturb
 from __future__ import annotations
 
 import array
+import contextlib
 import asyncio
 import ctypes
 import importlib
@@ -89,7 +90,8 @@ class Warm:
     def _clear(self) -> None:
         """End what a test that failed has left under way."""
         if self._begun is not None and not self._begun.ended:
-            self._begun.kill()
+            with contextlib.suppress(ProcessLookupError):  # it may have ended while nobody waited for it
+                self._begun.kill()
             self._begun.end()
 
     def start(self, request: dict[str, Any], strace: str | None, log: Path) -> Verb:
