@@ -9,8 +9,8 @@ time. What a verb tells goes through a socket, with calls that are never disturb
 from __future__ import annotations
 
 import array
-import contextlib
 import asyncio
+import contextlib
 import ctypes
 import importlib
 import json
