@@ -213,8 +213,10 @@ class SandboxedShell:
             raise ValueError(fault)
 
     def unseen(self, argv: Sequence[str], names: Sequence[str]) -> str | None:
-        """Why a program could not be started in here with these variables, because it is there, but not in here."""
-        return self._unseen(argv, self.environment(names), self._seen_by_all)
+        """Why an agent's program could not be started in here with these variables, because it is there, but not in
+        here. Agents see our own Python too, which serves the tools of their step."""
+        ours = (place for one in our_python() for place in _places(one))
+        return self._unseen(argv, self.environment(names), [*self._seen_by_all, *ours])
 
     def _unseen(self, argv: Sequence[str], env: Mapping[str, str], shown: Sequence[Path]) -> str | None:
         search = env.get("PATH", PLAIN_PATH)
