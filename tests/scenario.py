@@ -24,6 +24,7 @@ from ordain.adapters.memory import (
     MemoryPanes,
     MemoryProtection,
     MemorySecrets,
+    MemorySightings,
     MemoryStepLogs,
     MemoryWorkspace,
     MemoryWriterLock,
@@ -207,6 +208,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "copies": MemoryCopies(workspace),
         "logs": MemoryStepLogs(),
         "archive": FileArchive(lambda: Path("/nowhere/ledger.db")),
+        "sightings": MemorySightings(),
     }
     return Surroundings(open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -19,10 +20,10 @@ from ordain.core.ask import Given
 from ordain.core.bound import DAY_MS
 from ordain.core.canonical import plan_hash, plan_id, short_id
 from ordain.core.decision import Asked
+from ordain.core.effect import planned_effects
 from ordain.core.event import Recorded, StepState
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
-from ordain.core.policy import planned_effects
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.report import (
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from ordain.core.difference import Comparison
     from ordain.core.simulation import Simulation
     from ordain.core.statistics import Statistics
+    from ordain.guarding import Guarding
     from ordain.prompting import Prompting
 
 __all__ = ["App"]
@@ -102,6 +104,13 @@ class App:
         from ordain.prompting import Prompting  # few look at prompts
 
         return Prompting(self._here)
+
+    @cached_property
+    def guarding(self) -> Guarding:
+        """What becomes of agents' calls outside of any run."""
+        from ordain.guarding import Guarding  # only what stands between agents and their tools asks
+
+        return Guarding(self._here)
 
     @property
     def auditing(self) -> Auditing:

@@ -26,6 +26,7 @@ from ordain.adapters.protected_files import ProtectedFiles
 from ordain.adapters.read_only import ReadOnlyProbe
 from ordain.adapters.reserve import Reserve
 from ordain.adapters.sandbox import Sandbox
+from ordain.adapters.sighting_log import SightingLog
 from ordain.adapters.sources import ToolSources
 from ordain.adapters.state_directory import (
     check_state_directory,
@@ -109,6 +110,7 @@ def open_workspace(
         logs=WorkspaceStepLogs(workspace),
         secrets=KnownSecrets(),
         archive=FileArchive(lambda: shelf() / LEDGER),
+        sightings=SightingLog(shelf),
         sandbox=Sandbox(workspace, *_state_paths(), room=shelf, alone=alone),
         former_ledger=cache(lambda: _former_ledger(workspace)),
     )

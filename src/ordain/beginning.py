@@ -18,6 +18,7 @@ from ordain.core.approval import Approval
 from ordain.core.bound import OUTPUT_BYTES_MAX, STEPS_OF_RUN_MAX
 from ordain.core.budget import may_begin
 from ordain.core.condition import Precondition
+from ordain.core.effect import effects_of
 from ordain.core.event import (
     AttemptStarted,
     BudgetReached,
@@ -31,7 +32,6 @@ from ordain.core.event import (
 from ordain.core.expr import ExpressionError, Expressions
 from ordain.core.group import nested_plan_of
 from ordain.core.model import Plan, Step
-from ordain.core.policy import effects_of
 from ordain.core.problem import Problem
 from ordain.core.resolve import as_text
 from ordain.core.result import Missing

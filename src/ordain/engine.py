@@ -85,7 +85,6 @@ from ordain.core.state import apply
 from ordain.core.value import Instant, StepId
 from ordain.following import attempt_mark
 from ordain.gathering import gathered
-from ordain.guard import Guard
 from ordain.performing import Performing
 from ordain.ports import (
     Agents,
@@ -107,6 +106,7 @@ from ordain.ports import (
 from ordain.reading import Reading
 from ordain.records import Records
 from ordain.results import Results
+from ordain.shield import Shield
 from ordain.sink import Sink
 from ordain.tasking import Tasking
 from ordain.verify import ask, verify
@@ -162,7 +162,7 @@ class Engine:
         self._records = Records(ledger)
         self._tools = {**toolbox.definitions(), **state.limits_in_force.handlers}
         self._sink = sink
-        self._guard = Guard(state, protection, ledger)
+        self._shield = Shield(state, protection, ledger)
         self._expressions, self._git_head = expressions, git_head
         self._heard, self._counts, self._former = heard, counts, former or {}
         self._observers = observers
@@ -342,7 +342,7 @@ class Engine:
         """End what is under way and then the run, as it stands: of a step that was at work no outcome is claimed."""
         await self._end_everything()
         self._fold_reports()
-        await self._guard.take_over(self._record_now)
+        await self._shield.take_over(self._record_now)
         await self._record_now(RunCancelled(by=asked.by, reason=asked.reason, status=asked.to))
 
     # --- Recovery ------------------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Engine:
             await self._flush()
         self._shell.sweep(f"{self._state.workspace_identity.id}/{self._state.run_id}/", again=before)
         if any(self._state.protects(step_id) for step_id in self._state.active):
-            await self._guard.take_over(self._record_now)
+            await self._shield.take_over(self._record_now)
         for step_id in list(self._state.active):
             if self._state.steps[step_id].state is not StepState.RUNNING:
                 continue  # a crash while verifying just verifies again
@@ -550,9 +550,9 @@ class Engine:
         effect. Whatever became of it, protected files are put back before it counts as ended."""
         stopped = False
         try:
-            await self._guard.look(step_id, self._record)  # what changed while nobody was at work is put back too
+            await self._shield.look(step_id, self._record)  # what changed while nobody was at work is put back too
             try:
-                await self._guard.before(step_id, self._record)
+                await self._shield.before(step_id, self._record)
             except Refused as refused:
                 outcome = Outcome(duration_ms=0, error="F_PROTECT_FAILED", detail=refused.problems[0].detail)
                 return self._ended_with(step_id, outcome)
@@ -562,20 +562,20 @@ class Engine:
                 unproved = await self._tasking.hand_over(step_id)
             waits = unproved is None and (persons or looks_outside(step))
             outcome = unproved or (Outcome(duration_ms=0) if waits else await self._effect(step_id))
-            await self._guard.after(step_id, self._record)
+            await self._shield.after(step_id, self._record)
             if waits and not self._state.steps[step_id].tampered:  # what comes now changes only the ledger
                 if persons:
                     return lambda now: waiting_for(self._state, step_id)
                 return self._comes_outside(step_id)
         except Lost:
-            await self._guard.after(step_id, self._record)
+            await self._shield.after(step_id, self._record)
             return lambda now: doubt(self._state, step_id, self._tools)
         except asyncio.CancelledError:
             if self._state.aborting(step_id) is None or self._ended:
                 raise  # the executor itself is being ended: no outcome was seen, and none is claimed
             stopped = True
             duration = self._clock.now() - (self._state.steps[step_id].started_at or self._now)
-            await self._guard.after(step_id, self._record)
+            await self._shield.after(step_id, self._record)
             outcome = _stopped(duration)
         return self._ended_with(step_id, outcome, stopped=stopped)
 
@@ -631,7 +631,7 @@ class Engine:
         if not proves and not looks_first(step, self._tools):
             return None
         seen, operand = await self._contract(step_id), await self._operand(step_id)
-        await self._guard.look(step_id, self._record)
+        await self._shield.look(step_id, self._record)
         if record.tampered:  # what was seen of changed files proves nothing; `ended` says what is wrong with it
             return Outcome(duration_ms=seen.duration_ms)
         await self._record(ContractSeen(step=step_id, attempt=record.attempts, evidence=seen, operand=operand))
@@ -693,8 +693,8 @@ class Engine:
     async def _checked(self, step_id: StepId) -> Evidence:
         """Look whether a step is done, with protected files as they were before it and after that too: a contract may
         run what the step has made."""
-        self._guard.verifying(step_id)
-        await self._guard.look(step_id, self._record)
+        self._shield.verifying(step_id)
+        await self._shield.look(step_id, self._record)
         check = check_of(self._state.step(step_id))
         if self._state.steps[step_id].tampered:
             evidence = Evidence(verdict=Verdict.BROKEN, duration_ms=0)  # `core` says what is wrong with it
@@ -703,7 +703,7 @@ class Engine:
             evidence = ask(check, variables, self._sink, self._expressions)
         else:
             evidence = await self._contract(step_id)
-        await self._guard.after(step_id, self._record)
+        await self._shield.after(step_id, self._record)
         return evidence
 
     async def _contract(self, step_id: StepId) -> Evidence:

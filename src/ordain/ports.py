@@ -24,6 +24,7 @@ from ordain.core.progress import Told
 from ordain.core.sandbox import SandboxLimits
 from ordain.core.secret_reference import Secret
 from ordain.core.settings import Settings
+from ordain.core.sighting import Sighting
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.summary import PlanSummary
 from ordain.core.tool import ToolDefinition, ToolSource
@@ -693,6 +694,22 @@ class Clients(Protocol):
 
     def revoke(self, name: str) -> bool:
         """Let a client's token count no longer; whether it had one."""
+        ...
+
+
+class Sightings(Protocol):
+    """Notes of guarded calls, for reports. Nothing is decided by them."""
+
+    def note(self, sightings: Sequence[Sighting]) -> None:
+        """Note some; where that is not possible it is left, for a note holds up nobody."""
+        ...
+
+    def since(self, at: Instant) -> Iterator[Sighting]:
+        """Those noted since then, oldest first."""
+        ...
+
+    def incomplete(self, at: Instant) -> bool:
+        """Whether some were left out since then because there were too many."""
         ...
 
 

@@ -11,12 +11,12 @@ from ordain.core.action import CallTool, Custom, Task
 from ordain.core.approval import Principal
 from ordain.core.assignment import assignments
 from ordain.core.canonical import plan_hash, plan_id
+from ordain.core.effect import planned_effects
 from ordain.core.lineage import PlanState, Rejection
 from ordain.core.lint.paths import topics_of
 from ordain.core.lint.rules import lint
 from ordain.core.model import Plan, all_steps
 from ordain.core.params import file_patterns
-from ordain.core.policy import planned_effects
 from ordain.core.problem import Place, Problem, Refused, Severity
 from ordain.core.refs import references
 from ordain.core.report import Review, RunReport, Side, Since

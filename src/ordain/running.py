@@ -684,7 +684,7 @@ class Running:
 
     async def _put_back(self, state: RunState, head: str) -> str:
         """Put back what steps that were under way did to protected files, as far as it can be; the run's head then."""
-        from ordain.guard import Guard  # only a run needs it
+        from ordain.shield import Shield  # only a run needs it
 
         async def record(event: RunEvent, keeps: Sequence[bytes]) -> None:
             nonlocal head
@@ -695,7 +695,7 @@ class Running:
             head = recorded.head
 
         with suppress(Refused):  # the run ends all the same; what was found changed is recorded
-            await Guard(state, self._here.protection, self._here.ledger).take_over(record)
+            await Shield(state, self._here.protection, self._here.ledger).take_over(record)
         return head
 
 

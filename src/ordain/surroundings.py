@@ -63,6 +63,7 @@ from ordain.ports import (
     Sandbox,
     Secrets,
     Shell,
+    Sightings,
     Sources,
     StepLogs,
     Toolbox,
@@ -105,6 +106,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     logs: StepLogs
     secrets: Secrets
     archive: Archive
+    sightings: Sightings
     doors: Doors | None = None
     """How agents reach the tools of their steps, where they can."""
     panes: Panes | None = None
@@ -221,7 +223,9 @@ class Surroundings(msgspec.Struct, kw_only=True):
             hints=("An agent can edit that file; it counts once a person has read it.",),
             command="ordain trust" if text is not None else "ordain init",
         )
-        return msgspec.structs.replace(settings, allow=allowed), f"{digest}{NARROWED}", (notice, *notices)
+        opened = tuple(name for name in settings.open_calls if name in Settings().open_calls)
+        narrowed = msgspec.structs.replace(settings, allow=allowed, open_calls=opened)
+        return narrowed, f"{digest}{NARROWED}", (notice, *notices)
 
     def redactor(self, *, defaults: bool = False) -> Redactor:
         """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,

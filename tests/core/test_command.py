@@ -10,12 +10,13 @@ from msgspec.structs import replace
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import CallTool, RunCommand
 from ordain.core.command import Program, command_of, command_text, program_of, typed
+from ordain.core.effect import planned_effects
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.rules import lint
 from ordain.core.model import ForEach
 from ordain.core.model import Parameter as PlanParameter
 from ordain.core.payload import decided_later, payload, shared_variables
-from ordain.core.policy import planned_effects, rule
+from ordain.core.policy import rule
 from ordain.core.settings import Settings
 from ordain.core.template import Filled, fill
 from ordain.interfaces.preview import action_lines

@@ -9,8 +9,9 @@ from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core import policy
 from ordain.core.action import Ask, CallTool, Task
 from ordain.core.agent import Agent
+from ordain.core.effect import planned_effects
 from ordain.core.model import NestedPlan, Plan, Step
-from ordain.core.policy import Ruling, planned_effects, rule, unknown_names
+from ordain.core.policy import Ruling, rule, unknown_names
 from ordain.core.problem import Place, Problem
 from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, Parameter, ToolDefinition, ToolSource

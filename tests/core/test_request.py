@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import CallTool
+from ordain.core.effect import planned_effects
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.rules import lint
-from ordain.core.policy import planned_effects
 from ordain.core.request import Address, header_fault, read_address
 from ordain.core.settings import Settings
 from tests.build import plan, step

@@ -22,10 +22,11 @@ from ordain.core.assignment import assignments
 from ordain.core.canonical import plan_from_bytes, plan_hash, plan_id
 from ordain.core.condition import LockHeld, PatternMatch, Precondition, Verification
 from ordain.core.decision import Choice, Question
+from ordain.core.effect import planned_effects
 from ordain.core.event import Evidence, StepState, Verdict
 from ordain.core.failure import Escalate, Fallback, Retry
 from ordain.core.model import Budget, ForEach, NestedPlan, Parameter, Plan
-from ordain.core.policy import planned_effects, rule
+from ordain.core.policy import rule
 from ordain.core.problem import Place, Problem
 from ordain.core.report import LintReport, PlanLine, Review, RunReport, StepReport
 from ordain.core.settings import Settings, limits

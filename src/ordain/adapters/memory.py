@@ -27,6 +27,7 @@ from ordain.core.operands import ABSENT
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import refuse
 from ordain.core.settings import Settings
+from ordain.core.sighting import Sighting
 from ordain.core.signature import PublicKey, Signature
 from ordain.core.tool import HANDLER, EffectClass, ToolDefinition, handler_name
 from ordain.core.value import Instant
@@ -42,6 +43,7 @@ __all__ = [
     "MemoryPanes",
     "MemoryProtection",
     "MemorySecrets",
+    "MemorySightings",
     "MemoryStepLogs",
     "MemoryWorkspace",
     "MemoryWriterLock",
@@ -424,6 +426,22 @@ class MemoryKeyring:
 
     def verify(self, key: PublicKey, signature: Signature, statement: bytes) -> bool:
         return keys.verify(key, signature, statement)
+
+
+class MemorySightings:
+    """ports.Sightings that remembers them."""
+
+    def __init__(self) -> None:
+        self.noted: list[Sighting] = []
+
+    def note(self, sightings: Sequence[Sighting]) -> None:
+        self.noted.extend(sightings)
+
+    def since(self, at: Instant) -> Iterator[Sighting]:
+        return (one for one in self.noted if one.at >= at)
+
+    def incomplete(self, at: Instant) -> bool:
+        return False
 
 
 class ToldNotifier:

@@ -681,6 +681,26 @@ PAGES: dict[str, Page] = {
         ),
         "Propose a revision of the plan whose step lists the tool under `tools`; a person sees that and approves it.",
     ),
+    "E_TOOL_GUARDED": Page(
+        "Guarded tool outside of a plan",
+        (
+            "An agent wanted to call a tool that is guarded here, and no run was under way in which it may. Nothing was "
+            "done. What is guarded is done by a plan that a person has approved, and by nobody else, also where such a "
+            "plan has this very call."
+        ),
+        (
+            "Propose a plan with the call: the refusal holds the whole argument of `plan_propose`. A person approves it, "
+            "and Ordain makes the call. What needs no plan stands in `[guard] open` of ordain.toml."
+        ),
+    ),
+    "E_TOOL_ARGS_NOT_APPROVED": Page(
+        "Approved tool, other arguments",
+        (
+            "A plan that a person approved calls this tool with other arguments. An approval holds for exactly what was "
+            "shown; nothing was done."
+        ),
+        "Propose a plan with this call, or a revision of the plan that has the other one.",
+    ),
     "E_CALL_BOUNDS": Page(
         "Call beyond what the step may touch",
         (

@@ -34,9 +34,9 @@ from ordain.core.canonical import canonical_bytes
 from ordain.core.choosing import Choice, choose, model_of
 from ordain.core.concern_kind import ConcernKind, Said, listed
 from ordain.core.condition import Contract, NoCheck, Strategy
+from ordain.core.effect import PlannedEffect, effects_of, planned_effects
 from ordain.core.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step, all_steps
 from ordain.core.pairing import Pairing, pair
-from ordain.core.policy import PlannedEffect, effects_of, planned_effects
 from ordain.core.scope import offered, scope_of
 from ordain.core.settings import DEFAULTS, Settings
 from ordain.core.softening import StepPolicy, failure_changes, no_softer, policy_of

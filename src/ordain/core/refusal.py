@@ -44,6 +44,8 @@ _TOLD = frozenset(
         "E_PLAN_SUPERSEDED",
         "E_POLICY_DENIED",
         "E_PROPOSALS_TOO_MANY",
+        "E_TOOL_ARGS_NOT_APPROVED",
+        "E_TOOL_GUARDED",
     )
 )
 

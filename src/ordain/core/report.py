@@ -17,10 +17,10 @@ from ordain.core.canonical import plan_hash
 from ordain.core.choice import ABORT, DONE, SKIP
 from ordain.core.choosing import Choice
 from ordain.core.decision import Question, questions
+from ordain.core.effect import PlannedEffect
 from ordain.core.event import Evidence, GroupKind, Limits, Outcome, StepState, Usage
 from ordain.core.lineage import Rejection
 from ordain.core.model import NestedPlan, Plan, contract_of
-from ordain.core.policy import PlannedEffect
 from ordain.core.problem import Problem
 from ordain.core.run_state import RunState, StepRecord
 from ordain.core.schedule import asks, why_waiting

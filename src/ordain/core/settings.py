@@ -9,6 +9,7 @@ import msgspec
 
 from ordain.core.agent import Agent
 from ordain.core.bound import DAY_MS
+from ordain.core.call_rule import CallRule
 from ordain.core.event import Limits
 from ordain.core.failure import Abort, FailurePolicy
 from ordain.core.sandbox import SandboxLimits
@@ -65,6 +66,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ("reads",)
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    rules: Mapping[str, CallRule] = {}
+    """What lists may name as `rule:NAME`."""
+    guard_mode: str = "observe"
+    """Whether guarded calls outside of a plan are only noted (`observe`) or refused (`enforce`)."""
+    guarded: tuple[str, ...] = ("*",)
+    """What needs a plan; `*` is whatever `open_calls` does not name, and any other entry wins over it."""
+    open_calls: tuple[str, ...] = ("reads",)
+    """What needs none."""
     agent: str = ""
     """Who performs tasks that name nobody."""
     agent_for: Mapping[str, str] = {}

@@ -14,6 +14,7 @@ from ordain.core.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent
 from ordain.core.bound import CONCURRENCY_MAX
 from ordain.core.environment import variable_fault
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.guard import EVERYTHING, Mode
 from ordain.core.kind import KINDS
 from ordain.core.lint.paths import path_fault
 from ordain.core.lint.secret import secrets_in
@@ -38,9 +39,8 @@ _NAMES_ARE = "Names are ASCII letters, digits, `_`, `-` and `.`, at most 64, and
 
 _LATER = {
     "plans": {"max_replans", "marks"},
-    "guard": None,
 }
-"""Parts of the design that this version does not carry out; refused, so that nobody relies on them. None: all of it."""
+"""Parts of the design that this version does not carry out; refused, so that nobody relies on them."""
 
 
 class _Wrong(Exception):
@@ -248,6 +248,23 @@ def _by_kind(value: Any) -> dict[str, str]:
     return dict(value)
 
 
+def _mode(value: Any) -> str:
+    known = [mode.value for mode in Mode]
+    if value not in known:
+        raise _Wrong(f"must be one of {', '.join(known)}", *closest(str(value)[:64], known))
+    return str(value)
+
+
+def _opened(value: Any) -> tuple[str, ...]:
+    names = _names(value)
+    if EVERYTHING in names:
+        raise _Wrong(
+            f"names `{EVERYTHING}`, which would open what nobody knows",
+            "Name what is guarded in `guarded`, without `*`; everything else that is known is open then.",
+        )
+    return names
+
+
 _Reader = Callable[[Any], Any]
 
 _AGENT_KEYS: dict[str, _Reader] = {
@@ -418,6 +435,11 @@ _KEYS: dict[str, dict[str, tuple[str, Callable[[Any], Any]]]] = {
         "tier": ("tier", _tier),
     },
     "policy": {"allow": ("allow", _names), "ask": ("ask", _names), "deny": ("deny", _names)},
+    "guard": {
+        "mode": ("guard_mode", _mode),
+        "guarded": ("guarded", _names),
+        "open": ("open_calls", _opened),
+    },
     "contracts": {"env": ("env", _variables)},
     "sandbox": {
         "read": ("sandbox_read", _files),
@@ -447,9 +469,7 @@ def read_settings(data: bytes) -> tuple[Settings, tuple[Problem, ...]]:
     problems: list[Problem] = []
     for section, content in tree.items():
         later = _LATER.get(section, set())
-        if later is None:
-            problems.append(_problem(f"has a section [{section}], which this version does not carry out yet"))
-        elif section not in _KEYS and section not in _NAMED:
+        if section not in _KEYS and section not in _NAMED:
             problems.append(
                 _problem(f"has an unknown section or key `{section}`", *closest(section, [*_KEYS, *_NAMED, *_LATER]))
             )
@@ -543,6 +563,11 @@ TEMPLATE = """\
 # allow = ["reads"]            # effect classes, tools, "tool:operation", "agent:coder", "path:docs/**"
 # ask = []
 # deny = []
+
+[guard]                        # calls of agents outside of any run: ordain mcp --gateway, ordain guard (docs/guard.md)
+# mode = "observe"             # notes what needs a plan and lets it through; "enforce" refuses it
+# guarded = ["*"]              # what needs a plan: `*` is whatever `open` does not name, other entries win over it
+# open = ["reads"]             # what needs none; entries as in [policy]
 
 [contracts]
 # env = ["PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV"]   # what commands and contracts may see

@@ -17,11 +17,11 @@ from ordain.core.canonical import short_id
 from ordain.core.command import command_of
 from ordain.core.condition import Precondition, Verification
 from ordain.core.dependency import needs_of
+from ordain.core.effect import PlannedEffect
 from ordain.core.event import Limits, StepState
 from ordain.core.failure import FailurePolicy
 from ordain.core.model import Action, Budget, NestedPlan, Plan, Step, all_steps, contract_of
 from ordain.core.payload import decided_later, shared_variables
-from ordain.core.policy import PlannedEffect
 from ordain.core.refs import literal, references
 from ordain.core.report import Review, Since, StepReport
 from ordain.core.simulation import SimulatedStep

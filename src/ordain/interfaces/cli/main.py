@@ -69,6 +69,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Machines": {
         "robot": ("robots", "Any verb for programs: one JSON document. Alone it lists the verbs."),
         "mcp": ("machines", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
+        "guard": ("guarding", "What agents do outside of any plan: watch it, or refuse what needs one."),
         "skill": ("machines", "What models that work with Ordain should know; written as a skill with -o."),
     },
 }

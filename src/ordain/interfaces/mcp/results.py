@@ -12,8 +12,8 @@ import msgspec
 
 from ordain.core.canonical import short_id
 from ordain.core.decision import Question
+from ordain.core.effect import PlannedEffect
 from ordain.core.event import StepState
-from ordain.core.policy import PlannedEffect
 from ordain.core.report import PlanLine, Prepared, Review, RunReport, StepReport
 from ordain.interfaces.results.plans import ApprovalRequest, LintResult, prepared_result
 from ordain.interfaces.results.runs import error_code, status_word

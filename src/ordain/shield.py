@@ -17,13 +17,13 @@ from ordain.core.run_state import RunState
 from ordain.core.value import StepId
 from ordain.ports import Ledger, Protection, Saved
 
-__all__ = ["Guard"]
+__all__ = ["Shield"]
 
 Record = Callable[[RunEvent, tuple[bytes, ...]], Coroutine[Any, Any, None]]
 """Make an event durable, with these bytes kept beside it."""
 
 
-class Guard:
+class Shield:
     """Protects the files of one run."""
 
     def __init__(self, state: RunState, protection: Protection, ledger: Ledger) -> None:

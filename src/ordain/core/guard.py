@@ -1,0 +1,214 @@
+"""The guard: which calls of agents outside of a run are let through, and which need a plan.
+
+Pure, and the one place that says so: the gateway, the hooks of agents' hosts and reports all ask here. Deny wins: what
+policy denies no plan can do either. What policy asks about is guarded. Then `[guard] guarded` names what is guarded,
+and `open` what is not; any entry of `guarded` wins over `open` but `*`, which is whatever `open` does not name. Entries
+mean what they mean to policy (`core.policy`), doubt is on the strict side, and a tool that nobody knows is guarded
+unless `open` has its name.
+
+A guarded call is never made for whoever asked, not even where an approved plan has that very call: then whoever carries
+out the plan makes it, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from ordain.core.action import CallTool, RunCommand
+from ordain.core.canonical import canonical_bytes, short_id
+from ordain.core.command import command_of
+from ordain.core.judge import Allowing, Strict, quoted
+from ordain.core.model import Plan, all_steps
+from ordain.core.problem import Problem
+from ordain.core.settings import Settings
+from ordain.core.subject import call_action, subject_of_call
+from ordain.core.tool import COMMANDS, SHELL, ToolDefinition, tool_name
+from ordain.core.value import PlanId, StepId
+
+__all__ = [
+    "EVERYTHING",
+    "Call",
+    "Cover",
+    "Guard",
+    "Judged",
+    "Mode",
+    "Standing",
+    "cover_of",
+    "proposal_of",
+    "refusal_of",
+]
+
+EVERYTHING = "*"
+
+
+class Mode(StrEnum):
+    """What becomes of guarded calls."""
+
+    OBSERVE = "observe"
+    """They are let through and noted."""
+    ENFORCE = "enforce"
+    """They are refused."""
+
+
+class Standing(StrEnum):
+    """How a call stands to the rules."""
+
+    OPEN = "open"
+    GUARDED = "guarded"
+    DENIED = "denied"
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that somebody wants to make outside of any run."""
+
+    tool: str
+    """As the registry calls it: `tool`, or `tool:operation`."""
+    args: Mapping[str, Any] = {}
+    definition: ToolDefinition | None = None
+    """None where nobody knows such a tool."""
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rules say of a call."""
+
+    standing: Standing
+    why: str
+    """The end of a sentence that begins with the tool."""
+
+
+class Cover(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a plan that a person approved, which calls the same tool."""
+
+    plan_id: PlanId
+    step: StepId
+    exact: bool
+    """With the same arguments."""
+    running: bool
+
+
+class Guard:
+    """The rules of some settings, ready to judge calls."""
+
+    def __init__(self, settings: Settings) -> None:
+        rules = settings.rules
+        self.mode = Mode(settings.guard_mode)
+        self._deny, self._ask = Strict(settings.deny, rules), Strict(settings.ask, rules)
+        self._everything = EVERYTHING in settings.guarded
+        self._guarded = Strict([entry for entry in settings.guarded if entry != EVERYTHING], rules)
+        self._open = Allowing(settings.open_calls, rules)
+
+    def judge(self, call: Call) -> Judged:
+        """How a call stands."""
+        for one in (self._deny, self._ask, self._guarded, self._open):
+            one.begin_anew()
+        subject = subject_of_call(call.tool, call.args, call.definition)
+        denied, may_be_denied, _ = self._deny.names(subject)
+        if denied:
+            return Judged(standing=Standing.DENIED, why=f"is denied: `[policy] deny` names {quoted(denied)}")
+        if may_be_denied or self._deny.exhausted:
+            return _guarded(f"may be what `[policy] deny` names ({quoted(may_be_denied)})")
+        for strict, where in ((self._ask, "[policy] ask"), (self._guarded, "[guard] guarded")):
+            named, may_be_named, _ = strict.names(subject)
+            if named:
+                return _guarded(f"is guarded: `{where}` names {quoted(named)}")
+            if may_be_named or strict.exhausted:
+                return _guarded(f"may be what `{where}` names ({quoted(may_be_named)})")
+        by_name, by_paths = self._open.vouching(subject)
+        if by_name or by_paths:
+            return Judged(standing=Standing.OPEN, why=f"is open by {quoted(by_name or by_paths)}")
+        if call.definition is None:
+            return _guarded("is guarded: nobody here knows such a tool")
+        if self._everything:
+            return _guarded("is guarded: nothing in `[guard] open` names it")
+        return Judged(standing=Standing.OPEN, why="is open: nothing guards it")
+
+
+def _guarded(why: str) -> Judged:
+    return Judged(standing=Standing.GUARDED, why=why)
+
+
+# --- Plans that have it ----------------------------------------------------------------------------------------------
+
+
+def cover_of(call: Call, approved: Iterable[tuple[PlanId, bool, Plan]]) -> Cover | None:
+    """The step of an approved plan that makes this call, else one that calls the same tool with other arguments, where
+    that is no command; each plan comes with whether it is being carried out."""
+    found: Cover | None = None
+    for plan_id, running, plan in approved:
+        for step in all_steps(plan):
+            command = command_of(step.action)
+            action = call_action(SHELL.name, _arguments(command)) if command is not None else step.action
+            if not isinstance(action, CallTool) or tool_name(action) != call.tool:
+                continue
+            exact = _same(action.args, call.args)
+            cover = Cover(plan_id=plan_id, step=step.id, exact=exact, running=running)
+            if exact:
+                return cover
+            if found is None and call.tool not in COMMANDS:
+                found = cover
+    return found
+
+
+def _arguments(command: RunCommand) -> dict[str, Any]:
+    return {"command": command.command, **({"env": command.env} if command.env else {})}
+
+
+def _same(approved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    try:
+        return canonical_bytes(approved) == canonical_bytes(asked)
+    except (ValueError, TypeError, RecursionError):  # what no plan can hold is in none
+        return False
+
+
+# --- What is said ----------------------------------------------------------------------------------------------------
+
+
+def refusal_of(call: Call, judged: Judged, cover: Cover | None = None) -> Problem:
+    """Why a call is not made, and the way that leads to it. Nothing of the arguments stands in it."""
+    if judged.standing is Standing.DENIED:
+        return Problem(
+            code="E_POLICY_DENIED",
+            detail=f"`{call.tool}` {judged.why}.",
+            hints=("No plan can do it either; a person would have to change ordain.toml and trust it.",),
+        )
+    if cover is not None and not cover.exact:
+        return Problem(
+            code="E_TOOL_ARGS_NOT_APPROVED",
+            detail=f"A person approved `{call.tool}` with other arguments, in `{cover.step}` of "
+            f"{short_id(cover.plan_id)}.",
+            hints=(
+                "What was approved is carried out as it was approved, and nothing else is.",
+                "For this call, propose a plan of its own, or a revision of that one.",
+            ),
+            command=f"ordain show {short_id(cover.plan_id)}",
+        )
+    if cover is not None:
+        doing = "is being carried out" if cover.running else "is approved"
+        return Problem(
+            code="E_TOOL_GUARDED",
+            detail=f"`{call.tool}` {judged.why}; `{cover.step}` of {short_id(cover.plan_id)}, which {doing}, is this "
+            "very call, and Ordain makes it, once.",
+            hints=("Do not make it yourself: start the plan with `plan_commit`, and ask `plan_status` how it went.",),
+            command=f"ordain show {short_id(cover.plan_id)}",
+        )
+    return Problem(
+        code="E_TOOL_GUARDED",
+        detail=f"`{call.tool}` {judged.why}. It is only done by a plan that a person has approved.",
+        hints=("Propose a plan with this call, and have a person approve it. Do not do the same in another way.",),
+        command="ordain explain E_TOOL_GUARDED",
+    )
+
+
+def proposal_of(call: Call) -> dict[str, Any]:
+    """The arguments of `plan_propose` for a plan of this one call; its contract is for whoever proposes it to write."""
+    tool, _, operation = call.tool.partition(":")
+    step: dict[str, Any] = {"description": f"Call {call.tool}"}
+    if tool == SHELL.name and isinstance(call.args.get("command"), str):
+        step |= {"description": "Run a command", "run": call.args["command"]}
+    else:
+        step |= {"tool": tool, **({"operation": operation} if operation else {}), "args": dict(call.args)}
+    return {"title": step["description"], "steps": [step]}
