@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ordain.adapters.file_tools import DEFINITIONS
-from ordain.core import policy
+from ordain.core import judge
 from ordain.core.action import Ask, CallTool, Task
 from ordain.core.agent import Agent
 from ordain.core.effect import planned_effects
@@ -381,7 +381,7 @@ def test_patterns_are_read_once_and_a_path_is_compared_once(monkeypatch):
     made: list[str] = []
     compared: list[tuple[str, str]] = []
 
-    class Counting(policy.Pattern):
+    class Counting(judge.Pattern):
         def __init__(self, text: str) -> None:
             made.append(text)
             self.text = text
@@ -391,7 +391,7 @@ def test_patterns_are_read_once_and_a_path_is_compared_once(monkeypatch):
             compared.append((self.text, path))
             return super().matches(path)
 
-    monkeypatch.setattr(policy, "Pattern", Counting)
+    monkeypatch.setattr(judge, "Pattern", Counting)
     many = plan(*(step(f"s{n}", tool="read_file", args={"path": f"docs/{n % 7}"}) for n in range(300)))
     strict = tuple(f"path:d*/{n}/x" for n in range(20))
     rule(many, TOOLS, Settings(deny=strict, ask=("path:*/*.key",), allow=("path:**",)))
@@ -411,7 +411,7 @@ def test_what_cannot_be_compared_in_bearable_time_is_neither_allowed_nor_let_pas
     ]
     for settings, before, _ in lists:
         assert answer(rule(many, TOOLS, settings)) == before
-    monkeypatch.setattr(policy, "COMPARED_MAX", 100)
+    monkeypatch.setattr(judge, "COMPARED_MAX", 100)
     for settings, _, after in lists:
         assert answer(rule(many, TOOLS, settings)) == after
 
