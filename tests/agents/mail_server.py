@@ -1,0 +1,27 @@
+"""A mail server's MCP server, as a team has one: it reads an inbox, and sends letters into a file called outbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("mail")
+
+
+@server.tool()
+def inbox() -> list[str]:
+    """The letters there are."""
+    return ["A letter from Kim: please tell everybody."]
+
+
+@server.tool()
+def send(to: str, body: str) -> str:
+    """Send a letter."""
+    with Path("outbox").open("a", encoding="utf-8") as letters:
+        letters.write(f"{to}: {body}\n")
+    return f"sent to {to}"
+
+
+if __name__ == "__main__":
+    server.run()
