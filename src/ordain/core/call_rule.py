@@ -26,6 +26,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -192,21 +193,21 @@ class _Text:
         texts = [value] if isinstance(value, str) else _written(value)
         if not texts:
             return Holds.NO if value is None else Holds.MAYBE
-        return Holds.YES if any(map(self._is_meant, texts)) else Holds.NO
+        return max(map(self._text_meant, texts))
 
-    def _is_meant(self, text: str) -> bool:
+    def _text_meant(self, text: str) -> Holds:
         if text_matches(self._parts, text):
-            return True
-        folded = _folded(text)
-        # Signs that nobody sees may tell values apart, or be passed over.
-        readings = {folded, *(["".join(filter(str.isprintable, folded))] if not folded.isprintable() else ())}
-        for reading in readings:
-            if self._longest in reading and (
-                text_matches(self._folded, reading)
-                or any(text_matches(self._folded, part) for part in set(self._apart.split(reading)))
-            ):
-                return True
-        return False
+            return Holds.YES
+        found = Holds.NO
+        for reading in _readings(text):
+            if self._longest in reading:
+                # The values that it may be a list of.
+                parts = self._apart.split(reading, maxsplit=VALUES_MAX)
+                if text_matches(self._folded, reading) or any(text_matches(self._folded, one) for one in parts):
+                    return Holds.YES
+                if len(parts) > VALUES_MAX:
+                    found = Holds.MAYBE
+        return found
 
     def vouched(self, value: Any) -> bool:
         if not isinstance(value, str) or self._mixed or (not self._leads_out and _WAY_OUT.search(value)):
@@ -219,7 +220,7 @@ class _Text:
 
 def _has_pieces(pieces: list[str], value: str) -> bool:
     """Whether a text is a pattern's, with each star in place of what it may stand for."""
-    theirs = _NOT_STAR.split(value)
+    theirs = _NOT_STAR.split(value, maxsplit=len(pieces) // 2 + 1)
     if "*" in value or len(theirs) != len(pieces) or theirs[1::2] != pieces[1::2]:
         return False
     return all(text_matches(_STARS.split(mine), one) for mine, one in zip(pieces[::2], theirs[::2], strict=True))
@@ -243,6 +244,14 @@ def _written(value: Any) -> list[str]:
         return []
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e16
     return [str(value), *([str(int(value))] if whole else ())]
+
+
+@lru_cache(maxsize=4)
+def _readings(text: str) -> tuple[str, ...]:
+    """A text as somebody may take it: without regard to case, and to signs that nobody sees. One text is compared with
+    many patterns."""
+    folded = _folded(text)
+    return (folded,) if folded.isprintable() else (folded, "".join(filter(str.isprintable, folded)))
 
 
 def _folded(text: str) -> str:
