@@ -16,7 +16,7 @@ from ordain.core.codes import PAGES
 from ordain.core.event import LineageEvent, LockEvent, RunEvent, SignalGiven, TopicPosted, WorkspaceEvent
 from ordain.core.kind import VERBS
 from ordain.core.lineage import TRANSITIONS, Stage
-from ordain.core.policy import unknown_names
+from ordain.core.list_check import list_problems
 from ordain.documents.configuration import read_settings
 from ordain.documents.reading import read
 from ordain.interfaces.cli.main import main
@@ -103,7 +103,7 @@ def test_its_plan_is_read() -> None:
 def test_its_settings_can_be_trusted(text: str) -> None:
     settings, problems = read_settings(text.encode())
     assert problems == ()
-    assert unknown_names(settings, BUILT_IN) == ()
+    assert list_problems(settings, BUILT_IN) == ()
 
 
 @pytest.mark.parametrize("text", fenced("python"))

@@ -25,9 +25,9 @@ from ordain.core.model import Step
 from ordain.core.problem import Problem
 from ordain.core.refusal import PER_HOUR
 from ordain.core.run_state import RunState
-from ordain.core.scope import beyond, call_problem, out_of_scope, unbearable
+from ordain.core.scope import beyond, call_problem, out_of_scope
 from ordain.core.secret_reference import Secret
-from ordain.core.tool import COMMANDS, EffectClass, ToolDefinition
+from ordain.core.tool import COMMANDS, EffectClass, ToolDefinition, unbearable
 from ordain.core.work import WorkItem
 from ordain.performing import how_it_ended
 from ordain.ports import Clock, Command, Lost, Shell, Sources, Toolbox, ToolResult

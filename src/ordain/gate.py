@@ -5,6 +5,8 @@ Everything is checked first; the approval is spent by the caller, in the transac
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from ordain.core import chain
@@ -22,9 +24,9 @@ from ordain.core.event import (
     RunEvent,
 )
 from ordain.core.lineage import Permission, PlanState, Stage
+from ordain.core.list_check import example_sources, list_problems
 from ordain.core.model import Plan
 from ordain.core.moment import Moments
-from ordain.core.policy import unknown_names
 from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.report import Review
@@ -32,6 +34,7 @@ from ordain.core.run_state import RunState
 from ordain.core.settings import Settings
 from ordain.core.signature import fingerprint
 from ordain.core.tier import tier_of
+from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId
 from ordain.core.workspace import Approver, WorkspaceState, trusting
 from ordain.documents.configuration import read_settings
@@ -393,7 +396,7 @@ class Gate:
         if data is None:
             raise refuse("E_CONFIG", "There is no ordain.toml in this workspace.", command="ordain init")
         settings, problems = read_settings(data)
-        problems = (*problems, *unknown_names(settings, self._here.tools(settings)))
+        problems = (*problems, *list_problems(settings, self._tools_to_try(settings)))
         problems += tuple(
             Problem(code="E_CONFIG", detail=f"ordain.toml has a section [tools.{name}], and `{name}` is built in.")
             for name in settings.sources
@@ -416,6 +419,17 @@ class Gate:
         if problems:
             raise Refused(problems)
         return data, sha256(data)
+
+    def _tools_to_try(self, settings: Settings) -> Mapping[str, ToolDefinition]:
+        """The tools that a configuration's rules are tried with. Of the servers that their examples call, only those
+        are asked that are in force as they stand there: nothing is started that nobody trusted."""
+        tools = self._here.tools(settings)
+        try:
+            in_force = self._here.settings()[0]
+        except Refused:  # trusting another configuration may be what helps
+            return tools
+        same = {name for name in example_sources(settings) if in_force.sources.get(name) == settings.sources[name]}
+        return {**self._here.found_tools(in_force, same)[0], **tools} if same else tools
 
     async def trust(self, shown: str, by: Principal, credential: Credential | None) -> None:
         """Make the configuration count whose digest was shown to the person, if it is still what is there."""

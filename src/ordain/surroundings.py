@@ -224,7 +224,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
             command="ordain trust" if text is not None else "ordain init",
         )
         opened = tuple(name for name in settings.open_calls if name in Settings().open_calls)
-        narrowed = msgspec.structs.replace(settings, allow=allowed, open_calls=opened)
+        guarded = tuple(dict.fromkeys((*settings.guarded, *Settings().guarded)))
+        narrowed = msgspec.structs.replace(settings, allow=allowed, open_calls=opened, guarded=guarded)
         return narrowed, f"{digest}{NARROWED}", (notice, *notices)
 
     def redactor(self, *, defaults: bool = False) -> Redactor:

@@ -8,13 +8,12 @@ from msgspec.structs import replace
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core import judge
 from ordain.core.action import Ask, CallTool, Task
-from ordain.core.agent import Agent
 from ordain.core.effect import planned_effects
 from ordain.core.model import NestedPlan, Plan, Step
-from ordain.core.policy import Ruling, rule, unknown_names
+from ordain.core.policy import Ruling, rule
 from ordain.core.problem import Place, Problem
 from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, Parameter, ToolDefinition, ToolSource
+from ordain.core.tool import EffectClass, Parameter, ToolDefinition
 from tests.build import plan, step
 
 
@@ -474,64 +473,6 @@ def test_what_is_asked_for_is_at_most_asked_and_what_is_denied_is_at_least_asked
             assert rank(made, Settings(allow=everything, deny=(entry,))) == 2
         asked = rank(made, Settings(allow=everything, ask=(entry,)))
         assert (rank(made, Settings(allow=everything, deny=(entry,))) > 0) == (asked > 0)
-
-
-# --- Entries that mean nothing -------------------------------------------------------------------------------------
-
-KNOWN = Settings(
-    agents={"coder": Agent(human=True)}, sources={"odoo": ToolSource(mcp=("odoo",)), "a:b": ToolSource(mcp=("b",))}
-)
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        *("reads", "destructive", "shell", "task", "write_file", "delete", "odoo", "odoo:read", "odoo:remote add"),
-        *("a:b", "a:b:c", "agent:coder", "path:docs/**", "path:docs/", "path:[id]/a b", "delete:x"),
-    ],
-)
-def test_an_entry_that_is_known(entry):
-    assert unknown_names(replace(KNOWN, allow=(entry,), ask=(entry,), deny=(entry,)), TOOLS) == ()
-
-
-@pytest.mark.parametrize(
-    ("entry", "detail", "hints"),
-    [
-        ("raeds", "which is no tool, action or effect class", ("Did you mean `reads`?",)),
-        ("destructiv", "which is no tool, action or effect class", ("Did you mean `destructive`?",)),
-        ("coder", "which is no tool, action or effect class", ("Write `agent:coder`.",)),
-        ("docs/**", "which is no tool, action or effect class", ("Write `path:docs/**`.",)),
-        ("agent:codr", "and there is no agent of that name", ("Did you mean `coder`?",)),
-        ("agent:", "and there is no agent of that name", ()),
-        ("paths:docs/**", "and there is no tool `paths`", ("Did you mean `path:`?",)),
-        ("odo:read", "and there is no tool `odo`", ("Did you mean `odoo`?",)),
-        ("odoo:", "without an operation", ("Write `odoo` for all it can do.",)),
-        ("shell:rm", "and `shell` has no operations", ()),
-        ("opaque:rm", "and `opaque` has no operations", ()),
-        ("path:", "and that path is empty or has a NUL in it", None),
-        ("path:/etc/**", "and that path is not relative to the workspace", None),
-        ("path:../x", "and that path leads out of the workspace", None),
-        ("path:" + "x" * 4096, "and that path is longer than any path", None),
-    ],
-)
-def test_an_entry_that_means_nothing_is_told(entry, detail, hints):
-    paths = ("Paths are relative to the workspace and stay beneath it.",)
-    for which in ("allow", "ask", "deny"):
-        assert unknown_names(replace(KNOWN, **{which: ("reads", entry)}), TOOLS) == (
-            Problem(
-                code="E_CONFIG",
-                detail=f"policy.{which} names `{entry}`, {detail}.",
-                hints=paths if hints is None else hints,
-            ),
-        )
-
-
-def test_what_is_off_limits_may_be_denied_but_not_allowed():
-    entry = ("path:.git/hooks/**",)
-    assert unknown_names(replace(KNOWN, deny=entry, ask=entry), TOOLS) == ()
-    assert [one.detail for one in unknown_names(replace(KNOWN, allow=entry), TOOLS)] == [
-        "policy.allow names `path:.git/hooks/**`, and that path is off limits."
-    ]
 
 
 # --- Effects -------------------------------------------------------------------------------------------------------

@@ -18,8 +18,6 @@ from ordain.core.lint.survey import Survey
 from ordain.core.lint.tools import known, operations
 from ordain.core.model import NestedPlan
 from ordain.core.scope import (
-    ARGUMENTS_MAX,
-    DEPTH_MAX,
     call_problem,
     listed_in,
     offered,
@@ -27,7 +25,7 @@ from ordain.core.scope import (
     out_of_scope,
     unforeseen,
 )
-from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.core.tool import ARGUMENTS_MAX, DEPTH_MAX, EffectClass, ToolDefinition
 from tests.build import plan, step
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}

@@ -2,12 +2,19 @@
 
 A rule names tools, in the words of the policy's lists, and may say what arguments must be like. It is used by its name,
 as `rule:NAME`, in any list: `[policy] allow`, `ask`, `deny`, `[guard] guarded`, `open`. Its examples are calls that it
-must match and calls that it must not; a configuration whose rules do not do what their examples say is not trusted.
+must match and calls that it must not (`core.rule_check`).
 
-What an argument is like is told by a text in which `*` stands for any characters, or by a value that it equals. Doubt
-goes to the strict side, as in all lists: where a rule forbids or asks, letters are compared without regard to case, one
-value of several is enough, and one that is not known yet may match; where it lets through, every value must match
-letter by letter, and a `*` stands for no separator, so that `*@example.com` is one address and never two. `**` does.
+What an argument is like is told by a text in which `*` and `**` stand for any characters, by a value that it equals, or
+by a list of these, of which one is enough. An argument that is left out is like nothing. Doubt goes to the strict side,
+as in all lists.
+
+Where a rule forbids or asks, letters are compared without regard to case, one value of several is enough, also of
+several in one text, a number may be written as a text, and what is not known yet, or is no single value, may match.
+
+Where it lets through, every value must match letter by letter, and be of the kind that was written. `*` stands for
+letters, digits and `_ . + ~ -` only, so that `*@example.com` is one address and never two, and `https://*.example.com/`
+one host; `**` stands for anything, but no way out of a directory (`..`). And the call has no argument that is named
+neither in `where` nor in `besides`: a blind copy to somebody else is no argument that nobody thought of.
 
 Commands are never told apart by their text: to a rule with `where` no command is one it lets through, and every one
 may be one it forbids.
@@ -17,20 +24,28 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from ordain.core.secret_reference import named_secrets
 
-__all__ = ["RULE", "CallRule", "Example", "Holds", "holds"]
+__all__ = ["RULE", "CallRule", "Conditions", "Example", "Holds"]
 
 RULE = "rule:"
-VALUE_MAX = 1 << 20
-"""How long a text may be that is compared."""
-_SEPARATORS = frozenset(" ,;|<>\"'`()[]{}\\")
+TEXT_MAX = 1 << 16
+"""How many characters of an argument are compared."""
+VALUES_MAX = 1_000
+"""How many values and lists an argument may have that is compared."""
+_STARS = re.compile(r"\*+")
+_APART = frozenset(" ,;|<>\"'`()[]{}\\")
+"""What stands between several values in one text."""
+_WAY_OUT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+_NOT_STAR = re.compile(r"([^\w.+~*-])")
+"""What `*` does not stand for where a rule lets through."""
 
 
 class Holds(IntEnum):
@@ -55,66 +70,198 @@ class CallRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: tuple[str, ...]
     """Entries as the policy's lists have them; a call is meant that any of them names."""
     where: Mapping[str, Any] = {}
-    """By argument, what its value must be like: a text, a list of texts of which one must match, or a value."""
+    """By argument, what its value must be like: a text, a value, or a list of these."""
+    besides: tuple[str, ...] = ()
+    """Arguments that may be there besides, whatever they are, where the rule lets a call through."""
     matches: tuple[Example, ...] = ()
     matches_not: tuple[Example, ...] = ()
 
 
-def holds(where: Mapping[str, Any], args: Mapping[str, Any] | None, *, strict: bool) -> Holds:
-    """Whether arguments are what a rule says; None stands for what is no call with arguments, or a command."""
-    if not where:
-        return Holds.YES
-    if args is None:
-        return Holds.MAYBE if strict else Holds.NO
-    return min(_value_holds(wanted, args[name], strict) if name in args else Holds.NO for name, wanted in where.items())
+class Conditions:
+    """What a rule says of arguments, ready to be compared. Arguments that are None are those of what is no call with
+    arguments, or of a command."""
+
+    def __init__(self, rule: CallRule) -> None:
+        self._where = {name: _wanted(value) for name, value in rule.where.items()}
+        self._named = self._where.keys() | set(rule.besides)
+
+    def meant(self, args: Mapping[str, Any] | None) -> Holds:
+        """Whether a call is one that the rule forbids or asks about."""
+        if not self._where:
+            return Holds.YES
+        if args is None:
+            return Holds.MAYBE
+        return min(_meant(wanted, args[name]) if name in args else Holds.NO for name, wanted in self._where.items())
+
+    def vouched(self, args: Mapping[str, Any] | None) -> bool:
+        """Whether a call is one that the rule lets through."""
+        if not self._where:
+            return True
+        if args is None or self.unnamed(args):
+            return False
+        return all(name in args and _vouched(wanted, args[name]) for name, wanted in self._where.items())
+
+    def unnamed(self, args: Mapping[str, Any]) -> list[str]:
+        """The arguments that keep a call from being let through, as the rule does not name them."""
+        return [name for name in args if name not in self._named] if self._where else []
 
 
-def _value_holds(wanted: Any, value: Any, strict: bool) -> Holds:
-    if isinstance(value, list | tuple):
-        if not value:
-            return Holds.NO
-        return (max if strict else min)(_value_holds(wanted, one, strict) for one in value)
-    unknown = Holds.MAYBE if strict else Holds.NO
-    if isinstance(value, Mapping):
-        return unknown
-    if isinstance(value, str) and (len(value) > VALUE_MAX or "${" in value or any(named_secrets(value))):
-        return unknown
-    choices: Sequence[Any] = wanted if isinstance(wanted, list | tuple) else (wanted,)
-    return Holds.YES if any(_is_like(one, value, strict) for one in choices) else Holds.NO
+# --- One argument ----------------------------------------------------------------------------------------------------
+
+_UNKNOWN = object()
+"""In place of a value of which nothing can be told."""
 
 
-def _is_like(wanted: Any, value: Any, strict: bool) -> bool:
-    if isinstance(wanted, str):
-        if strict:
-            return text_matches(_folded(wanted), _folded(_written(value)))
-        return isinstance(value, str) and not _torn(wanted, value) and text_matches(wanted, value)
-    return _written(wanted) == _written(value) if strict else type(wanted) is type(value) and wanted == value
+def _meant(wanted: tuple[_Text | _Equal, ...], value: Any) -> Holds:
+    found = Holds.NO
+    for one in _single(value):
+        held = Holds.MAYBE if one is _UNKNOWN else max(each.meant(one) for each in wanted)
+        if held is Holds.YES:
+            return held
+        found = max(found, held)
+    return found
 
 
-def _written(value: Any) -> str:
-    """A single value as a text: a server may take `"5"` for 5."""
+def _vouched(wanted: tuple[_Text | _Equal, ...], value: Any) -> bool:
+    values = list(_single(value))
+    return bool(values) and all(
+        one is not _UNKNOWN and one is not None and any(each.vouched(one) for each in wanted) for one in values
+    )
+
+
+def _single(value: Any) -> Iterator[Any]:
+    """The single values of an argument: itself, or those of a list, however deep. None stands for an empty list, which
+    is like nothing."""
+    todo, room, characters = [value], VALUES_MAX, TEXT_MAX
+    while todo:
+        one = todo.pop()
+        room -= 1
+        if isinstance(one, list | tuple):
+            todo += one[: room + 1] or [None]
+        elif isinstance(one, str):
+            characters -= len(one)
+            later = "${" in one or any(named_secrets(one))
+            yield _UNKNOWN if later or characters < 0 else one
+        else:
+            yield one if one is None or isinstance(one, bool | int | float) else _UNKNOWN
+        if room <= 0 and todo:
+            yield _UNKNOWN
+            return
+
+
+def _wanted(value: Any) -> tuple[_Text | _Equal, ...]:
+    each = value if isinstance(value, list | tuple) else (value,)
+    return tuple(_Text(one) if isinstance(one, str) else _Equal(one) for one in each)
+
+
+class _Equal:
+    """A number, or true or false."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._number = isinstance(value, int | float) and not isinstance(value, bool)
+
+    def meant(self, value: Any) -> Holds:
+        if value is None or type(value) is type(self._value):
+            return Holds.YES if value is not None and value == self._value else Holds.NO
+        number = _number(value)
+        if self._number and number is not None:
+            return Holds.YES if number == self._value else Holds.NO
+        if isinstance(value, str) and value.strip().casefold() in _written(self._value):
+            return Holds.YES
+        return Holds.MAYBE  # whoever is called may take it for that
+
+    def vouched(self, value: Any) -> bool:
+        return type(value) is type(self._value) and bool(value == self._value)
+
+
+class _Text:
+    """A text with stars in it, or without."""
+
+    def __init__(self, pattern: str) -> None:
+        self._parts = _STARS.split(pattern)
+        self._folded = _STARS.split(_folded(pattern))
+        self._longest = max(self._folded, key=len)
+        # A sign that the pattern has itself is none that tells values apart.
+        self._apart = re.compile(f"[{re.escape(''.join(_APART - set(pattern)))}\\s]+")
+        stars = {len(found) > 1 for found in _STARS.findall(pattern)}
+        self._anything, self._mixed = False not in stars, len(stars) > 1
+        self._pieces, self._normal = (_NOT_STAR.split(one) for one in (pattern, unicodedata.normalize("NFKC", pattern)))
+        self._leads_out = _WAY_OUT.search(pattern) is not None
+
+    def meant(self, value: Any) -> Holds:
+        texts = [value] if isinstance(value, str) else _written(value)
+        if not texts:
+            return Holds.NO if value is None else Holds.MAYBE
+        return max(map(self._text_meant, texts))
+
+    def _text_meant(self, text: str) -> Holds:
+        if text_matches(self._parts, text):
+            return Holds.YES
+        found = Holds.NO
+        for reading in _readings(text):
+            if self._longest in reading:
+                # The values that it may be a list of.
+                parts = self._apart.split(reading, maxsplit=VALUES_MAX)
+                if text_matches(self._folded, reading) or any(text_matches(self._folded, one) for one in parts):
+                    return Holds.YES
+                if len(parts) > VALUES_MAX:
+                    found = Holds.MAYBE
+        return found
+
+    def vouched(self, value: Any) -> bool:
+        if not isinstance(value, str) or self._mixed or (not self._leads_out and _WAY_OUT.search(value)):
+            return False
+        if self._anything:
+            return text_matches(self._parts, value)
+        normal = unicodedata.normalize("NFKC", value)
+        return _has_pieces(self._pieces, value) and _has_pieces(self._normal, normal)
+
+
+def _has_pieces(pieces: list[str], value: str) -> bool:
+    """Whether a text is a pattern's, with each star in place of what it may stand for."""
+    theirs = _NOT_STAR.split(value, maxsplit=len(pieces) // 2 + 1)
+    if "*" in value or len(theirs) != len(pieces) or theirs[1::2] != pieces[1::2]:
+        return False
+    return all(text_matches(_STARS.split(mine), one) for mine, one in zip(pieces[::2], theirs[::2], strict=True))
+
+
+def _number(value: Any) -> float | None:
+    """The number that a value is, or that a text says."""
     if isinstance(value, str):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return msgspec.json.encode(value).decode()
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _written(value: Any) -> list[str]:
+    """The ways a single value that is no text may be written as one; none where nobody would."""
+    if isinstance(value, bool):
+        return ["true"] if value else ["false"]
+    if value is None or (isinstance(value, int) and value.bit_length() > 1024):
+        return []
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e16
+    return [str(value), *([str(int(value))] if whole else ())]
+
+
+@lru_cache(maxsize=4)
+def _readings(text: str) -> tuple[str, ...]:
+    """A text as somebody may take it: without regard to case, and to signs that nobody sees. One text is compared with
+    many patterns."""
+    folded = _folded(text)
+    return (folded,) if folded.isprintable() else (folded, "".join(filter(str.isprintable, folded)))
 
 
 def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
-def _torn(pattern: str, value: str) -> bool:
-    """Whether a value has something in it that separates values, which the pattern does not have itself."""
-    if "**" in pattern:
-        return False
-    return any((one in _SEPARATORS or not one.isprintable()) and one not in pattern for one in value)
-
-
-def text_matches(pattern: str, value: str) -> bool:
-    """Whether a text is one that a pattern means. Each part is taken as soon as it comes, so that nothing is tried
-    twice."""
-    first, *others = re.split(r"\*+", pattern)
+def text_matches(parts: list[str], value: str) -> bool:
+    """Whether a text is one that a pattern means, given as the parts between its stars. Each part is taken as soon as
+    it comes, so that nothing is tried twice."""
+    first, *others = parts
     if not others:
         return value == first
     *middle, last = others

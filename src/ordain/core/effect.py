@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -30,7 +31,7 @@ from ordain.core.tool import (
 )
 from ordain.core.value import StepId
 
-__all__ = ["ABOUT_PATHS", "PlannedEffect", "effects_of", "planned_effects", "with_agents"]
+__all__ = ["ABOUT_PATHS", "PlannedEffect", "effects_of", "planned_effects", "with_agents", "word"]
 
 
 class PlannedEffect(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,11 +139,11 @@ def _target(action: Action, tool: ToolDefinition | None, agent: str) -> str:
         return typed(program.argv)
     match action:
         case CallTool(tool="move", args=args) if tool is not None:
-            return f"{args.get('path')} → {args.get('to')}"
+            return f"{word(args.get('path'))} → {word(args.get('to'))}"
         case CallTool(tool="http_request", args=args) if tool is not None:
-            return f"{args.get('method', 'GET')} {args.get('url')}"
+            return f"{word(args.get('method', 'GET'))} {word(args.get('url'))}"
         case CallTool(args=args) if tool is not None and _about_a_path(tool):
-            return str(args.get("path", "."))
+            return word(args.get("path", "."))
         case CallTool(tool=name, operation=operation):
             return name if operation is None else f"{name}: {operation}"
         case Task():
@@ -159,6 +160,11 @@ def _target(action: Action, tool: ToolDefinition | None, agent: str) -> str:
             return typed(tool.command) if tool.command else f"calls {tool.python}"
         case _:
             return ""
+
+
+def word(value: Any) -> str:
+    """An argument that should be a text. What else somebody sends may be too long to be written, or nested too deep."""
+    return value if isinstance(value, str) else f"({type(value).__name__})"
 
 
 def _shell(kind: str, step: StepId, command: str, *, claimed: bool) -> PlannedEffect:

@@ -4,7 +4,7 @@ Pure, and the one place that says so: the gateway, the hooks of agents' hosts an
 policy denies no plan can do either. What policy asks about is guarded. Then `[guard] guarded` names what is guarded,
 and `open` what is not; any entry of `guarded` wins over `open` but `*`, which is whatever `open` does not name. Entries
 mean what they mean to policy (`core.policy`), doubt is on the strict side, and a tool that nobody knows is guarded
-unless `open` has its name.
+unless `open` has its name: what is assumed of it opens nothing.
 
 A guarded call is never made for whoever asked, not even where an approved plan has that very call: then whoever carries
 out the plan makes it, once.
@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from ordain.core.action import CallTool, RunCommand
+from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.canonical import canonical_bytes, short_id
 from ordain.core.command import command_of
 from ordain.core.judge import Allowing, Strict, quoted
@@ -26,7 +27,7 @@ from ordain.core.model import Plan, all_steps
 from ordain.core.problem import Problem
 from ordain.core.settings import Settings
 from ordain.core.subject import call_action, subject_of_call
-from ordain.core.tool import COMMANDS, SHELL, ToolDefinition, tool_name
+from ordain.core.tool import COMMANDS, SHELL, ToolDefinition, tool_name, unbearable
 from ordain.core.value import PlanId, StepId
 
 __all__ = [
@@ -105,18 +106,21 @@ class Guard:
         """How a call stands."""
         for one in (self._deny, self._ask, self._guarded, self._open):
             one.begin_anew()
-        subject = subject_of_call(call.tool, call.args, call.definition)
+        bearable = not unbearable(call.args)
+        subject = subject_of_call(call.tool, call.args if bearable else {}, call.definition)
         denied, may_be_denied, _ = self._deny.names(subject)
         if denied:
             return Judged(standing=Standing.DENIED, why=f"is denied: `[policy] deny` names {quoted(denied)}")
+        if not bearable:
+            return _guarded("is guarded: its arguments are too many, or nested too deep, to be looked at")
         if may_be_denied or self._deny.exhausted:
-            return _guarded(f"may be what `[policy] deny` names ({quoted(may_be_denied)})")
+            return _guarded(f"may be what `[policy] deny` names{_listed(may_be_denied)}")
         for strict, where in ((self._ask, "[policy] ask"), (self._guarded, "[guard] guarded")):
             named, may_be_named, _ = strict.names(subject)
             if named:
                 return _guarded(f"is guarded: `{where}` names {quoted(named)}")
             if may_be_named or strict.exhausted:
-                return _guarded(f"may be what `{where}` names ({quoted(may_be_named)})")
+                return _guarded(f"may be what `{where}` names{_listed(may_be_named)}")
         by_name, by_paths = self._open.vouching(subject)
         if by_name or by_paths:
             return Judged(standing=Standing.OPEN, why=f"is open by {quoted(by_name or by_paths)}")
@@ -125,6 +129,11 @@ class Guard:
         if self._everything:
             return _guarded("is guarded: nothing in `[guard] open` names it")
         return Judged(standing=Standing.OPEN, why="is open: nothing guards it")
+
+
+def _listed(entries: set[str]) -> str:
+    """The entries that may be meant; of those that could not all be compared, none."""
+    return f" ({quoted(entries)})" if entries else ""
 
 
 def _guarded(why: str) -> Judged:
@@ -138,13 +147,14 @@ def cover_of(call: Call, approved: Iterable[tuple[PlanId, bool, Plan]]) -> Cover
     """The step of an approved plan that makes this call, else one that calls the same tool with other arguments, where
     that is no command; each plan comes with whether it is being carried out."""
     found: Cover | None = None
+    asked = _canonical(call.args)
     for plan_id, running, plan in approved:
         for step in all_steps(plan):
             command = command_of(step.action)
             action = call_action(SHELL.name, _arguments(command)) if command is not None else step.action
             if not isinstance(action, CallTool) or tool_name(action) != call.tool:
                 continue
-            exact = _same(action.args, call.args)
+            exact = asked is not None and _canonical(action.args) == asked
             cover = Cover(plan_id=plan_id, step=step.id, exact=exact, running=running)
             if exact:
                 return cover
@@ -157,14 +167,19 @@ def _arguments(command: RunCommand) -> dict[str, Any]:
     return {"command": command.command, **({"env": command.env} if command.env else {})}
 
 
-def _same(approved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+def _canonical(args: Mapping[str, Any]) -> bytes | None:
     try:
-        return canonical_bytes(approved) == canonical_bytes(asked)
+        return canonical_bytes(args)
     except (ValueError, TypeError, RecursionError):  # what no plan can hold is in none
-        return False
+        return None
 
 
 # --- What is said ----------------------------------------------------------------------------------------------------
+
+
+def _name(call: Call) -> str:
+    """A tool's name, as long as names are: whoever calls may say anything."""
+    return call.tool[:NAME_LENGTH_MAX]
 
 
 def refusal_of(call: Call, judged: Judged, cover: Cover | None = None) -> Problem:
@@ -172,13 +187,13 @@ def refusal_of(call: Call, judged: Judged, cover: Cover | None = None) -> Proble
     if judged.standing is Standing.DENIED:
         return Problem(
             code="E_POLICY_DENIED",
-            detail=f"`{call.tool}` {judged.why}.",
+            detail=f"`{_name(call)}` {judged.why}.",
             hints=("No plan can do it either; a person would have to change ordain.toml and trust it.",),
         )
     if cover is not None and not cover.exact:
         return Problem(
             code="E_TOOL_ARGS_NOT_APPROVED",
-            detail=f"A person approved `{call.tool}` with other arguments, in `{cover.step}` of "
+            detail=f"A person approved `{_name(call)}` with other arguments, in `{cover.step}` of "
             f"{short_id(cover.plan_id)}.",
             hints=(
                 "What was approved is carried out as it was approved, and nothing else is.",
@@ -190,14 +205,14 @@ def refusal_of(call: Call, judged: Judged, cover: Cover | None = None) -> Proble
         doing = "is being carried out" if cover.running else "is approved"
         return Problem(
             code="E_TOOL_GUARDED",
-            detail=f"`{call.tool}` {judged.why}; `{cover.step}` of {short_id(cover.plan_id)}, which {doing}, is this "
+            detail=f"`{_name(call)}` {judged.why}; `{cover.step}` of {short_id(cover.plan_id)}, which {doing}, is this "
             "very call, and Ordain makes it, once.",
             hints=("Do not make it yourself: start the plan with `plan_commit`, and ask `plan_status` how it went.",),
             command=f"ordain show {short_id(cover.plan_id)}",
         )
     return Problem(
         code="E_TOOL_GUARDED",
-        detail=f"`{call.tool}` {judged.why}. It is only done by a plan that a person has approved.",
+        detail=f"`{_name(call)}` {judged.why}. It is only done by a plan that a person has approved.",
         hints=("Propose a plan with this call, and have a person approve it. Do not do the same in another way.",),
         command="ordain explain E_TOOL_GUARDED",
     )
@@ -206,9 +221,14 @@ def refusal_of(call: Call, judged: Judged, cover: Cover | None = None) -> Proble
 def proposal_of(call: Call) -> dict[str, Any]:
     """The arguments of `plan_propose` for a plan of this one call; its contract is for whoever proposes it to write."""
     tool, _, operation = call.tool.partition(":")
-    step: dict[str, Any] = {"description": f"Call {call.tool}"}
-    if tool == SHELL.name and isinstance(call.args.get("command"), str):
-        step |= {"description": "Run a command", "run": call.args["command"]}
+    step: dict[str, Any] = {"description": f"Call {_name(call)}"}
+    command = command_of(call_action(call.tool, call.args)) if not unbearable(call.args) else None
+    if command is not None:
+        step |= {
+            "description": "Run a command",
+            "run": command.command,
+            **({"env": command.env} if command.env else {}),
+        }
     else:
         step |= {"tool": tool, **({"operation": operation} if operation else {}), "args": dict(call.args)}
     return {"title": step["description"], "steps": [step]}

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from ordain.core.call_rule import RULE, CallRule, Holds, holds
+from ordain.core.call_rule import RULE, CallRule, Conditions, Holds
 from ordain.core.lint.paths import COMPARED_MAX, folded, pattern_fault
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Problem
@@ -76,16 +76,19 @@ class _Entries:
         return {entry.text for entry in near if any(pattern.matches(path) for pattern in entry.patterns)}
 
 
+def _rules_among(entries: Iterable[str], rules: Rules) -> Iterator[tuple[str, CallRule]]:
+    """The entries that are rules, and those. A rule that names others means nothing by it."""
+    named = ((entry, rules.get(entry.removeprefix(RULE))) for entry in entries if entry.startswith(RULE))
+    return ((entry, rule) for entry, rule in named if rule is not None)
+
+
 class Strict:
     """The list `deny` or `ask`: what it names, and what it may name."""
 
     def __init__(self, entries: Iterable[str], rules: Rules = _NO_RULES) -> None:
         entries = set(entries)
-        self._rules = {
-            entry: (Strict(rules[entry.removeprefix(RULE)].tools), rules[entry.removeprefix(RULE)].where)
-            for entry in entries
-            if entry.startswith(RULE) and entry.removeprefix(RULE) in rules
-        }
+        self._rules = {entry: (Strict(rule.tools), Conditions(rule)) for entry, rule in _rules_among(entries, rules)}
+        entries = {entry for entry in entries if not entry.startswith(RULE)}
         self._words = frozenset(entry for entry in entries if not entry.startswith(PATH))
         self._all = entries - self._words
         self._plain: dict[str, set[str]] = {}
@@ -131,14 +134,15 @@ class Strict:
     def names(self, subject: Subject) -> tuple[set[str], set[str], tuple[str, ...]]:
         """The entries that name an effect or, if none does, those that may; and the paths that they do it by."""
         surely, maybe, paths = self._by_words_and_paths(subject)
-        for entry, (tools, where) in self._rules.items():
+        sure_paths, may_paths = (paths, ()) if surely else ((), paths)
+        for entry, (tools, conditions) in self._rules.items():
             sure, may, touched = tools.names(subject)
-            held = holds(where, subject.args, strict=True)
+            held = conditions.meant(subject.args) if sure or may else Holds.NO
             if sure and held is Holds.YES:
-                surely, paths = surely | {entry}, (*paths, *touched)
-            elif (sure or may) and held is not Holds.NO:
-                maybe, paths = maybe | {entry}, (*paths, *touched)
-        return (surely, set(), paths) if surely else (surely, maybe, paths)
+                surely, sure_paths = surely | {entry}, (*sure_paths, *touched)
+            elif held is not Holds.NO:
+                maybe, may_paths = maybe | {entry}, (*may_paths, *touched)
+        return (surely, set(), sure_paths) if surely else (surely, maybe, may_paths)
 
     def _by_words_and_paths(self, subject: Subject) -> tuple[set[str], set[str], tuple[str, ...]]:
         words = set(self._words & subject.words)
@@ -171,11 +175,8 @@ class Allowing:
 
     def __init__(self, entries: Iterable[str], rules: Rules = _NO_RULES) -> None:
         entries = set(entries)
-        self._rules = {
-            entry: (Allowing(rules[entry.removeprefix(RULE)].tools), rules[entry.removeprefix(RULE)].where)
-            for entry in entries
-            if entry.startswith(RULE) and entry.removeprefix(RULE) in rules
-        }
+        self._rules = {entry: (Allowing(rule.tools), Conditions(rule)) for entry, rule in _rules_among(entries, rules)}
+        entries = {entry for entry in entries if not entry.startswith(RULE)}
         self._words = frozenset(entry for entry in entries if not entry.startswith(PATH))
         self._patterns = _Entries()
         self._seen: dict[NamedPath, set[str]] = {}
@@ -189,8 +190,8 @@ class Allowing:
         """The entries that let an effect through by what it is; where none does, those that do it by its paths, which
         vouch together for every one of them."""
         by_name = set(self._words & (subject.surely - VAGUE if subject.effect.destructive else subject.surely))
-        for entry, (tools, where) in self._rules.items():
-            if any(tools.vouching(subject)) and holds(where, subject.args, strict=False) is Holds.YES:
+        for entry, (tools, conditions) in self._rules.items():
+            if any(tools.vouching(subject)) and conditions.vouched(subject.args):
                 by_name.add(entry)
         return (by_name, set()) if by_name else (by_name, self._by_paths(subject))
 
@@ -236,12 +237,16 @@ class Judge:
         if denied:
             return Verdict("deny", f"the deny list names {quoted(denied)}", paths)
         if may_be_denied:
-            return Verdict("ask", f"may touch what the policy's deny list names ({quoted(may_be_denied)})", paths)
+            return Verdict(
+                "ask", f"{_may(may_be_denied)} what the policy's deny list names ({quoted(may_be_denied)})", paths
+            )
         asked, may_be_asked, paths = self._ask.names(subject)
         if asked:
             return Verdict("ask", f"is in the policy's ask list ({quoted(asked)})", paths)
         if may_be_asked:
-            return Verdict("ask", f"may touch what the policy's ask list names ({quoted(may_be_asked)})", paths)
+            return Verdict(
+                "ask", f"{_may(may_be_asked)} what the policy's ask list names ({quoted(may_be_asked)})", paths
+            )
         words, vouching = self._allow.vouching(subject)
         if words & {subject.effect.tool, subject.effect.effect.value}:
             return Verdict("allow", "is allowed without asking")
@@ -261,6 +266,10 @@ class Judge:
                 "of both.",
                 hints=("Split the plan, or write fewer patterns with `*` in `[policy] deny`.",),
             )
+
+
+def _may(entries: Iterable[str]) -> str:
+    return "may be" if any(entry.startswith(RULE) for entry in entries) else "may touch"
 
 
 def quoted(words: Iterable[str]) -> str:

@@ -9,7 +9,11 @@ worst effect. Rules look at the registry and the plan's bytes, never at prose. A
 - `tool:operation`; `custom:NAME`, for custom actions of that type;
 - `agent:NAME`, who performs a task (`core.choosing`). It says nothing of the task's contract, which is a command;
 - `path:PATTERN`, for the paths that arguments, `reads` and `writes` name. What a command, an agent or a call does with
-  paths that it does not name is not seen here.
+  paths that it does not name is not seen here;
+- `rule:NAME`, for the calls that a rule of the settings means (`core.call_rule`), by their arguments too.
+
+The same lists judge calls that agents make outside of any plan (`core.guard`), where entries may also name tools that
+no plan can call (`core.tool.HOST_TOOL`). Entries that mean nothing are found in `core.list_check`.
 
 Doubt goes to the strict side. In `deny` and `ask` a pattern also means what lies beneath a path it matches, and
 `docs/**` also the directory `docs`; spellings that some file system takes for the same path are the same. A path that
@@ -22,24 +26,19 @@ word for a class or for an action of ours never allows a tool that bears it as i
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 import msgspec
 
 from ordain.core.judge import Judge
-from ordain.core.lint.paths import OFF_LIMITS, pattern_fault
 from ordain.core.model import Plan
-from ordain.core.problem import Place, Problem, closest
+from ordain.core.problem import Place, Problem
 from ordain.core.settings import Settings
-from ordain.core.subject import AGENT, OWN_WORDS, PATH, subjects
-from ordain.core.tool import (
-    EffectClass,
-    ToolDefinition,
-)
+from ordain.core.subject import subjects
+from ordain.core.tool import EffectClass, ToolDefinition
 from ordain.core.value import StepId
 
-__all__ = ["Ruling", "rule", "unknown_names"]
+__all__ = ["Ruling", "rule"]
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,58 +100,3 @@ def _described(tool: str, effect_class: EffectClass, group: _Group) -> str:
     paths = next(iter(group.paths)) if len(group.paths) == 1 else ()
     times = f"{len(group.steps)} time{'s' if len(group.steps) > 1 else ''}"
     return f"`{tool}`{''.join(f' `{path}`' for path in paths)} ({effect_class.value}, {times})"
-
-
-# --- Entries that mean nothing -------------------------------------------------------------------------------------
-
-
-def unknown_names(settings: Settings, tools: Mapping[str, ToolDefinition]) -> tuple[Problem, ...]:
-    """Entries in the policy's lists that mean nothing: a misspelt deny would deny nothing."""
-    found = []
-    for which, entries in (("allow", settings.allow), ("ask", settings.ask), ("deny", settings.deny)):
-        for entry in entries:
-            fault = _path_entry_fault(entry, which) if entry.startswith(PATH) else _name_fault(entry, settings, tools)
-            if fault is not None:
-                detail, hints = fault
-                found.append(Problem(code="E_CONFIG", detail=f"policy.{which} names `{entry}`, {detail}.", hints=hints))
-    return tuple(found)
-
-
-_Fault = tuple[str, tuple[str, ...]]
-"""What is wrong with an entry, as the end of a sentence, and hints."""
-
-
-def _path_entry_fault(entry: str, which: str) -> _Fault | None:
-    fault = pattern_fault(entry.removeprefix(PATH))
-    if fault is None or (fault == OFF_LIMITS and which != "allow"):
-        return None
-    return f"and that path {fault}", ("Paths are relative to the workspace and stay beneath it.",)
-
-
-def _name_fault(entry: str, settings: Settings, tools: Mapping[str, ToolDefinition]) -> _Fault | None:
-    callable_names = {*tools, *settings.sources}
-    if entry in OWN_WORDS or entry in callable_names:
-        return None
-    kind, colon, name = entry.partition(":")
-    if not colon:
-        return "which is no tool, action or effect class", _meant(entry, settings, callable_names)
-    if kind == AGENT.removesuffix(":"):
-        if name in settings.agents:
-            return None
-        return "and there is no agent of that name", closest(name, sorted(settings.agents))
-    if kind in OWN_WORDS:
-        return f"and `{kind}` has no operations", ()
-    # A tool's name may have a colon in it as well.
-    if any(entry[: at.start()] in callable_names and at.end() < len(entry) for at in re.finditer(":", entry)):
-        return None
-    if kind in callable_names:
-        return "without an operation", (f"Write `{kind}` for all it can do.",)
-    return f"and there is no tool `{kind}`", closest(kind, [AGENT, PATH, *sorted(callable_names)])
-
-
-def _meant(word: str, settings: Settings, callable_names: Set[str]) -> tuple[str, ...]:
-    if word in settings.agents:
-        return (f"Write `{AGENT}{word}`.",)
-    if "/" in word or "*" in word:
-        return (f"Write `{PATH}{word}`.",)
-    return closest(word, sorted(OWN_WORDS | callable_names))

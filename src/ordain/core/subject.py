@@ -8,13 +8,10 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.action import (
-    CallTool,
-    Custom,
-    Task,
-)
+from ordain.core.action import CallTool, Custom, Task
+from ordain.core.call_rule import RULE
 from ordain.core.command import command_of, program_of
-from ordain.core.effect import ABOUT_PATHS, PlannedEffect, effects_of, with_agents
+from ordain.core.effect import ABOUT_PATHS, PlannedEffect, effects_of, with_agents, word
 from ordain.core.lint.paths import folded, path_fault
 from ordain.core.model import Action, Plan, Step
 from ordain.core.settings import Settings
@@ -49,6 +46,7 @@ PATH, AGENT = "path:", "agent:"
 _DESTRUCTIVE = "destructive"
 OWN_WORDS = frozenset([*EffectClass, _DESTRUCTIVE, SHELL.name, *OWN_ACTION_KINDS])
 """Words that mean something whatever tools there are."""
+_CLASSES = frozenset([*EffectClass, _DESTRUCTIVE])
 VAGUE = frozenset(EffectClass)
 """Words that allow nothing destructive: that is allowed by its name or as `destructive`, by neither class nor path."""
 WILD = frozenset("*?")
@@ -99,7 +97,9 @@ def subject_of_call(name: str, args: Mapping[str, Any], definition: ToolDefiniti
     """A single call, as the step that it would be in a plan; of a tool that nobody knows, the worst is assumed."""
     step = Step(id=StepId("call"), description=name, action=call_action(name, args), needs=())
     tools = {name: definition} if definition is not None else {}
-    return _subject(step, next(effects_of(step, tools)), tools, "")
+    subject = _subject(step, next(effects_of(step, tools)), tools, "")
+    # What is assumed of it lets nothing through, only its name does.
+    return subject if definition is not None else msgspec.structs.replace(subject, surely=subject.surely - _CLASSES)
 
 
 def call_action(name: str, args: Mapping[str, Any]) -> CallTool:
@@ -136,7 +136,7 @@ def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset
             words = classes | {effect.tool}
         case CallTool(tool=tool, operation=operation):
             names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
-            taken = tool in OWN_WORDS or f"{tool}:".startswith((PATH, AGENT, HANDLER))
+            taken = tool in OWN_WORDS or f"{tool}:".startswith((PATH, AGENT, HANDLER, RULE))
             return classes | names, classes if taken else classes | names
         case Task() if agent:
             words = classes | {effect.tool, f"{AGENT}{agent}"}
@@ -165,7 +165,7 @@ def _paths(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[NamedPat
 
 def _path(value: Any, *, writes: bool, deep: bool = False) -> NamedPath:
     if not isinstance(value, str):
-        return NamedPath(text=str(value), known="", within="", exact=None, deep=True, anywhere=True)
+        return NamedPath(text=word(value), known="", within="", exact=None, deep=True, anywhere=True)
     later = value.find("${")
     known = folded(value if later < 0 else value[:later].rpartition("/")[0])
     if later >= 0 or path_fault(value, writes=writes) is not None:

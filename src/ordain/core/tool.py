@@ -6,7 +6,8 @@ registry, never from a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -27,6 +28,7 @@ from ordain.core.action import (
     ValidateApproval,
     WaitFor,
 )
+from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.canonical import canonical_bytes, digest
 from ordain.core.model import Action, NestedPlan, Plan, all_steps
 from ordain.core.problem import closest
@@ -34,9 +36,13 @@ from ordain.core.schema import misfits
 from ordain.core.secret_reference import named_secrets
 
 __all__ = [
+    "ARGUMENTS_MAX",
     "COMMANDS",
+    "DEPTH_MAX",
     "EXEC",
     "HANDLER",
+    "HOSTS",
+    "HOST_TOOL",
     "OWN_ACTION_KINDS",
     "RESERVED",
     "SHELL",
@@ -54,6 +60,7 @@ __all__ = [
     "operation_name",
     "operations_of",
     "tool_name",
+    "unbearable",
 ]
 
 
@@ -177,7 +184,15 @@ OWN_ACTION_KINDS = frozenset(str(kind.__struct_config__.tag) for kind in _OWN_AC
 """Their names on the wire, which policy may use."""
 
 
-RESERVED = frozenset([*EffectClass, *OWN_ACTION_KINDS, *COMMANDS, "agent", "destructive", "path", "run", "tool"])
+HOSTS = ("claude-code",)
+"""Programs whose own tools the guard is asked about by a hook: lists call them `claude-code:WebFetch`. No plan can call
+them."""
+HOST_TOOL = re.compile(rf"(?:{'|'.join(HOSTS)}):[A-Za-z_]\w*|mcp__\w(?:[\w-]*\w)?__\w[\w-]*", re.ASCII)
+"""A tool of such a program, or, as hosts call it, one of a server that is not configured here."""
+
+RESERVED = frozenset(
+    [*EffectClass, *OWN_ACTION_KINDS, *COMMANDS, *HOSTS, "agent", "destructive", "path", "rule", "run", "tool"]
+)
 """Words that mean something to policy whatever tools there are: no tool of others can be called so."""
 
 
@@ -248,6 +263,10 @@ def _is_argv(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value) and any(value[:1])
 
 
+ARGUMENTS_MAX = 200
+DEPTH_MAX = 32
+"""How many lists and mappings of a call's arguments may stand inside one another."""
+
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "integer": ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
@@ -303,6 +322,21 @@ def _misfits(
             # Whether a text matches a pattern the tool finds out itself, in its own language of patterns.
             for fault in misfits(known[name], value, lambda pattern, text: True, f"`{name}`"):
                 yield f"`{tool.name}`: {fault}.", ()
+
+
+def unbearable(args: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """Why nobody should look at arguments any closer, in the form of `argument_faults`: whoever calls may want us to be
+    busy for long."""
+    if len(args) > ARGUMENTS_MAX or any(not isinstance(name, str) or len(name) > NAME_LENGTH_MAX for name in args):
+        return [("There are more arguments, or longer names of some, than any tool has.", ())]
+    below: list[Any] = [args]
+    for _ in range(DEPTH_MAX + 1):
+        below = [part for one in below if isinstance(one, Mapping | list | tuple) for part in _parts(one)]
+    return [(f"More than {DEPTH_MAX} lists and mappings stand inside one another.", ())] if below else []
+
+
+def _parts(value: Mapping[str, Any] | Sequence[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, Mapping) else value
 
 
 def argument_names(tool: ToolDefinition) -> Iterator[tuple[str, bool]]:

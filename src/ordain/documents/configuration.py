@@ -12,6 +12,7 @@ from typing import Any
 
 from ordain.core.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent
 from ordain.core.bound import CONCURRENCY_MAX
+from ordain.core.call_rule import CallRule
 from ordain.core.environment import variable_fault
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.guard import EVERYTHING, Mode
@@ -24,6 +25,7 @@ from ordain.core.prompt import template_fault
 from ordain.core.request import header_fault, read_address
 from ordain.core.settings import CONFIGURATION_FILE, Settings
 from ordain.core.tool import RESERVED, EffectClass, ToolDefinition, ToolSource, handler_name
+from ordain.documents.call_rules import read_rule
 from ordain.documents.duration import read_duration
 from ordain.documents.failure import read_failure
 
@@ -32,6 +34,7 @@ __all__ = ["CONFIGURATION_FILE", "TEMPLATE", "key_names", "keys_set", "read_sett
 COUNT_MAX = 10_000
 MEBIBYTES_MAX = 1 << 20
 PROCESSES_MIN = 16
+RULES_MAX = 100
 DURATION_MAX_MS = 3_653 * 86_400_000
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -374,17 +377,37 @@ def _actions(tree: dict[str, Any], problems: list[Problem]) -> dict[str, ToolDef
     return found
 
 
+def _rules(tree: dict[str, Any], problems: list[Problem]) -> dict[str, CallRule]:
+    found = {}
+    if len(tree) > RULES_MAX:
+        problems.append(_problem(f"has {len(tree)} rules; at most {RULES_MAX} are read"))
+    for name, content in _sections("rules", dict(list(tree.items())[:RULES_MAX]), problems):
+        found[name], faults = read_rule(content)
+        problems += [_problem(f"rules.{name}.{detail}", *hints) for detail, hints in faults]
+        problems += [
+            _problem(f"rules.{name} holds {what}", "It would be stored and shown; make up another value.")
+            for what in secrets_in(written(content) or b"", {})
+        ]
+    return found
+
+
 def _named_sections(
     section: str, tree: dict[str, Any], keys: dict[str, _Reader], problems: list[Problem]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The name and the values of every [section.NAME] that is one."""
+    for name, content in _sections(section, tree, problems):
+        yield name, _values(f"{section}.{name}", content, keys, problems)
+
+
+def _sections(section: str, tree: dict[str, Any], problems: list[Problem]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The name of every [section.NAME] that is one, and what stands in it."""
     for name, content in tree.items():
         if not _NAME.fullmatch(name):
             problems.append(_problem(f"has a section [{section}.{name}], which is no name", _NAMES_ARE))
         elif not isinstance(content, dict):
             problems.append(_problem(f"{section}.{name} must be a section, written [{section}.{name}]"))
         else:
-            yield name, _values(f"{section}.{name}", content, keys, problems)
+            yield name, content
 
 
 def _values(section: str, content: dict[str, Any], keys: dict[str, _Reader], problems: list[Problem]) -> dict[str, Any]:
@@ -404,6 +427,7 @@ _NAMED: dict[str, tuple[str, Callable[[dict[str, Any], list[Problem]], dict[str,
     "agents": ("agents", _agents),
     "tools": ("sources", _sources),
     "actions": ("actions", _actions),
+    "rules": ("rules", _rules),
 }
 """Sections that hold a section for each name → the setting they make and how they are read."""
 
@@ -560,14 +584,14 @@ TEMPLATE = """\
 # tmp_mib = 1024               # what fits in its /tmp, which is memory
 
 [policy]                       # deny wins, then ask, then allow; what no list names is asked
-# allow = ["reads"]            # effect classes, tools, "tool:operation", "agent:coder", "path:docs/**"
+# allow = ["reads"]            # effect classes, tools, "tool:operation", "agent:coder", "path:docs/**", "rule:NAME"
 # ask = []
 # deny = []
 
 [guard]                        # calls of agents outside of any run: ordain mcp --gateway, ordain guard (docs/guard.md)
 # mode = "observe"             # notes what needs a plan and lets it through; "enforce" refuses it
 # guarded = ["*"]              # what needs a plan: `*` is whatever `open` does not name, other entries win over it
-# open = ["reads"]             # what needs none; entries as in [policy]
+# open = ["reads"]             # what needs none; entries as in [policy], and tools of hosts: "claude-code:WebFetch"
 
 [contracts]
 # env = ["PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV"]   # what commands and contracts may see
@@ -586,4 +610,11 @@ TEMPLATE = """\
 
 # Tools of yours, each in a section [tools.NAME] with one of
 #   python = "module:function" · plugin = "package" · mcp = ["server", "--stdio"] · url = "https://host/mcp"
+
+# Rules: calls by what they are called with, for any list above as "rule:NAME", each in a section [rules.NAME] with
+#   tools = ["mail:send"]                      what is called, in the words of the lists
+#   where = { to = "*@example.com" }           what arguments must be like: a text with stars, a value, or a list
+#   besides = ["subject", "body"]              what else may be given, where the rule lets a call through
+#   matches = ['mail:send {"to": "kim@example.com"}']
+#   matches_not = ['mail:send {"to": "kim@example.org"}']    tried before the file can be trusted (docs/guard.md)
 """

@@ -63,7 +63,7 @@ def config(session: Session) -> int:
         key: SettingValue(value=tree[setting], source=_source(key, key in given, narrowed))
         for key, setting in names.items()
     }
-    for name, named in (("agents", settings.agents), ("tools", settings.sources)):
+    for name, named in (("agents", settings.agents), ("tools", settings.sources), ("rules", settings.rules)):
         values |= {
             f"{name}.{one}": SettingValue(value=msgspec.to_builtins(it), source="trusted") for one, it in named.items()
         }
@@ -90,7 +90,7 @@ def _words(setting: str, value: object, settings: Settings) -> str:
 
 
 def _source(key: str, given: bool, narrowed: bool) -> str:
-    if key == "policy.allow" and narrowed:
+    if key in ("policy.allow", "guard.guarded", "guard.open") and narrowed:
         return "narrowed, until ordain.toml is trusted as it stands"
     return "trusted" if given else "default"
 

@@ -1,0 +1,264 @@
+"""What is wrong with the lists of the settings: entries that mean nothing, rules that do not do what their examples
+say. A misspelt deny would deny nothing, so a configuration with any of it is not trusted.
+
+Rules are tried alone, on the calls of their examples, in each way that they are used: as what lets through where
+`allow` or `open` names them, as what forbids or asks where another list does, and in both ways where none does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import Any
+
+from ordain.core.call_rule import RULE, CallRule, Conditions, Example, Holds
+from ordain.core.judge import Allowing, Strict, quoted
+from ordain.core.lint.paths import OFF_LIMITS, pattern_fault
+from ordain.core.problem import Problem, closest
+from ordain.core.settings import DEFAULTS, Settings
+from ordain.core.subject import AGENT, OWN_WORDS, PATH, Subject, subject_of_call
+from ordain.core.tool import (
+    COMMANDS,
+    HANDLER,
+    HOST_TOOL,
+    HOSTS,
+    OWN_ACTION_KINDS,
+    EffectClass,
+    ToolDefinition,
+    argument_faults,
+)
+
+__all__ = ["example_sources", "list_problems"]
+
+EVERYTHING = "*"
+SHOWN_MAX = 200
+
+_Fault = tuple[str, tuple[str, ...]]
+"""What is wrong with an entry, as the end of a sentence, and hints."""
+
+
+def list_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> tuple[Problem, ...]:
+    """Everything wrong with the lists and the rules, as far as these tools and the settings tell."""
+    return (*_entry_problems(settings, tools), *_contradictions(settings), *_rule_problems(settings, tools))
+
+
+def example_sources(settings: Settings) -> frozenset[str]:
+    """The sources whose tools the examples of rules call."""
+    examples = (one for rule in settings.rules.values() for one in (*rule.matches, *rule.matches_not))
+    return frozenset(name for one in examples if (name := one.tool.partition(":")[0]) in settings.sources)
+
+
+def _problem(detail: str, hints: Iterable[str] = ()) -> Problem:
+    return Problem(code="E_CONFIG", detail=f"{detail}.", hints=tuple(hints))
+
+
+# --- Entries ---------------------------------------------------------------------------------------------------------
+
+
+def _entry_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> Iterator[Problem]:
+    letting = {f"rules.{name}.tools" for name in settings.rules if _using(name, settings, _LETS_THROUGH)}
+    for where, entries in _lists(settings).items():
+        for entry in entries:
+            if entry.startswith(PATH):
+                fault = _path_fault(entry, lets_through=where in _LETS_THROUGH or where in letting)
+            else:
+                fault = _fault(entry, where, settings, tools)
+            if fault is not None:
+                detail, hints = fault
+                yield _problem(f"{where} names `{entry}`, {detail}", hints)
+
+
+def _lists(settings: Settings) -> dict[str, tuple[str, ...]]:
+    """Every list of entries, by its name in the file."""
+    return {
+        "policy.allow": settings.allow,
+        "policy.ask": settings.ask,
+        "policy.deny": settings.deny,
+        "guard.guarded": settings.guarded,
+        "guard.open": settings.open_calls,
+        **{f"rules.{name}.tools": rule.tools for name, rule in settings.rules.items()},
+    }
+
+
+_LETS_THROUGH = ("policy.allow", "guard.open")
+_FORBIDS = ("policy.deny", "policy.ask", "guard.guarded")
+
+
+def _using(name: str, settings: Settings, which: Iterable[str]) -> list[str]:
+    """The lists among these that use a rule."""
+    lists = _lists(settings)
+    return [where for where in which if f"{RULE}{name}" in lists[where]]
+
+
+def _fault(entry: str, where: str, settings: Settings, tools: Mapping[str, ToolDefinition]) -> _Fault | None:
+    if entry.startswith(RULE):
+        name = entry.removeprefix(RULE)
+        return None if name in settings.rules else ("and there is no rule of that name", closest(name, settings.rules))
+    if entry in HOSTS or HOST_TOOL.fullmatch(entry):
+        return ("which no plan can call", ()) if where == "policy.allow" else None
+    if where.startswith("guard."):
+        if (where, entry) == ("guard.guarded", EVERYTHING):
+            return None
+        if entry.startswith(AGENT):
+            return "and lists name what is called, not who calls", ()
+        if entry.startswith(HANDLER) or entry in OWN_ACTION_KINDS:
+            return "which only a plan can do", ("The guard is about calls outside of plans.",)
+    return _name_fault(entry, settings, tools)
+
+
+def _path_fault(entry: str, *, lets_through: bool) -> _Fault | None:
+    fault = pattern_fault(entry.removeprefix(PATH))
+    if fault is None or (fault == OFF_LIMITS and not lets_through):
+        return None
+    return f"and that path {fault}", ("Paths are relative to the workspace and stay beneath it.",)
+
+
+def _name_fault(entry: str, settings: Settings, tools: Mapping[str, ToolDefinition]) -> _Fault | None:
+    callable_names = {*tools, *settings.sources}
+    if entry in OWN_WORDS or entry in callable_names:
+        return None
+    kind, colon, name = entry.partition(":")
+    if not colon:
+        return "which is no tool, action or effect class", _meant(entry, settings, callable_names)
+    if kind == AGENT.removesuffix(":"):
+        if name in settings.agents:
+            return None
+        return "and there is no agent of that name", closest(name, sorted(settings.agents))
+    if kind in OWN_WORDS:
+        return f"and `{kind}` has no operations", ()
+    # A tool's name may have a colon in it as well.
+    if any(entry[: at.start()] in callable_names and at.end() < len(entry) for at in re.finditer(":", entry)):
+        return None
+    if kind in callable_names:
+        return "without an operation", (f"Write `{kind}` for all it can do.",)
+    return f"and there is no tool `{kind}`", closest(kind, [AGENT, PATH, RULE, *HOSTS, *sorted(callable_names)])
+
+
+def _meant(word: str, settings: Settings, callable_names: Set[str]) -> tuple[str, ...]:
+    if word in settings.rules:
+        return (f"Write `{RULE}{word}`.",)
+    if word in settings.agents:
+        return (f"Write `{AGENT}{word}`.",)
+    if "/" in word or "*" in word:
+        return (f"Write `{PATH}{word}`.",)
+    return closest(word, sorted(OWN_WORDS | callable_names))
+
+
+def _contradictions(settings: Settings) -> Iterator[Problem]:
+    """What `open` names and another list does too is never open. The default is no word of anybody."""
+    lists = _lists(settings)
+    for entry in settings.open_calls:
+        others = [where for where in _FORBIDS if entry in lists[where]]
+        if others and entry not in (*DEFAULTS.open_calls, EVERYTHING):
+            do = "do" if len(others) > 1 else "does"
+            yield _problem(f"guard.open names `{entry}`, and so {do} {' and '.join(others)}, which wins")
+
+
+# --- Rules and their examples ----------------------------------------------------------------------------------------
+
+
+def _rule_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> Iterator[Problem]:
+    for name, rule in settings.rules.items():
+        letting, forbidding = _using(name, settings, _LETS_THROUGH), _using(name, settings, _FORBIDS)
+        unused = not letting and not forbidding
+        for key, examples in (("matches", rule.matches), ("matches_not", rule.matches_not)):
+            for example in examples:
+                definition, faults = _called(example, settings, tools)
+                if definition is not None or _is_hosts(example.tool):
+                    subject, must = subject_of_call(example.tool, example.args, definition), key == "matches"
+                    if letting or unused:
+                        faults = [*faults, *_letting_fault(rule, subject, must, letting)]
+                    if forbidding or unused:
+                        faults = [*faults, *_forbidding_fault(rule, subject, must, forbidding)]
+                shown = f"rules.{name}.{key}: `{_shown(example)}`"
+                yield from (_problem(f"{shown} {detail}", hints) for detail, hints in faults)
+
+
+def _called(
+    example: Example, settings: Settings, tools: Mapping[str, ToolDefinition]
+) -> tuple[ToolDefinition | None, list[_Fault]]:
+    """What is known of the tool that an example calls, and why nobody can call it so. Of a server that was not asked,
+    only what the settings say of it is known."""
+    tool = tools.get(example.tool) or COMMANDS.get(example.tool)
+    if tool is not None:
+        later = [name for name, value in example.args.items() if "${" in str(value)]
+        faults = argument_faults(tool, example.args, later)
+        return tool, [(f"cannot be called: {detail.removesuffix('.')}", hints) for detail, hints in faults]
+    source, _, operation = example.tool.partition(":")
+    if source in settings.sources:
+        effect = settings.sources[source].effects.get(operation, EffectClass.OPAQUE)
+        return ToolDefinition(name=example.tool, description="", effect=effect), []
+    if _is_hosts(example.tool):
+        return None, []
+    return None, [("calls a tool that there is not", closest(example.tool, sorted({*tools, *settings.sources})))]
+
+
+def _is_hosts(tool: str) -> bool:
+    return HOST_TOOL.fullmatch(tool) is not None
+
+
+def _shown(example: Example) -> str:
+    written = f"{example.tool} {json.dumps(example.args, ensure_ascii=False)}" if example.args else example.tool
+    return written if len(written) <= SHOWN_MAX else f"{written[: SHOWN_MAX - 1]}…"
+
+
+def _letting_fault(rule: CallRule, subject: Subject, must: bool, used: list[str]) -> Iterator[_Fault]:
+    let = any(Allowing([_ALONE], {"": rule}).vouching(subject))
+    if let and not must:
+        yield f"must not be let through, and is{_by(used)}", _TIGHTER
+    elif must and not let:
+        yield f"must be let through, and is not{_by(used)}", tuple(_why_not_let(rule, subject))
+
+
+def _forbidding_fault(rule: CallRule, subject: Subject, must: bool, used: list[str]) -> Iterator[_Fault]:
+    surely, maybe, _ = Strict([_ALONE], {"": rule}).names(subject)
+    if not must and (surely or maybe):
+        yield f"must not be meant, and {'is' if surely else 'may be'}{_by(used)}", _TIGHTER
+    elif must and not surely:
+        yield (
+            f"must be meant, and {'only may be' if maybe else 'is not'}{_by(used)}",
+            tuple(_why_not_meant(rule, subject)),
+        )
+
+
+_ALONE = RULE
+"""The entry that names a rule that is tried alone."""
+_TIGHTER = ("Say more in `where`, or name less in `tools`; or take the example away if it is right as it is.",)
+
+
+def _by(used: list[str]) -> str:
+    return f" ({' and '.join(used)} {'name' if len(used) > 1 else 'names'} the rule)" if used else ""
+
+
+def _why_not_let(rule: CallRule, subject: Subject) -> Iterator[str]:
+    if not any(Allowing(rule.tools).vouching(subject)):
+        yield f"{quoted(rule.tools)} would not let it through, whatever its arguments."
+    elif subject.args is None:
+        yield "No command is let through by what it says."
+    elif unnamed := Conditions(rule).unnamed(subject.args):
+        yield f"It has {quoted(unnamed)}, named neither in `where` nor in `besides`."
+    else:
+        yield from _unlike(rule, subject.args, lambda one, args: one.vouched(args))
+        yield "What lets through is compared letter by letter, and `*` stands for no separator."
+
+
+def _why_not_meant(rule: CallRule, subject: Subject) -> Iterator[str]:
+    surely, maybe, _ = Strict(rule.tools).names(subject)
+    if not surely:
+        yield f"{quoted(rule.tools)} {'may' if maybe else 'does not'} name it, whatever its arguments."
+    elif subject.args is None:
+        yield "No command is known by what it says."
+    else:
+        yield from _unlike(rule, subject.args, lambda one, args: one.meant(args) is Holds.YES)
+
+
+def _unlike(
+    rule: CallRule, args: Mapping[str, Any], alike: Callable[[Conditions, Mapping[str, Any]], bool]
+) -> Iterator[str]:
+    """The arguments that are not like what the rule says, each looked at alone."""
+    for name, wanted in rule.where.items():
+        if name not in args:
+            yield f"It has no `{name}`."
+        elif not alike(Conditions(CallRule(tools=(), where={name: wanted})), {name: args[name]}):
+            yield f"`{name}` is not like what `where` says."
