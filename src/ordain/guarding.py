@@ -9,8 +9,10 @@ is the same.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,19 +20,25 @@ from ordain.core.approval import Principal
 from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.guard import Call, Cover, Guard, Judged, Mode, Standing, cover_of, refusal_of
 from ordain.core.lineage import Stage
-from ordain.core.model import Plan
+from ordain.core.model import Plan, all_steps
 from ordain.core.problem import Problem, Refused
 from ordain.core.redaction import Redactor
 from ordain.core.scope import unbearable
 from ordain.core.sighting import ABOUT_MAX, Sighting
-from ordain.core.value import PlanId
+from ordain.core.tool import tool_name
+from ordain.core.value import Instant, PlanId
 from ordain.refusals import Refusals
 from ordain.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from ordain.core.watch import WatchReport
 
 __all__ = ["Guarding", "Met", "Seen"]
 
 PLANS_MAX = 50
 """How many of the newest open plans are looked at for the call that is refused."""
+PLANS_COUNTED = 500
+"""How many of the newest plans are looked at for the tools that were seen."""
 _READ_MAX = 16 << 10
 """How much is looked at of what somebody said, for what is shown of it."""
 
@@ -93,12 +101,38 @@ class Guarding:
             refused=refused,
             code=problem.code,
             session=_said(seen.session, clean),
+            effect=call.definition.effect.value if call.definition is not None else "",
+            destructive=call.definition is None or call.definition.destructive,
             about=about,
         )
         self._here.sightings.note([sighting])
         if refused:
             await Refusals(self._here).record("call", f"{named.tool} {about}", seen.by, (problem,))
         return Met(judged=judged, problem=problem, refused=refused)
+
+    def report(self, within_ms: int, *, agent: str | None = None, tool: str | None = None) -> WatchReport:
+        """What was seen so far back, of all agents and tools or of one; a tool is also named by its server."""
+        from ordain.core.watch import Watch  # what stands between agents and their tools never asks
+
+        here, now = self._here, self._here.now()
+        since = Instant(max(now - within_ms, 0))
+        watch = Watch(since, now)
+        for one in here.sightings.since(since):
+            if agent in (None, one.agent) and tool in (None, one.tool, one.tool.partition(":")[0]):
+                watch.add(one)
+        return watch.report(
+            self.guard(),
+            opened=here.settings()[0].open_calls,
+            in_plans=self._called(),
+            incomplete=here.sightings.incomplete(since),
+        )
+
+    def _called(self) -> Counter[str]:
+        """How many of the newest plans call each tool."""
+        found: Counter[str] = Counter()
+        for one in self._here.ledger.plans(newest=PLANS_COUNTED) if self._here.has_ledger() else ():
+            found.update({tool_name(step.action) for step in all_steps(self._here.records.plan(one.stream))})
+        return found
 
     def _redactor(self) -> Redactor:
         """Where the record cannot be read any more, the one that was in use."""
