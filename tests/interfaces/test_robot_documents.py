@@ -257,6 +257,7 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "audit-rebuild.": (FINE, "audit rebuild", failed),
     "explain.": (FINE, "explain E_PATH", nothing),
     "mcp-token.": (FINE, "mcp token list", nothing),
+    "guard-report.": (FINE, "guard report", nothing),
     "mcp-token.add": (REFUSED, "mcp token add laptop", nothing),
     "skill.": (FINE, "skill -o SKILL.md", nothing),
     "robot.": (FINE, "", nothing),

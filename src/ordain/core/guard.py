@@ -79,6 +79,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     standing: Standing
     why: str
     """The end of a sentence that begins with the tool."""
+    by_default: bool = False
+    """Guarded only because nothing opens it: no entry of a list means it."""
 
 
 class Cover(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +129,8 @@ class Guard:
         if call.definition is None:
             return _guarded("is guarded: nobody here knows such a tool")
         if self._everything:
-            return _guarded("is guarded: nothing in `[guard] open` names it")
+            why = "is guarded: nothing in `[guard] open` names it"
+            return Judged(standing=Standing.GUARDED, why=why, by_default=True)
         return Judged(standing=Standing.OPEN, why="is open: nothing guards it")
 
 

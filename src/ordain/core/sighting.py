@@ -31,5 +31,8 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     session: str = ""
     """What tells one session of the agent from another, where the host says."""
+    effect: str = ""
+    """The effect class that the tool had; empty where nobody knew the tool."""
+    destructive: bool = False
     about: str = ""
     """Its arguments, shortened and without secrets."""

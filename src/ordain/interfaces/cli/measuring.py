@@ -12,14 +12,15 @@ from ordain.interfaces.cli.shell import FINE, Session, command
 from ordain.interfaces.statistics_view import statistics_lines
 from ordain.records import names_run
 
-__all__ = ["stats"]
+__all__ = ["WIDTH", "WIDTH_MAX", "duration_option", "stats"]
 
 WIDTH = 80
 """Where there is no terminal that has one."""
 WIDTH_MAX = 110
 
 
-def _duration(context: click.Context, option: click.Parameter, given: str | None) -> int | None:
+def duration_option(context: click.Context, option: click.Parameter, given: str | None) -> int | None:
+    """A duration that was given, in milliseconds."""
     if given is None:
         return None
     found = read_duration(given)
@@ -30,7 +31,9 @@ def _duration(context: click.Context, option: click.Parameter, given: str | None
 
 @command()
 @click.argument("what", metavar="[PLAN|RUN]", required=False)
-@click.option("--since", "within_ms", metavar="30d", callback=_duration, help="Only what began in this long until now.")
+@click.option(
+    "--since", "within_ms", metavar="30d", callback=duration_option, help="Only what began in this long until now."
+)
 def stats(session: Session, what: str | None, within_ms: int | None) -> int:
     """Count how plans and runs went: how they ended, where time went, what failed and why, what was missing.
 

@@ -13,6 +13,7 @@ from ordain.core.decision import Asked
 from ordain.core.report import PlanLine, RunReport, SignalReport, ToldPrompt
 from ordain.core.simulation import Simulation
 from ordain.core.statistics import Statistics
+from ordain.core.watch import WatchReport
 from ordain.interfaces.results.agents import AgentsResult
 from ordain.interfaces.results.around import (
     ConfigResult,
@@ -94,6 +95,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "audit rebuild": (RebuiltResult,),
     "explain": (PageResult,),
     "mcp token": (ClientsResult,),
+    "guard report": (WatchReport,),
     "skill": (SkillResult,),
     "robot": (VerbsResult, Verb),
 }

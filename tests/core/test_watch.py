@@ -1,0 +1,160 @@
+"""What is made of sightings: counts that add up, rules that a person could use, and nothing dangerous among them."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordain.core.bound import DAY_MS
+from ordain.core.call_rule import CallRule, Holds, holds
+from ordain.core.guard import Call, Guard, Standing
+from ordain.core.settings import Settings
+from ordain.core.sighting import Sighting
+from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.core.value import Instant
+from ordain.core.watch import NAMES_MAX, REST, Watch, WatchReport
+
+NOON = 1_794_830_400_000  # 2026-11-16 12:00 UTC
+SINCE = Instant(NOON - 7 * DAY_MS)
+
+
+def seen(tool: str, about: str = "", **fields: Any) -> Sighting:
+    named = {"agent": "coder", "session": "1", "effect": "opaque", "standing": Standing.GUARDED, **fields}
+    at, code = Instant(named.pop("at", NOON)), named.pop("code", "E_TOOL_GUARDED")
+    return Sighting(
+        at=at, through="gateway", tool=tool, refused=named.pop("refused", False), code=code, about=about, **named
+    )
+
+
+def reported(
+    *sightings: Sighting, settings: Settings | None = None, in_plans: dict[str, int] | None = None
+) -> WatchReport:
+    settings = settings or Settings()
+    watch = Watch(SINCE, Instant(NOON))
+    for one in sightings:
+        watch.add(one)
+    return watch.report(Guard(settings), opened=settings.open_calls, in_plans=in_plans or {}, incomplete=False)
+
+
+def test_calls_are_counted_by_tool_agent_and_day() -> None:
+    report = reported(
+        seen("mail:send", '{"to": "kim"}', at=NOON - DAY_MS, agent="a", refused=True),
+        seen("mail:send", '{"to": "kim"}', agent="b", session="2"),
+        seen("crm:list", agent="b", session="2"),
+        seen("mail:send", at=NOON - 8 * DAY_MS),
+        seen("mail:send", at=NOON + 2 * DAY_MS),
+    )
+    assert (report.calls, report.refused, report.would_be, report.sessions) == (3, 1, 2, 2)
+    assert [(one.calls, one.refused) for one in report.days] == [(0, 0)] * 6 + [(1, 1), (2, 0)]
+    mail, crm = report.tools
+    assert (mail.tool, mail.calls, mail.refused, mail.agents, mail.sessions) == ("mail:send", 2, 1, {"a": 1, "b": 1}, 2)
+    assert (mail.first, mail.last, list(mail.by_day)) == (NOON - DAY_MS, NOON, [0] * 6 + [1, 1])
+    assert (list(mail.examples), list(crm.examples)) == (['{"to": "kim"}'], [])
+    assert [(one.agent, one.calls, one.tools) for one in report.agents] == [
+        ("b", 2, {"mail:send": 1, "crm:list": 1}),
+        ("a", 1, {"mail:send": 1}),
+    ]
+
+
+def test_agents_that_call_themselves_anything_fill_no_memory() -> None:
+    many = [seen(f"tool{number}", agent=f"agent{number}", session=str(number)) for number in range(2 * NAMES_MAX)]
+    report = reported(*many)
+    assert (len(report.tools), len(report.agents)) == (NAMES_MAX + 1, NAMES_MAX + 1)
+    assert {one.tool: one.calls for one in report.tools}[REST] == NAMES_MAX
+    assert sum(one.calls for one in report.tools) == report.calls == 2 * NAMES_MAX
+    assert REST not in {one.tool for one in report.gaps} | {one.tool for one in report.suggestions}
+
+
+def test_gaps_are_tools_that_are_called_often_and_say_whether_plans_have_them() -> None:
+    often = [seen("mail:send", session=str(number)) for number in range(2)]
+    alone = [seen("crm:put")] * 5
+    seldom = [seen("fax:send")]
+    denied = [seen("rm:all", standing=Standing.DENIED)] * 9
+    report = reported(*often, *alone, *seldom, *denied, in_plans={"mail:send": 3})
+    assert {one.tool: (one.calls, one.sessions, one.plans) for one in report.gaps} == {
+        "crm:put": (5, 1, 0),
+        "mail:send": (2, 2, 3),
+    }
+
+
+# --- Suggested rules -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tool", "fields"),
+    [
+        ("db:put", {"effect": "checkable", "destructive": True}),
+        ("db:put", {"effect": "checkable", "standing": Standing.DENIED, "code": "E_POLICY_DENIED"}),
+        ("db:put", {"effect": "opaque"}),
+        ("db:put", {"effect": "", "destructive": True}),
+        ("list_all", {"effect": "opaque"}),
+        ("shell", {"effect": "opaque"}),
+        ("exec", {"effect": "checkable"}),
+        ("db:getaway", {"effect": "opaque"}),
+    ],
+)
+def test_what_could_do_harm_is_never_suggested(tool: str, fields: dict[str, Any]) -> None:
+    assert reported(*[seen(tool, '{"a": "b"}', **fields)] * 20).suggestions == ()
+
+
+@pytest.mark.parametrize("entry", ["db:put", "db", "checkable"])
+@pytest.mark.parametrize("list_name", ["guarded", "ask", "deny"])
+def test_what_somebody_named_is_not_suggested_to_be_opened(entry: str, list_name: str) -> None:
+    settings = Settings(**{list_name: ("*", entry) if list_name == "guarded" else (entry,)})
+    assert reported(*[seen("db:put", effect="checkable")] * 20, settings=settings).suggestions == ()
+
+
+def test_what_sounds_as_if_it_reads_is_for_a_person_to_judge() -> None:
+    report = reported(*[seen("crm:list_people", effect="opaque", destructive=True)] * 4, seen("crm:getUser"))
+    first, second = report.suggestions
+    assert (first.kind, first.tool, first.lets_through, first.of) == ("effects", "crm:list_people", 4, 4)
+    assert "Nobody here knows" in first.why
+    assert second.tool == "crm:getUser"
+    assert tomllib.loads(report.toml) == {"tools": {"crm": {"effects": {"list_people": "reads", "getUser": "reads"}}}}
+
+
+def test_what_is_harmless_by_its_class_is_opened_by_name() -> None:
+    report = reported(*[seen("db:put", effect="repeatable")] * 4, seen("make_dir", effect="repeatable"))
+    assert [(one.kind, one.lets_through, one.of) for one in report.suggestions] == [("open", 4, 4), ("open", 1, 1)]
+    assert tomllib.loads(report.toml) == {"guard": {"open": ["reads", "db:put", "make_dir"]}}
+
+
+def test_a_rule_is_suggested_where_most_calls_have_an_argument_in_common() -> None:
+    usual = [seen("db:put", f'{{"table": "lo\\"gs", "row": {number}}}', effect="repeatable") for number in range(8)]
+    others = [seen("db:put", '{"table": "people", "row": 1}', effect="repeatable")] * 2
+    hidden = [seen("db:put", '{"table": "[redacted DB_TOKEN]"}', effect="repeatable")]
+    report = reported(*usual, *others, *hidden)
+    (one,) = report.suggestions
+    assert (one.kind, one.lets_through, one.of) == ("rule", 8, 11)
+    made = tomllib.loads(report.toml)
+    assert made["guard"] == {"open": ["reads", "rule:db-put"]}
+    rule = msgspec.convert(made["rules"]["db-put"], CallRule, strict=False)
+    assert [holds(rule.where, example.args, strict=False) for example in rule.matches] == [Holds.YES]
+    assert [holds(rule.where, example.args, strict=False) for example in rule.matches_not] == [Holds.NO]
+    settings = Settings(open_calls=tuple(made["guard"]["open"]), rules={"db-put": rule})
+    definition = ToolDefinition(name="db:put", description="", effect=EffectClass.REPEATABLE, schema={})
+    calls = [Call(tool="db:put", args={"table": table}, definition=definition) for table in ('lo"gs', "people")]
+    assert [Guard(settings).judge(call).standing for call in calls] == [Standing.OPEN, Standing.GUARDED]
+
+
+@given(
+    st.lists(
+        st.builds(
+            lambda tool, key, value, effect: seen(tool, msgspec.json.encode({key: value}).decode(), effect=effect),
+            st.text(st.characters(codec="utf-8"), max_size=8).map(lambda name: f"srv:list_{name}") | st.just("db:put"),
+            st.text(st.characters(codec="utf-8"), max_size=8),
+            st.text(st.characters(codec="utf-8"), max_size=8) | st.just("usual"),
+            st.sampled_from(["opaque", "repeatable"]),
+        ),
+        max_size=30,
+    )
+)
+def test_whatever_was_called_what_is_to_be_copied_is_toml(sightings: list[Sighting]) -> None:
+    report = reported(*sightings)
+    made = tomllib.loads(report.toml)
+    assert set(made.get("guard", {}).get("open", [])) >= {one.entry for one in report.suggestions if one.entry}
