@@ -577,7 +577,7 @@ class Workspace(Protocol):
     def withheld(self, path: str, secret_files: Sequence[str], *, deep: bool) -> str | None:
         """Why what is at a path, or where it is `deep` beneath it, is not for agents, in words that follow on the path:
         it is one of the files that hold secrets, or beneath it is what bears a name that no agent may touch. What its
-        own name says is not looked at (core.lint.paths.handed_fault).
+        own name says is not looked at (core.path.handed_fault).
         """
         ...
 

@@ -22,19 +22,12 @@ from ordain.core.action import Ask
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.expr import ExpressionError
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import (
-    OFF_LIMITS,
-    folded,
-    handed_fault,
-    handed_files,
-    path_fault,
-    pattern_fault,
-    wanted_files,
-)
+from ordain.core.lint.paths import handed_files, wanted_files
 from ordain.core.lint.script import Script, plain_script, programs
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
 from ordain.core.operands import ABSENT, spelt_path
+from ordain.core.path import OFF_LIMITS, folded, handed_fault, path_fault, pattern_fault
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Refused, refuse
 from ordain.core.schema import patterns

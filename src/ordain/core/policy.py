@@ -28,8 +28,8 @@ from collections.abc import Mapping, Set
 import msgspec
 
 from ordain.core.judge import Judge
-from ordain.core.lint.paths import OFF_LIMITS, pattern_fault
 from ordain.core.model import Plan
+from ordain.core.path import OFF_LIMITS, pattern_fault
 from ordain.core.problem import Place, Problem, closest
 from ordain.core.settings import Settings
 from ordain.core.subject import AGENT, OWN_WORDS, PATH, subjects
