@@ -701,15 +701,15 @@ class Sightings(Protocol):
     """Notes of guarded calls, for reports. Nothing is decided by them."""
 
     def note(self, sightings: Sequence[Sighting]) -> None:
-        """Note some; where that is not possible it is left, for a note holds up nobody."""
+        """Note some; what cannot be noted is left out, for a note holds up nobody."""
         ...
 
     def since(self, at: Instant) -> Iterator[Sighting]:
-        """Those noted since then, oldest first."""
+        """Those noted since then, day by day; within a day as they came."""
         ...
 
     def incomplete(self, at: Instant) -> bool:
-        """Whether some were left out since then because there were too many."""
+        """Whether some were left out since then, as far as anybody can tell: there were too many, or no room."""
         ...
 
 
