@@ -1,21 +1,27 @@
 """What becomes of a call that an agent makes outside of any run: judged, noted, and refused where the settings say so.
 
 Whoever stands between an agent and its tools (the gateway, a hook of its host) asks here and does what it is told. The
-rules are those in force at the time of each call, from what a person trusted last.
+rules are those in force at the time of each call, from what a person trusted last. What is not open is noted before it
+is answered, and neither the note nor the record of a refusal decides anything: where they cannot be written the answer
+is the same.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import msgspec
 
 from ordain.core.approval import Principal
-from ordain.core.guard import Call, Guard, Judged, Mode, Standing, cover_of, refusal_of
+from ordain.core.bound import NAME_LENGTH_MAX
+from ordain.core.guard import Call, Cover, Guard, Judged, Mode, Standing, cover_of, refusal_of
 from ordain.core.lineage import Stage
 from ordain.core.model import Plan
-from ordain.core.problem import Problem
+from ordain.core.problem import Problem, Refused
+from ordain.core.redaction import Redactor
+from ordain.core.scope import unbearable
 from ordain.core.sighting import ABOUT_MAX, Sighting
 from ordain.core.value import PlanId
 from ordain.refusals import Refusals
@@ -25,10 +31,8 @@ __all__ = ["Guarding", "Met", "Seen"]
 
 PLANS_MAX = 50
 """How many of the newest open plans are looked at for the call that is refused."""
-
-
 _READ_MAX = 16 << 10
-"""How much of a call's arguments is looked at for what is shown of them."""
+"""How much is looked at of what somebody said, for what is shown of it."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +61,14 @@ class Guarding:
         self._guard: tuple[str, Guard] | None = None
 
     def guard(self) -> Guard:
-        """The rules in force now."""
-        settings, digest, _ = self._here.settings()
+        """The rules in force now; where the record cannot be read any more, those that were. Raises Refused where none
+        were ever read: then nobody knows what is guarded."""
+        try:
+            settings, digest, _ = self._here.settings()
+        except Refused:
+            if self._guard is None:
+                raise
+            return self._guard[1]  # what was trusted is in force, and nobody can say that it is not
         if self._guard is None or self._guard[0] != digest:
             self._guard = digest, Guard(settings)
         return self._guard[1]
@@ -70,27 +80,37 @@ class Guarding:
         if judged.standing is Standing.OPEN:
             return Met(judged=judged)
         refused = guard.mode is Mode.ENFORCE
-        problem = refusal_of(call, judged, cover_of(call, self._approved()))
-        about = self._about(call)
+        clean = self._redactor().text
+        named = msgspec.structs.replace(call, tool=_said(call.tool, clean))
+        problem = refusal_of(named, judged, self._cover(call))
+        about = _said(_written(call), clean, ABOUT_MAX)
         sighting = Sighting(
             at=self._here.now(),
-            agent=seen.agent,
+            agent=_said(seen.agent, clean),
             through=seen.through,
-            tool=call.tool,
+            tool=named.tool,
             standing=judged.standing,
             refused=refused,
             code=problem.code,
-            session=seen.session,
+            session=_said(seen.session, clean),
             about=about,
         )
         self._here.sightings.note([sighting])
         if refused:
-            await Refusals(self._here).record("call", f"{call.tool} {about}", seen.by, (problem,))
+            await Refusals(self._here).record("call", f"{named.tool} {about}", seen.by, (problem,))
         return Met(judged=judged, problem=problem, refused=refused)
 
-    def _about(self, call: Call) -> str:
-        written = json.dumps(call.args, ensure_ascii=False, default=str)[:_READ_MAX]
-        return self._here.redactor().text(written.encode("utf-8", "replace").decode())[:ABOUT_MAX]
+    def _redactor(self) -> Redactor:
+        """Where the record cannot be read any more, the one that was in use."""
+        with suppress(Refused):
+            return self._here.redactor()
+        return self._here.redacting[1] if self._here.redacting is not None else self._here.redactor(defaults=True)
+
+    def _cover(self, call: Call) -> Cover | None:
+        try:
+            return cover_of(call, self._approved())
+        except Refused:  # the answer is the same; only the way to a plan is not shown
+            return None
 
     def _approved(self) -> Iterator[tuple[PlanId, bool, Plan]]:
         """The newest plans that a person has approved and that did not end, and whether each is being carried out."""
@@ -101,3 +121,12 @@ class Guarding:
             running = one.state.open_run is not None
             if running or one.state.status(now) == Stage.APPROVED:
                 yield one.state.plan_id, running, self._here.records.plan(one.stream)
+
+
+def _written(call: Call) -> str:
+    return json.dumps(call.args, ensure_ascii=False, default=str) if not unbearable(call.args) else ""
+
+
+def _said(text: str, clean: Callable[[str], str], most: int = NAME_LENGTH_MAX) -> str:
+    """What somebody said, as it may be kept and told: they may say anything."""
+    return clean(text[:_READ_MAX].encode("utf-8", "replace").decode())[:most]

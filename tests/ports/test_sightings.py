@@ -1,4 +1,4 @@
-"""The contract of ports.Sightings, for files beside the ledger and the in-memory twin; and what files promise besides."""
+"""The contract of ports.Sightings, for files beside the ledger and the in-memory twin; and what files promise."""
 
 from __future__ import annotations
 

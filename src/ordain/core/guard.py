@@ -24,6 +24,7 @@ from ordain.core.command import command_of
 from ordain.core.judge import Allowing, Strict, quoted
 from ordain.core.model import Plan, all_steps
 from ordain.core.problem import Problem
+from ordain.core.scope import unbearable
 from ordain.core.settings import Settings
 from ordain.core.subject import call_action, subject_of_call
 from ordain.core.tool import COMMANDS, SHELL, ToolDefinition, tool_name
@@ -105,12 +106,15 @@ class Guard:
         """How a call stands."""
         for one in (self._deny, self._ask, self._guarded, self._open):
             one.begin_anew()
-        subject = subject_of_call(call.tool, call.args, call.definition)
+        bearable = not unbearable(call.args)
+        subject = subject_of_call(call.tool, call.args if bearable else {}, call.definition)
         denied, may_be_denied, _ = self._deny.names(subject)
         if denied:
             return Judged(standing=Standing.DENIED, why=f"is denied: `[policy] deny` names {quoted(denied)}")
         if may_be_denied or self._deny.exhausted:
             return _guarded(f"may be what `[policy] deny` names ({quoted(may_be_denied)})")
+        if not bearable:
+            return _guarded("is guarded: it has more arguments, or more within one another, than anybody can look at")
         for strict, where in ((self._ask, "[policy] ask"), (self._guarded, "[guard] guarded")):
             named, may_be_named, _ = strict.names(subject)
             if named:
