@@ -17,6 +17,7 @@ from typing import Any
 from ordain.core.action import CallTool
 from ordain.core.approval import Channel, Principal
 from ordain.core.bound import NAME_LENGTH_MAX
+from ordain.core.call_size import unbearable
 from ordain.core.canonical import short_id
 from ordain.core.command import command_of, program_of, typed
 from ordain.core.door import CANNOT_TOOL, Answer, Offer, door_names, offer_of
@@ -25,7 +26,7 @@ from ordain.core.model import Step
 from ordain.core.problem import Problem
 from ordain.core.refusal import PER_HOUR
 from ordain.core.run_state import RunState
-from ordain.core.scope import beyond, call_problem, out_of_scope, unbearable
+from ordain.core.scope import beyond, call_problem, out_of_scope
 from ordain.core.secret_reference import Secret
 from ordain.core.tool import COMMANDS, EffectClass, ToolDefinition
 from ordain.core.work import WorkItem

@@ -12,14 +12,13 @@ from msgspec.structs import replace
 
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import Task
+from ordain.core.call_size import ARGUMENTS_MAX, DEPTH_MAX
 from ordain.core.door import NAME_MAX, door_names, offer_of
 from ordain.core.lint.facts import Facts
 from ordain.core.lint.survey import Survey
 from ordain.core.lint.tools import known, operations
 from ordain.core.model import NestedPlan
 from ordain.core.scope import (
-    ARGUMENTS_MAX,
-    DEPTH_MAX,
     call_problem,
     listed_in,
     offered,

@@ -7,9 +7,7 @@ others, another program's or of a version we do not know is refused before anyth
 from __future__ import annotations
 
 import os
-import secrets
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -119,6 +117,8 @@ def create(path: Path) -> None:
 
 def furnish(connection: apsw.Connection) -> None:
     """Give a database the tables of the present format, a key of its own, and our mark."""
+    import secrets
+
     connection.execute(_TABLES)
     connection.execute("INSERT INTO secret (name, value) VALUES ('seal', ?)", (secrets.token_bytes(32),))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}")
@@ -146,6 +146,8 @@ def place_new(path: Path, *, over: bool = False) -> Iterator[Path]:
     Raises FileExistsError when something has the name by then, unless `over` it, or when a log was left there by a
     ledger that is gone, which SQLite would take for the new one's. Nothing is left of a failure.
     """
+    import tempfile  # most open a ledger that is there, and start faster without it
+
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     draft = Path(name)
     try:

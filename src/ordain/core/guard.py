@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 
 from ordain.core.action import CallTool, RunCommand
+from ordain.core.call_size import unbearable
 from ordain.core.canonical import canonical_bytes, short_id
 from ordain.core.command import command_of
 from ordain.core.judge import Allowing, Strict, quoted
 from ordain.core.model import Plan, all_steps
 from ordain.core.problem import Problem
-from ordain.core.scope import unbearable
 from ordain.core.settings import Settings
 from ordain.core.subject import call_action, subject_of_call
 from ordain.core.tool import COMMANDS, SHELL, ToolDefinition, tool_name
@@ -36,6 +36,7 @@ __all__ = [
     "Cover",
     "Guard",
     "Judged",
+    "Met",
     "Mode",
     "Standing",
     "cover_of",
@@ -71,6 +72,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     args: Mapping[str, Any] = {}
     definition: ToolDefinition | None = None
     """None where nobody knows such a tool."""
+    kept: str = ""
+    """Why it is never open, whatever the lists say, as the end of a sentence that begins with the tool; empty where it
+    may be."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +83,15 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     standing: Standing
     why: str
     """The end of a sentence that begins with the tool."""
+
+
+class Met(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a call."""
+
+    judged: Judged
+    problem: Problem | None = None
+    """Why it is not made, or would not be were the rules enforced; None where it is open."""
+    refused: bool = False
 
 
 class Cover(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +126,8 @@ class Guard:
             return Judged(standing=Standing.DENIED, why=f"is denied: `[policy] deny` names {quoted(denied)}")
         if may_be_denied or self._deny.exhausted:
             return _guarded(f"may be what `[policy] deny` names ({quoted(may_be_denied)})")
+        if call.kept:
+            return _guarded(call.kept)
         if not bearable:
             return _guarded("is guarded: it has more arguments, or more within one another, than anybody can look at")
         for strict, where in ((self._ask, "[policy] ask"), (self._guarded, "[guard] guarded")):

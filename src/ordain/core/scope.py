@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ordain.core.action import Task
-from ordain.core.bound import NAME_LENGTH_MAX
+from ordain.core.call_size import unbearable
 from ordain.core.choosing import tasks_of
 from ordain.core.environment import setting_fault
 from ordain.core.lint.paths import MAKES_DIRECTORIES, protecting_pattern
@@ -24,8 +24,6 @@ from ordain.core.secret_reference import named_secrets
 from ordain.core.tool import COMMANDS, HANDLER, EffectClass, Parameter, ToolDefinition, argument_faults
 
 __all__ = [
-    "ARGUMENTS_MAX",
-    "DEPTH_MAX",
     "beyond",
     "call_problem",
     "listed_in",
@@ -33,16 +31,12 @@ __all__ = [
     "offered_in",
     "out_of_scope",
     "scope_of",
-    "unbearable",
     "unforeseen",
 ]
 
 
-ARGUMENTS_MAX = 200
 FAULTS_MAX = 20
 """How many of them are told of, where they do not fit."""
-DEPTH_MAX = 32
-"""How many lists and mappings of a call's arguments may stand inside one another."""
 
 
 def scope_of(task: Task, plans: Sequence[Plan]) -> tuple[str, ...] | None:
@@ -130,21 +124,6 @@ def call_problem(tool: ToolDefinition, args: Mapping[str, Any], step: Step, prot
         if why is not None:
             return beyond(*why)
     return None
-
-
-def unbearable(args: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
-    """Why nobody should look at arguments any closer, in the form of `argument_faults`: whoever calls may want us to be
-    busy for long."""
-    if len(args) > ARGUMENTS_MAX or any(len(name) > NAME_LENGTH_MAX for name in args):
-        return [("There are more arguments, or longer names of some, than any tool has.", ())]
-    below: list[Any] = [args]
-    for _ in range(DEPTH_MAX + 1):
-        below = [part for one in below if isinstance(one, Mapping | list) for part in _parts(one)]
-    return [(f"More than {DEPTH_MAX} lists and mappings stand inside one another.", ())] if below else []
-
-
-def _parts(value: Mapping[str, Any] | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, Mapping) else value
 
 
 def beyond(detail: str, *hints: str) -> Problem:
