@@ -21,7 +21,9 @@ __all__ = [
     "BUSY",
     "BUSY_TIMEOUT_MS",
     "CHECKPOINT_EVERY",
+    "EVENT",
     "FORMAT",
+    "WALK",
     "connect",
     "connect_to_look",
     "copy",
@@ -91,6 +93,20 @@ CREATE TABLE checkpoints (
     position INTEGER PRIMARY KEY,
     digest BLOB NOT NULL
 ) STRICT;
+"""
+
+EVENT = "ifnull(CAST(seq AS INTEGER), 0), ifnull(CAST(body AS BLOB), x''), ifnull(CAST(head AS BLOB), x'')"
+"""The columns of a `chain.Row`."""
+# From the last event back to the first one wanted, each pointing at the one before it.
+WALK = f"""
+WITH RECURSIVE walk (previous, position, seq, body, head) AS (
+    SELECT previous, position, seq, body, head FROM events WHERE position = ?2
+    UNION ALL
+    SELECT events.previous, events.position, events.seq, events.body, events.head
+    FROM walk JOIN events ON events.position = walk.previous
+    WHERE walk.previous < walk.position AND events.stream = ?1 AND events.seq >= ?3
+)
+SELECT {EVENT} FROM walk
 """
 
 _BESIDE = ("-journal", "-wal", "-shm")
