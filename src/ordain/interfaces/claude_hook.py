@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ordain.app import App
     from ordain.core.approval import Principal
 
-__all__ = ["Answer", "Asked", "Options", "answer_hook", "denial", "refused_words"]
+__all__ = ["Answer", "Asked", "Options", "answer_hook", "denial", "denied_reason", "refused_words"]
 
 STDIN_MAX = 16 << 20
 """How much a host may say about one call."""
@@ -102,6 +102,11 @@ def denial(reason: str, then: Callable[[], None] | None = None) -> Answer:
         "permissionDecisionReason": reason if len(reason) <= REASON_MAX else f"{reason[: REASON_MAX - 1]}…",
     }
     return Answer(json.dumps({"hookSpecificOutput": decided}), then)
+
+
+def denied_reason(answer: Answer) -> str | None:
+    """Why an answer refuses a call; None where it says nothing."""
+    return str(json.loads(answer.text)["hookSpecificOutput"]["permissionDecisionReason"]) if answer.text else None
 
 
 def refused_words(problem: Problem) -> str:
@@ -226,18 +231,20 @@ def _plans(asked: Asked) -> str | None:
 
 def _words(met: Met, call: Call) -> str:
     assert met.problem is not None
-    said = refused_words(met.problem)
     if met.judged.standing is Standing.DENIED:
-        return said
+        return refused_words(met.problem)
     if not proposable(call):
-        return f"{said}\nNo plan holds a call of this tool. Say what you need it for, and let your user decide."
+        return (
+            f"{met.problem.code}: `{call.tool}` {met.judged.why}. No plan holds a call of this tool either: say what "
+            "you need it for, and let your user decide. Do not do the same in another way."
+        )
     proposal = json.dumps(proposal_of(call), ensure_ascii=False)
     if len(proposal) > _PROPOSAL_MAX:
         proposal = '{"title": …, "steps": [the call as it is, with its contract]}'
     return (
-        f"{said}\nThe way: call `plan_propose` of the server `ordain` with the arguments\n{proposal}\n"
-        "and give the step a `contract`, a command that exits 0 only if it is done. Where you have no such tool, show "
-        "your user the plan; they can prepare and approve it."
+        f"{refused_words(met.problem)}\nThe way: call `plan_propose` of the server `ordain` with the arguments\n"
+        f"{proposal}\nand give the step a `contract`, a command that exits 0 only if it is done. Where you have no "
+        "such tool, show your user the plan; they can prepare and approve it."
     )
 
 

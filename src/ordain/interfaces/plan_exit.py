@@ -27,20 +27,26 @@ _UNVERIFIED = "W_TASK_UNVERIFIED"
 _WAITING = (Stage.PROPOSED, Stage.APPROVED, Stage.EXECUTING)
 
 EXAMPLE = """\
-# Greet in two languages
+# Greet and count
 
 ## Steps
 
 ### 1. Write the greeting
 
-**run:** echo hello > greeting.txt
+**tool:** write_file
+**args:**
+```yaml
+path: greeting.txt
+content: hello
+```
 **contract:** grep -q hello greeting.txt
 
-### 2. Translate it
+### 2. Count its letters
 
-**task:** Translate greeting.txt to German, into gruss.txt.
-**contract:** grep -qi hallo gruss.txt
+**run:** wc -m < greeting.txt > count.txt
+**contract:** test -s count.txt
 """
+"""A plan that lints, wherever it is tried."""
 
 
 async def leave_plan_mode(app: App, asked: Asked, by: Principal) -> Answer:
@@ -98,5 +104,6 @@ def _unfinished(problems: Sequence[Problem]) -> str:
     if len(wrong) > SHOWN_MAX:
         said.append(f"And {len(wrong) - SHOWN_MAX} more.")
     said += ["Edit the plan file and leave plan mode again. This is how a plan is written:", "", EXAMPLE]
+    said += ["What only an agent can do has `**task:**` and `**agent:**` in place of `**run:**`."]
     said += ["Where this goes on and on, end your turn: your user can leave plan mode without you."]
     return "\n".join(said)

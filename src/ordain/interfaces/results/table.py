@@ -27,6 +27,7 @@ from ordain.interfaces.results.around import (
     VerbsResult,
 )
 from ordain.interfaces.results.comparing import ComparisonResult
+from ordain.interfaces.results.guard_hosts import HookResult
 from ordain.interfaces.results.ledger import AuditResult, CopiedResult, RebuiltResult
 from ordain.interfaces.results.people import ApproversResult, ClientsResult, RevokedResult
 from ordain.interfaces.results.plans import (
@@ -94,6 +95,8 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "audit rebuild": (RebuiltResult,),
     "explain": (PageResult,),
     "mcp token": (ClientsResult,),
+    "guard hook": (HookResult,),
+    "guard install": (),
     "skill": (SkillResult,),
     "robot": (VerbsResult, Verb),
 }
