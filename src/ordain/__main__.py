@@ -1,16 +1,31 @@
-"""`python -m ordain`: the same as the `ordain` command.
+"""`python -m ordain`, and what the `ordain` command is: a hook of an agent's host is answered at once, and everything
+else is the command line's.
 
-Python then looks for modules first in the directory it is started in. That is most often the workspace, where an agent
-can leave one for us to load; so that directory is taken out before anything more is loaded.
+Python looks for modules first in the directory that it is started in with `-m`. That is most often the workspace, where
+an agent can leave one for us to load; so that directory is taken out before anything more is loaded.
 """
 
 import sys
-from pathlib import Path
 
-if __name__ == "__main__" and not sys.flags.safe_path and sys.path[:1] == [str(Path.cwd())]:
-    del sys.path[0]
+if __name__ == "__main__" and not sys.flags.safe_path:
+    from pathlib import Path
 
-from ordain.interfaces.cli.main import main
+    if sys.path[:1] == [str(Path.cwd())]:
+        del sys.path[0]
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Do what the words of the command line say."""
+    if sys.argv[1:3] == ["guard", "hook"]:
+        from ordain.interfaces.hook_entry import enter
+
+        enter(sys.argv[3:])
+    from ordain.interfaces.cli.main import main as command_line
+
+    command_line(prog_name="ordain")
+
 
 if __name__ == "__main__":
-    main(prog_name="ordain")
+    main()

@@ -15,7 +15,7 @@ from ordain.adapters.bash import BashShell
 from ordain.adapters.client_tokens import FileClients
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.copies import WorkspaceCopies
-from ordain.adapters.directory import DirectoryWorkspace, find_workspace, real_directory
+from ordain.adapters.directory import DirectoryWorkspace
 from ordain.adapters.doors import PipeDoors
 from ordain.adapters.handlers import Call, Handler, PythonHandlers
 from ordain.adapters.keyring import FileKeyring
@@ -30,13 +30,13 @@ from ordain.adapters.sighting_log import SightingLog
 from ordain.adapters.sources import ToolSources
 from ordain.adapters.state_directory import (
     check_state_directory,
-    shelf_path,
     state_directory,
     state_path,
     workspace_directory,
 )
 from ordain.adapters.step_logs import WorkspaceStepLogs
 from ordain.adapters.toolbox import built_in_tools
+from ordain.adapters.whereabouts import LEDGER, find_workspace, ledger_of, real_directory, state_paths
 from ordain.adapters.writer_lock import FileWriterLock
 from ordain.app import App
 from ordain.core.approval import WorkspaceIdentity
@@ -48,8 +48,6 @@ from ordain.records import WORKSPACE_STREAM, Records
 from ordain.surroundings import Former, Surroundings
 
 __all__ = ["every_workspace", "open_clients", "open_door", "open_workspace"]
-
-LEDGER = "ledger.db"
 
 
 def open_workspace(
@@ -85,7 +83,7 @@ def open_workspace(
         return SqliteLedger.open(shelf() / LEDGER, reserve=Reserve(shelf() / "reserve"))
 
     def has_ledger() -> bool:
-        return _ledger_of(workspace) is not None
+        return ledger_of(workspace) is not None
 
     boot_id, toolbox, sources = _boot_id(), built_in_tools(workspace, shelf), ToolSources(workspace, tools)
     if taken := sources.registered().keys() & toolbox.definitions().keys():
@@ -111,13 +109,13 @@ def open_workspace(
         secrets=KnownSecrets(),
         archive=FileArchive(lambda: shelf() / LEDGER),
         sightings=SightingLog(shelf),
-        sandbox=Sandbox(workspace, *_state_paths(), room=shelf, alone=alone),
+        sandbox=Sandbox(workspace, *state_paths(), room=shelf, alone=alone),
         former_ledger=cache(lambda: _former_ledger(workspace)),
     )
     return App(
         here,
         shell=BashShell(workspace, room=shelf, alone=alone),
-        probe=ReadOnlyProbe(workspace, *_state_paths()),
+        probe=ReadOnlyProbe(workspace, *state_paths()),
         pid=os.getpid(),
         boot_id=boot_id,
     )
@@ -177,7 +175,7 @@ def _governing(path: Path) -> bool:
 
 def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
     """Every ledger of this user that can be read, and the directory it is about."""
-    for state in _state_paths():
+    for state in state_paths():
         for path in sorted((state / "workspaces").glob(f"*/{LEDGER}")):
             check_state_directory(state)
             from ordain.adapters.sqlite_ledger import SqliteLedger
@@ -194,35 +192,12 @@ def _governed(nearest: Path) -> Path:
     """The workspace that `nearest` belongs to: a directory above it where a person trusted a configuration keeps ruling
     it. Otherwise an agent could leave a policy behind by making a directory look like a workspace of its own."""
     for above in reversed(nearest.parents):
-        path = _ledger_of(above)
+        path = ledger_of(above)
         if path is not None:
             check_state_directory(state_path(os.environ))
             if _governing(path):
                 return above
     return nearest
-
-
-def _ledger_of(workspace: Path) -> Path | None:
-    """The ledger of a directory, if it has one; looking makes nothing."""
-    for state in _state_paths():
-        if not state.is_absolute():
-            raise refuse("E_STATE_DIR", f"The state directory {state} is not an absolute path.")
-        path = shelf_path(state, workspace) / LEDGER
-        try:
-            if path.exists():
-                return path
-        except OSError as error:
-            reason = os.strerror(error.errno or 0).lower()
-            raise refuse("E_STATE_DIR", f"The state directory {state} cannot be looked at: {reason}.") from error
-    return None
-
-
-def _state_paths() -> tuple[Path, ...]:
-    """Where state is kept, if anybody said."""
-    try:
-        return (state_path(os.environ),)
-    except Refused:
-        return ()
 
 
 def _boot_id() -> str:

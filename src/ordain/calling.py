@@ -21,13 +21,15 @@ from ordain.core.canonical import short_id
 from ordain.core.command import command_of, program_of, typed
 from ordain.core.door import CANNOT_TOOL, Answer, Offer, door_names, offer_of
 from ordain.core.event import AgentCalled, AgentCallFailed, RunEvent
-from ordain.core.model import Step
+from ordain.core.file_tool import DEFINITIONS as FILE_TOOLS
+from ordain.core.host_tool import CLAUDE_CODE
+from ordain.core.model import Step, contract_of
 from ordain.core.problem import Problem
 from ordain.core.refusal import PER_HOUR
 from ordain.core.run_state import RunState
 from ordain.core.scope import beyond, call_problem, out_of_scope
 from ordain.core.secret_reference import Secret
-from ordain.core.tool import COMMANDS, EffectClass, ToolDefinition, unbearable
+from ordain.core.tool import COMMANDS, SHELL, EffectClass, ToolDefinition, unbearable
 from ordain.core.work import WorkItem
 from ordain.performing import how_it_ended
 from ordain.ports import Clock, Command, Lost, Shell, Sources, Toolbox, ToolResult
@@ -43,6 +45,9 @@ TEXT_MAX = 128 << 10
 """How many characters of a result an agent is given: more than that no model reads with care."""
 VALUE_MAX = 16 << 10
 """How long a result may be that is given a second time, as a value."""
+
+_HOSTS = frozenset((*COMMANDS, *FILE_TOOLS, CLAUDE_CODE))
+"""What the tools of an agent's host are called by in our words (`core.host_tool`)."""
 
 Record = Callable[[tuple[RunEvent, ...], tuple[bytes, ...]], Awaitable[None]]
 """Has events recorded, with bytes to keep, and goes on when they are durable."""
@@ -106,23 +111,46 @@ class Calls:
     async def serve(self, tool: str, args: Mapping[str, Any]) -> Answer:
         if tool == CANNOT_TOOL.name:
             return self._cannot(args)
-        tool = tool[:NAME_LENGTH_MAX]
-        if self.made + self.refused >= CALLS_MAX:
-            detail = f"`{self._step.id}` has made {CALLS_MAX:,} calls in this attempt, and no more are answered."
-            return await self._refuse(tool, args, Problem(code="E_CALLS_TOO_MANY", detail=detail))
-        if faults := unbearable(args):
-            return await self._refuse(tool, {}, Problem(code="E_CALL_ARGUMENTS", detail=faults[0][0]))
         name = self._names.get(tool, tool)
-        problem = await self._problem(name, tool, args)
-        if problem is not None:
+        refused = await self._refused(name, tool, args)
+        return refused if refused is not None else await self._call(name, args)
+
+    async def may(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        """Whether a call may be made by the agent itself, with a tool of its host: as if it were made here, but that
+        the step's own check may be run by whoever wants to know how it stands. Nothing is performed."""
+        agent = self._run.state.limits_in_force.agents.get(self._item.agent)
+        if agent is not None and agent.own_tools and tool.partition(":")[0] in _HOSTS:
+            return Answer()  # a person approved that it works with the tools of its host
+        check = contract_of(self._step)
+        if tool == SHELL.name and check is not None and args == {"command": check.command}:
+            return Answer()
+        if tool == SHELL.name and SHELL.name not in self._names.values() and check is not None:
+            problem = Problem(
+                code="E_TOOL_ARGS_NOT_APPROVED",
+                detail=f"`{self._step.id}` has no tool `{SHELL.name}`; the only command that may be run is its check, "
+                "letter by letter.",
+                hints=(f"Its check is: {check.command}", "Use the tools of the step, or say `cannot`."),
+                command=f"ordain show {short_id(self._item.plan_id)}",
+            )
             return await self._refuse(tool, args, problem)
-        return await self._call(name, args)
+        return await self._refused(tool, tool, args) or Answer()
 
     async def stranger(self) -> Answer:
         detail = f"This is not the token of an attempt at `{self._step.id}` that is under way."
         return await self._refuse("", {}, Problem(code="E_DOOR_TOKEN", detail=detail))
 
     # --- Whether it may be -----------------------------------------------------------------------------------------
+
+    async def _refused(self, name: str, asked: str, args: Mapping[str, Any]) -> Answer | None:
+        """The refusal of a call, recorded; None where it may be made."""
+        asked = asked[:NAME_LENGTH_MAX]
+        if self.made + self.refused >= CALLS_MAX:
+            detail = f"`{self._step.id}` has made {CALLS_MAX:,} calls in this attempt, and no more are answered."
+            return await self._refuse(asked, args, Problem(code="E_CALLS_TOO_MANY", detail=detail))
+        if faults := unbearable(args):
+            return await self._refuse(asked, {}, Problem(code="E_CALL_ARGUMENTS", detail=faults[0][0]))
+        problem = await self._problem(name, asked, args)
+        return await self._refuse(asked, args, problem) if problem is not None else None
 
     async def _problem(self, name: str, asked: str, args: Mapping[str, Any]) -> Problem | None:
         """What keeps a call from being made."""

@@ -8,23 +8,21 @@ is the same.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ordain.core.approval import Principal
-from ordain.core.bound import NAME_LENGTH_MAX
-from ordain.core.guard import Call, Cover, Guard, Judged, Mode, Standing, cover_of, refusal_of
+from ordain.core.guard import Call, Cover, Guard, Met, Standing, cover_of
 from ordain.core.lineage import Stage
 from ordain.core.model import Plan, all_steps
-from ordain.core.problem import Problem, Refused
+from ordain.core.problem import Refused
 from ordain.core.redaction import Redactor
-from ordain.core.sighting import ABOUT_MAX, Sighting
-from ordain.core.tool import tool_name, unbearable
+from ordain.core.sighting import sighted
+from ordain.core.tool import tool_name
 from ordain.core.value import Instant, PlanId
 from ordain.refusals import Refusals
 from ordain.surroundings import Surroundings
@@ -38,8 +36,6 @@ PLANS_MAX = 50
 """How many of the newest open plans are looked at for the call that is refused."""
 PLANS_COUNTED = 500
 """How many of the newest plans are looked at for the tools that were seen."""
-_READ_MAX = 16 << 10
-"""How much is looked at of what somebody said, for what is shown of it."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,15 +45,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     through: str
     session: str = ""
-
-
-class Met(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of a call."""
-
-    judged: Judged
-    problem: Problem | None = None
-    """Why it is not made, or would not be were the rules enforced; None where it is open."""
-    refused: bool = False
 
 
 class Guarding:
@@ -86,28 +73,21 @@ class Guarding:
         judged = guard.judge(call)
         if judged.standing is Standing.OPEN:
             return Met(judged=judged)
-        refused = guard.mode is Mode.ENFORCE
-        clean = self._redactor().text
-        named = msgspec.structs.replace(call, tool=_said(call.tool, clean))
-        problem = refusal_of(named, judged, self._cover(call))
-        about = _said(_written(call), clean, ABOUT_MAX)
-        sighting = Sighting(
+        met, sighting = sighted(
+            call,
+            judged,
+            self._cover(call),
+            guard.mode,
+            self._redactor().text,
             at=self._here.now(),
-            agent=_said(seen.agent, clean),
+            agent=seen.agent,
             through=seen.through,
-            tool=named.tool,
-            standing=judged.standing,
-            refused=refused,
-            code=problem.code,
-            session=_said(seen.session, clean),
-            effect=call.definition.effect.value if call.definition is not None else "",
-            destructive=call.definition is None or call.definition.destructive,
-            about=about,
+            session=seen.session,
         )
         self._here.sightings.note([sighting])
-        if refused:
-            await Refusals(self._here).record("call", f"{named.tool} {about}", seen.by, (problem,))
-        return Met(judged=judged, problem=problem, refused=refused)
+        if met.refused and met.problem is not None:
+            await Refusals(self._here).record("call", f"{sighting.tool} {sighting.about}", seen.by, (met.problem,))
+        return met
 
     def report(self, within_ms: int, *, agent: str | None = None, tool: str | None = None) -> WatchReport:
         """What was seen so far back, of all agents and tools or of one; a tool is also named by its server."""
@@ -154,12 +134,3 @@ class Guarding:
             running = one.state.open_run is not None
             if running or one.state.status(now) == Stage.APPROVED:
                 yield one.state.plan_id, running, self._here.records.plan(one.stream)
-
-
-def _written(call: Call) -> str:
-    return json.dumps(call.args, ensure_ascii=False, default=str) if not unbearable(call.args) else ""
-
-
-def _said(text: str, clean: Callable[[str], str], most: int = NAME_LENGTH_MAX) -> str:
-    """What somebody said, as it may be kept and told: they may say anything."""
-    return clean(text[:_READ_MAX].encode("utf-8", "replace").decode())[:most]

@@ -428,6 +428,11 @@ class Behind(Protocol):
         """Answer a call of a tool, whether or not there is such a one. When cancelled, nothing goes on afterwards."""
         ...
 
+    async def may(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        """Answer whether the agent may make a call itself, with a tool of its own host that does the same: nothing is
+        performed. There is no problem in the answer where it may."""
+        ...
+
     async def stranger(self) -> Answer:
         """Answer somebody who knocks with another token than this door's."""
         ...
@@ -456,6 +461,10 @@ class StepDoor(Protocol):
 
     async def call(self, tool: str, args: Mapping[str, Any]) -> Answer:
         """What a call of a tool is answered. When cancelled, it is taken back."""
+        ...
+
+    async def may(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        """Whether the agent may make a call itself; there is no problem in the answer where it may."""
         ...
 
 
@@ -577,7 +586,7 @@ class Workspace(Protocol):
     def withheld(self, path: str, secret_files: Sequence[str], *, deep: bool) -> str | None:
         """Why what is at a path, or where it is `deep` beneath it, is not for agents, in words that follow on the path:
         it is one of the files that hold secrets, or beneath it is what bears a name that no agent may touch. What its
-        own name says is not looked at (core.lint.paths.handed_fault).
+        own name says is not looked at (core.path.handed_fault).
         """
         ...
 

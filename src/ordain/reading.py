@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ordain.core.action import Task
-from ordain.core.lint.paths import handed_fault, is_pattern
+from ordain.core.path import handed_fault, is_pattern
 from ordain.core.problem import Refused
 from ordain.core.prompt import Shown
 from ordain.core.resolve import as_text

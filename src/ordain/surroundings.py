@@ -6,7 +6,6 @@ Nothing here decides and nothing here is cached across events: each question is 
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import NamedTuple
@@ -44,7 +43,7 @@ from ordain.core.tool import (
 from ordain.core.topic import stream_of_topic, topic_named
 from ordain.core.value import Instant
 from ordain.core.workspace import Approver, WorkspaceState
-from ordain.documents.configuration import read_settings
+from ordain.documents.in_force import in_force, sha256
 from ordain.ports import (
     Agents,
     Append,
@@ -191,16 +190,8 @@ class Surroundings(msgspec.Struct, kw_only=True):
                 command="ordain audit verify",
             )
         text = self.workspace.configuration()
-        if state.trusted is None:
-            settings, digest, in_force = Settings(), "defaults", "the defaults apply"
-            differs = text is not None and read_settings(text) != (Settings(), ())
-        else:
-            settings, problems = read_settings(state.trusted.text.encode())
-            if problems:
-                raise Refused(problems)
-            digest = state.trusted.digest
-            in_force = "the one trusted last applies, and allows nothing beyond the defaults"
-            differs = text is None or sha256(text) != digest
+        settings, differs = in_force(state.trusted.text if state.trusted is not None else None, text)
+        digest = state.trusted.digest if state.trusted is not None else "defaults"
         unread = self.secrets.known((), settings.secret_files)[1] if settings.secret_files else ()
         notices = tuple(
             Problem(code="W_SECRET_FILE", detail=f"{file} cannot be read, so what stands in it is not hidden.")
@@ -216,17 +207,16 @@ class Surroundings(msgspec.Struct, kw_only=True):
             notices += (moved,)
         if not differs:
             return settings, digest, notices
-        allowed = tuple(name for name in settings.allow if name in Settings().allow)
+        applies = "the one trusted last applies, and allows nothing beyond the defaults"
+        if state.trusted is None:
+            applies = "the defaults apply"
         notice = Problem(
             code="W_CONFIG_UNTRUSTED",
-            detail=f"ordain.toml is {'gone' if text is None else 'not trusted as it stands'}, so {in_force}.",
+            detail=f"ordain.toml is {'gone' if text is None else 'not trusted as it stands'}, so {applies}.",
             hints=("An agent can edit that file; it counts once a person has read it.",),
             command="ordain trust" if text is not None else "ordain init",
         )
-        opened = tuple(name for name in settings.open_calls if name in Settings().open_calls)
-        guarded = tuple(dict.fromkeys((*settings.guarded, *Settings().guarded)))
-        narrowed = msgspec.structs.replace(settings, allow=allowed, open_calls=opened, guarded=guarded)
-        return narrowed, f"{digest}{NARROWED}", (notice, *notices)
+        return settings, f"{digest}{NARROWED}", (notice, *notices)
 
     def redactor(self, *, defaults: bool = False) -> Redactor:
         """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
@@ -443,7 +433,3 @@ def called(plan: Plan) -> Iterator[str]:
     """The tools that a plan calls, or that it lets its agents call."""
     yield from (step.action.tool for step in all_steps(plan) if isinstance(step.action, CallTool))
     yield from listed_in(plan)
-
-
-def sha256(data: bytes) -> str:
-    return "sha256:" + hashlib.sha256(data).hexdigest()

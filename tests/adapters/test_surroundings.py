@@ -16,10 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.directory import DirectoryWorkspace, find_workspace
+from ordain.adapters.directory import DirectoryWorkspace
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.adapters.memory import MemoryWorkspace
 from ordain.adapters.state_directory import state_directory, workspace_directory
+from ordain.adapters.whereabouts import find_workspace
 from ordain.core.action import Ask, Task
 from ordain.core.lint.rules import lint
 from ordain.core.model import ForEach

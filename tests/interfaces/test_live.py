@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-from ordain.adapters.directory import find_workspace
+from ordain.adapters.whereabouts import find_workspace
 from ordain.core.event import AttemptEnded, AttemptStarted, Outcome, Recorded, StepState
 from ordain.core.model import Plan
 from ordain.core.progress import AttemptOutput

@@ -18,10 +18,11 @@ import pytest
 
 import ordain
 from ordain.adapters.bash import BashShell
-from ordain.adapters.directory import DirectoryWorkspace, find_workspace
+from ordain.adapters.directory import DirectoryWorkspace
 from ordain.adapters.processes import children_of_us
 from ordain.adapters.program_files import our_python
 from ordain.adapters.sandbox import Sandbox, SandboxedShell
+from ordain.adapters.whereabouts import find_workspace
 from ordain.core.sandbox import SandboxLimits
 from ordain.ports import Command, Finished
 from tests.programs import need

@@ -16,33 +16,25 @@ from pathlib import Path
 
 from ordain.adapters.beneath import EscapeError, IrregularError, open_directory, open_file, open_parent
 from ordain.adapters.known_secrets import KnownSecrets
-from ordain.adapters.off_limits import stands_in
 from ordain.adapters.shell_text import ShellText
+from ordain.adapters.whereabouts import configuration, read_regular
 from ordain.core.action import Ask
 from ordain.core.bound import DOCUMENT_BYTES_MAX
 from ordain.core.expr import ExpressionError
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import (
-    OFF_LIMITS,
-    folded,
-    handed_fault,
-    handed_files,
-    path_fault,
-    pattern_fault,
-    wanted_files,
-)
+from ordain.core.lint.paths import handed_files, wanted_files
 from ordain.core.lint.script import Script, plain_script, programs
 from ordain.core.lint.survey import Survey
 from ordain.core.model import Plan
 from ordain.core.operands import ABSENT, spelt_path
+from ordain.core.path import OFF_LIMITS, folded, handed_fault, path_fault, pattern_fault
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Refused, refuse
 from ordain.core.schema import patterns
 from ordain.core.settings import Settings, secret_variables
 from ordain.core.tool import ToolDefinition
-from ordain.documents.configuration import CONFIGURATION_FILE
 
-__all__ = ["DirectoryWorkspace", "Look", "find_workspace", "operand_path", "operand_pattern", "real_directory"]
+__all__ = ["DirectoryWorkspace", "Look", "operand_path", "operand_pattern"]
 
 ENTRIES_MAX = 100_000
 """How many files and directories are looked at for one pattern."""
@@ -56,38 +48,6 @@ OPERANDS_MAX = 20_000
 OPERAND_BYTES_MAX = 16 << 30
 """How much is read in one look; that takes about a minute. A file with holes can claim any size."""
 _CHUNK_BYTES = 1 << 20
-
-
-def find_workspace(start: Path) -> Path:
-    """The nearest directory at or above `start` that holds ordain.toml, .ordain or .git; else `start` itself."""
-    start = real_directory(start)
-    for candidate in (start, *start.parents):
-        marks = (candidate / name for name in (CONFIGURATION_FILE, ".git"))
-        if any(mark.exists() and not stands_in(mark) for mark in marks) or _holds_ours(candidate):
-            return candidate
-    return start
-
-
-def _holds_ours(directory: Path) -> bool:
-    """Whether there is an .ordain that makes this a workspace. One with nothing in it but step logs was left by a run,
-    and a run must not change which directory is a workspace for those beneath it."""
-    try:
-        return [path.name for path in (directory / ".ordain").iterdir()] != ["runs"]
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-
-
-def real_directory(path: Path) -> Path:
-    """Where this really is; raises Refused when it is not there (any more) or not a directory."""
-    try:
-        real = Path(os.path.realpath(path))
-        if real.is_dir():
-            return real
-    except OSError:
-        pass
-    raise refuse("E_WORKSPACE", f"{path} is not a directory, or not there any more.")
 
 
 class DirectoryWorkspace:
@@ -104,19 +64,11 @@ class DirectoryWorkspace:
         return real, found.st_dev, found.st_ino
 
     def configuration(self) -> bytes | None:
-        try:
-            return _read_regular(self._path / CONFIGURATION_FILE)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if stands_in(self._path / CONFIGURATION_FILE):
-                return None
-            reason = os.strerror(error.errno or 0).lower()
-            raise refuse("E_CONFIG", f"{CONFIGURATION_FILE} cannot be read: {reason}.") from error
+        return configuration(self._path)
 
     def document(self, path: str) -> bytes | None:
         try:
-            return _read_regular(self._path / path)
+            return read_regular(self._path / path)
         except OSError:
             return None
 
@@ -310,15 +262,6 @@ class DirectoryWorkspace:
             return shutil.which(program) is not None
         except ValueError:  # no name that a file could have
             return False
-
-
-def _read_regular(path: Path) -> bytes:
-    """The content of a regular file of bearable size; a pipe or device in its place must not hold us up."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        return file.read(DOCUMENT_BYTES_MAX + 1)
 
 
 def _files(root: Path, pattern: str) -> Iterator[str]:
@@ -547,7 +490,7 @@ def _repository(place: Path) -> Path | None:
             return place
     except FileNotFoundError:
         return None
-    kind, _, path = _read_regular(place).partition(b":")
+    kind, _, path = read_regular(place).partition(b":")
     if kind != b"gitdir":
         raise _head_untold("`.git` is neither a directory nor does it name one")
     return place.parent / os.fsdecode(path.strip())
@@ -557,7 +500,7 @@ def _head(repository: Path) -> str | None:
     """The commit that HEAD comes down to; None where there is none yet."""
     pointer = _git_file(repository / "commondir")
     common = repository / os.fsdecode(pointer) if pointer is not None else repository
-    text: bytes | None = _read_regular(repository / "HEAD").strip()
+    text: bytes | None = read_regular(repository / "HEAD").strip()
     for _ in range(_REFS_DEPTH_MAX):
         if text is None or _COMMIT.fullmatch(text):
             return text.decode() if text is not None else None
@@ -582,7 +525,7 @@ def _git_file(path: Path) -> bytes | None:
     try:
         if path.is_dir():
             return None
-        text = _read_regular(path)
+        text = read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if len(text) > DOCUMENT_BYTES_MAX:

@@ -24,6 +24,8 @@ __all__ = ["DoorClient"]
 TOLD_MAX = 256 << 20
 """How long an answer may be: no longer than whoever carries out the run makes it, which is believed here."""
 
+_Ask = Literal["list", "call", "may"]
+
 
 class DoorClient:
     """One client of a door, in a running event loop. Raises Refused with E_DOOR where there is none, or no more."""
@@ -45,10 +47,16 @@ class DoorClient:
         """What a call of a tool is answered. When cancelled, it is taken back."""
         return (await self._ask("call", tool, dict(args))).answer or Answer()
 
+    async def may(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        """Whether the agent may make a call itself."""
+        return (await self._ask("may", tool, dict(args))).answer or Answer(problem=_unanswered())
+
     def close(self) -> None:
         self._lines.close()
 
-    async def _ask(self, ask: Literal["list", "call"], tool: str = "", args: dict[str, Any] | None = None) -> Told:
+    async def _ask(
+        self, ask: Literal["list", "call", "may"], tool: str = "", args: dict[str, Any] | None = None
+    ) -> Told:
         self._asked += 1
         asked = Asked(token=self._token, session=self._session, id=self._asked, ask=ask, tool=tool, args=args or {})
         line = msgspec.json.encode(asked)
@@ -108,6 +116,10 @@ class DoorClient:
 
 def _too_long(size: str) -> Problem:
     return Problem(code="E_CALL_ARGUMENTS", detail=f"The call takes {size}.", hints=("Do it in parts.",))
+
+
+def _unanswered() -> Problem:
+    return Problem(code="E_DOOR", detail="Whoever carries out the run did not say whether it may be.")
 
 
 def _gone() -> Refused:

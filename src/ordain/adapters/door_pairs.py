@@ -41,8 +41,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     session: str
     """The client's own name, which no other has."""
     id: int
-    ask: Literal["list", "call", "cancel"]
-    """`cancel` takes back the call of that id."""
+    ask: Literal["list", "call", "may", "cancel"]
+    """`may` asks about a call that the agent makes itself; `cancel` takes back what has that id."""
     tool: str = ""
     args: dict[str, Any] = {}
 
@@ -146,7 +146,8 @@ class Pair:
 
     async def _served(self, asked: Asked) -> Answer:
         try:
-            return await self._behind.serve(asked.tool, asked.args)
+            answer = self._behind.may if asked.ask == "may" else self._behind.serve
+            return await answer(asked.tool, asked.args)
         except Exception as error:  # a bug of ours; whoever called must not wait for ever, nor read all that it says
             return Answer(problem=Problem(code="B_BUG", detail=f"{type(error).__name__}."))
 

@@ -13,12 +13,11 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from ordain.core.door import DOOR, SERVER, TOKEN
 from ordain.ports import Behind, StepServer
 
 __all__ = ["DOOR", "TOKEN", "PipeDoors"]
 
-DOOR, TOKEN, SERVER = "ORDAIN_DOOR", "ORDAIN_DOOR_TOKEN", "ORDAIN_DOOR_SERVER"
-"""The variables that say where a door is, what opens it, and which command serves what is behind it, as a JSON list."""
 _START = (
     "import runpy, sys; root = sys.argv.pop(1); root in sys.path or sys.path.insert(0, root); "
     "sys.argv[0] = 'ordain'; runpy.run_module('ordain', run_name='__main__', alter_sys=True)"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ordain.adapters.secrets import collect, secret_path
-from ordain.core.lint.paths import folded
+from ordain.core.path import folded
 
 __all__ = ["KnownSecrets"]
 

@@ -7,9 +7,7 @@ others, another program's or of a version we do not know is refused before anyth
 from __future__ import annotations
 
 import os
-import secrets
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -23,7 +21,9 @@ __all__ = [
     "BUSY",
     "BUSY_TIMEOUT_MS",
     "CHECKPOINT_EVERY",
+    "EVENT",
     "FORMAT",
+    "WALK",
     "connect",
     "connect_to_look",
     "copy",
@@ -95,6 +95,20 @@ CREATE TABLE checkpoints (
 ) STRICT;
 """
 
+EVENT = "ifnull(CAST(seq AS INTEGER), 0), ifnull(CAST(body AS BLOB), x''), ifnull(CAST(head AS BLOB), x'')"
+"""The columns of a `chain.Row`."""
+# From the last event back to the first one wanted, each pointing at the one before it.
+WALK = f"""
+WITH RECURSIVE walk (previous, position, seq, body, head) AS (
+    SELECT previous, position, seq, body, head FROM events WHERE position = ?2
+    UNION ALL
+    SELECT events.previous, events.position, events.seq, events.body, events.head
+    FROM walk JOIN events ON events.position = walk.previous
+    WHERE walk.previous < walk.position AND events.stream = ?1 AND events.seq >= ?3
+)
+SELECT {EVENT} FROM walk
+"""
+
 _BESIDE = ("-journal", "-wal", "-shm")
 BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.ConstraintError)
@@ -119,6 +133,8 @@ def create(path: Path) -> None:
 
 def furnish(connection: apsw.Connection) -> None:
     """Give a database the tables of the present format, a key of its own, and our mark."""
+    import secrets
+
     connection.execute(_TABLES)
     connection.execute("INSERT INTO secret (name, value) VALUES ('seal', ?)", (secrets.token_bytes(32),))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}")
@@ -146,6 +162,8 @@ def place_new(path: Path, *, over: bool = False) -> Iterator[Path]:
     Raises FileExistsError when something has the name by then, unless `over` it, or when a log was left there by a
     ledger that is gone, which SQLite would take for the new one's. Nothing is left of a failure.
     """
+    import tempfile  # most open a ledger that is there, and start faster without it
+
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     draft = Path(name)
     try:

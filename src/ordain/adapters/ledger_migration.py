@@ -13,6 +13,7 @@ import apsw
 
 from ordain.adapters.ledger_file import (
     BUSY_TIMEOUT_MS,
+    EVENT,
     FORMAT,
     connect,
     connect_to_look,
@@ -24,7 +25,6 @@ from ordain.adapters.ledger_file import (
     transaction,
 )
 from ordain.adapters.ledger_projection import Projection, record
-from ordain.adapters.ledger_reading import EVENT
 from ordain.core import chain
 
 __all__ = ["copy_aside", "migrate", "open_to_look"]

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
-from ordain.adapters.ledger_file import CHECKPOINT_EVERY, rows, transaction
-from ordain.adapters.ledger_reading import EVENT
+from ordain.adapters.ledger_file import CHECKPOINT_EVERY, EVENT, rows, transaction
 from ordain.core import chain
 from ordain.core.event import ExecutorStarted, ids_named
 from ordain.core.problem import Refused, refuse

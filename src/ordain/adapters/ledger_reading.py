@@ -13,7 +13,7 @@ from contextlib import suppress
 import apsw
 import msgspec
 
-from ordain.adapters.ledger_file import first, rows
+from ordain.adapters.ledger_file import EVENT, WALK, first, rows
 from ordain.core import chain
 from ordain.core.artifact import whole_seal
 from ordain.core.event import Recorded
@@ -21,7 +21,6 @@ from ordain.core.problem import Refused
 from ordain.core.summary import PlanSummary, summarise
 
 __all__ = [
-    "EVENT",
     "EVENTS",
     "accounted",
     "adds_up",
@@ -34,23 +33,10 @@ __all__ = [
     "summary_of",
 ]
 
-EVENT = "ifnull(CAST(seq AS INTEGER), 0), ifnull(CAST(body AS BLOB), x''), ifnull(CAST(head AS BLOB), x'')"
-"""The columns of a `chain.Row`."""
 EVENTS = f"SELECT position, ifnull(stream, 0), {EVENT} FROM events"
 """The columns that `entries` takes."""
 
 _STAND = "SELECT opened, ifnull(size, 0), ifnull(head, x''), ifnull(last, 0) FROM streams WHERE stream = ?"
-# From the last event back to the first one wanted, each pointing at the one before it.
-_WALK = f"""
-WITH RECURSIVE walk (previous, position, seq, body, head) AS (
-    SELECT previous, position, seq, body, head FROM events WHERE position = ?2
-    UNION ALL
-    SELECT events.previous, events.position, events.seq, events.body, events.head
-    FROM walk JOIN events ON events.position = walk.previous
-    WHERE walk.previous < walk.position AND events.stream = ?1 AND events.seq >= ?3
-)
-SELECT {EVENT} FROM walk
-"""
 _SCAN = f"SELECT {EVENT} FROM events WHERE stream = ?1 AND position <= ?2 AND seq >= ?3 ORDER BY seq DESC"
 
 _decoder = msgspec.json.Decoder(PlanSummary)
@@ -73,7 +59,7 @@ def events_after(connection: apsw.Connection, stream: str, after: int) -> tuple[
     if after > end.size:
         return ()
     # Where the way back is damaged, all events are looked through: they may be whole, or tell what is not.
-    for query in (_WALK, _SCAN):
+    for query in (WALK, _SCAN):
         back = [chain.Row(*row) for row in rows(connection, query, (opened, last, after))]
         try:
             return _verified(stream, back[::-1], after, end)

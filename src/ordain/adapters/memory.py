@@ -21,9 +21,9 @@ from ordain.core.approval import Moment
 from ordain.core.condition import PaneExists, PaneState, PatternMatched, PatternNotMatched
 from ordain.core.event import ProtectedFile
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import folded, handed_fault, path_fault, pattern_fault
 from ordain.core.model import Plan
 from ordain.core.operands import ABSENT
+from ordain.core.path import folded, handed_fault, path_fault, pattern_fault
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import refuse
 from ordain.core.settings import Settings

@@ -15,13 +15,13 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 from ordain.adapters.beneath import EscapeError, open_directory, open_parent
 from ordain.adapters.step_logs import FOLDER
+from ordain.adapters.whereabouts import is_stand_in
 from ordain.documents.configuration import CONFIGURATION_FILE
 
-__all__ = ["OFF_LIMITS", "off_limits", "stands_in"]
+__all__ = ["OFF_LIMITS", "off_limits"]
 
 _GIT = ".git"
 _DIRECTORIES = (".git/hooks", ".git/modules")
@@ -55,7 +55,7 @@ def _ordinary(root: int, workspace: str) -> tuple[str, ...]:
 
 def _git(root: int, workspace: str, held: contextlib.ExitStack) -> list[str]:
     mode = _mode(root, _GIT)
-    if mode is None or not stat.S_ISDIR(mode) or _is_stand_in(mode):
+    if mode is None or not stat.S_ISDIR(mode) or is_stand_in(mode):
         return [*_read_only(workspace, _kept(root, _GIT, held))]
     # Mounted for itself, so that it cannot be renamed with all that is kept in it.
     words = ["--bind", f"{workspace}/{_GIT}", f"{workspace}/{_GIT}"]
@@ -74,7 +74,7 @@ def _kept(root: int, name: str, held: contextlib.ExitStack) -> str:
         mode = _mode(root, name)
         if mode is None:
             _make(root, name)
-        elif not _is_stand_in(mode):
+        elif not is_stand_in(mode):
             return name
         elif (descriptor := _shared(root, name)) is not None:
             held.callback(_let_go, root, name, descriptor)
@@ -93,18 +93,6 @@ def _mode(root: int, name: str) -> int | None:
     if stat.S_ISLNK(mode):
         raise ValueError(f"{name} is a link, and a sandbox cannot keep a command from replacing it")
     return mode
-
-
-def stands_in(path: Path) -> bool:
-    """Whether what is there only stands in for something that is not."""
-    try:
-        return _is_stand_in(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
-def _is_stand_in(mode: int) -> bool:
-    return bool(mode & stat.S_ISVTX) and not mode & 0o222
 
 
 def _make(root: int, name: str) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from ordain.core.event import Event, Recorded
+from ordain.core.link import ORIGIN, Row, Tip, extend, verify
 from ordain.core.problem import Refused, refuse
 from ordain.core.value import Instant
 
@@ -39,15 +40,7 @@ __all__ = [
     "verify_everything",
 ]
 
-_DOMAIN = b"ordain-ledger-v1\0"
 _CHECKPOINT_DOMAIN = b"ordain-checkpoint-v1\0"
-
-
-class Tip(NamedTuple):
-    """Where a chain stands: how many events it has, and its head. Of a whole ledger: its checkpoint."""
-
-    size: int
-    head: bytes
 
 
 class Stand(msgspec.Struct, frozen=True):
@@ -56,14 +49,6 @@ class Stand(msgspec.Struct, frozen=True):
     size: int
     head: bytes
     epoch: int
-
-
-class Row(NamedTuple):
-    """An event as it is stored: its place, its exact bytes, and the head after it."""
-
-    seq: int
-    body: bytes
-    head: bytes
 
 
 class Entry(NamedTuple):
@@ -108,8 +93,6 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
     event: Event
 
 
-ORIGIN = Tip(0, bytes(32))
-"""Where every chain begins."""
 UNOPENED = Stand(*ORIGIN, 0)
 """Where a stream stands that nobody has written to."""
 
@@ -146,11 +129,6 @@ def place(body: bytes) -> Place:
     return _place_decoder.decode(body)
 
 
-def extend(head: bytes, body: bytes) -> bytes:
-    """The head after one more body."""
-    return sha256(_DOMAIN + head + len(body).to_bytes(8, "big") + body).digest()
-
-
 def head_after(head: str, stream: str, size: int, events: Iterable[Event], at: Instant) -> str:
     """The head that a stream of this size and head will have after these events."""
     after = bytes.fromhex(head)
@@ -166,23 +144,6 @@ def checkpoint(heads: Iterable[bytes], start: Tip = ORIGIN) -> Tip:
         size += 1
         digest = sha256(_CHECKPOINT_DOMAIN + digest + head).digest()
     return Tip(size, digest)
-
-
-def verify(rows: Iterable[Row], *, start: Tip = ORIGIN, end: Tip | None = None) -> int | None:
-    """The first sequence number at which the chain is broken, or None when it is whole.
-
-    Rows follow on `start`. A chain cannot tell that its own last rows are gone, so a caller who knows where it ought
-    to end says so with `end`.
-    """
-    size, head = start
-    for row in rows:
-        size += 1
-        head = extend(head, row.body)
-        if row.seq != size or row.head != head:
-            return size
-    if end is None or (size, head) == end:
-        return None
-    return size if size == end.size else min(size, end.size) + 1
 
 
 def verify_everything(entries: Iterable[Entry]) -> Verified:

@@ -16,8 +16,10 @@ from ordain.core.canonical import digest
 from ordain.core.problem import Problem
 from ordain.core.tool import COMMANDS, EffectClass, Parameter, ToolDefinition
 
-__all__ = ["CANNOT_TOOL", "Answer", "Offer", "door_names", "offer_of"]
+__all__ = ["CANNOT_TOOL", "DOOR", "SERVER", "TOKEN", "Answer", "Offer", "door_names", "offer_of"]
 
+DOOR, TOKEN, SERVER = "ORDAIN_DOOR", "ORDAIN_DOOR_TOKEN", "ORDAIN_DOOR_SERVER"
+"""The variables that say where a door is, what opens it, and which command serves what is behind it, as a JSON list."""
 NAME_MAX = 48
 """How long a name may be: hosts put their own before it, and no model takes one of more than 64 characters."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]")

@@ -15,12 +15,9 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.agent import Agent
 from ordain.core.approval import Approval, Principal, WorkspaceIdentity
-from ordain.core.failure import FailurePolicy
-from ordain.core.sandbox import SandboxLimits
+from ordain.core.limits import Limits
 from ordain.core.signature import PublicKey, Signature
-from ordain.core.tool import ToolDefinition
 from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.core.work import Lease, WorkItem
 
@@ -152,32 +149,6 @@ class GroupKind(StrEnum):
 
 class _Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """Base of all events."""
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings in force when a run was opened; they stay with the run, whatever the configuration says later."""
-
-    concurrency: int
-    step_timeout_ms: int
-    contract_timeout_ms: int
-    on_failure: FailurePolicy
-    env: tuple[str, ...]
-    """Names of environment variables that commands and contracts may see."""
-    handlers: Mapping[str, ToolDefinition] = {}
-    """The handlers of the custom actions that the run may do, and the tools it may call that are not built in, by their
-    names among the tools: what was approved."""
-    tier: int = 0
-    """The trust tier that commands and contracts run at."""
-    sandbox: SandboxLimits = SandboxLimits()
-    """What they are held to at tier 1."""
-    agents: Mapping[str, Agent] = {}
-    """Who performs the run's tasks: what was approved."""
-    agent: str = ""
-    """Who performs those that name nobody, and whose kind no rule names."""
-    agent_for: Mapping[str, str] = {}
-    """The rules, by kind."""
-    prompt: str = ""
-    """The template of prompts; ours where it is empty."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

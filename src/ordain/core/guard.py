@@ -36,6 +36,7 @@ __all__ = [
     "Cover",
     "Guard",
     "Judged",
+    "Met",
     "Mode",
     "Standing",
     "cover_of",
@@ -71,6 +72,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     args: Mapping[str, Any] = {}
     definition: ToolDefinition | None = None
     """None where nobody knows such a tool."""
+    kept: str = ""
+    """Why it is never open, whatever the lists say, as the end of a sentence that begins with the tool; empty where it
+    may be."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +85,15 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a sentence that begins with the tool."""
     by_default: bool = False
     """Guarded only because nothing opens it: no entry of a list means it."""
+
+
+class Met(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of a call."""
+
+    judged: Judged
+    problem: Problem | None = None
+    """Why it is not made, or would not be were the rules enforced; None where it is open."""
+    refused: bool = False
 
 
 class Cover(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +130,8 @@ class Guard:
             return _guarded("is guarded: its arguments are too many, or nested too deep, to be looked at")
         if may_be_denied or self._deny.exhausted:
             return _guarded(f"may be what `[policy] deny` names{_listed(may_be_denied)}")
+        if call.kept:
+            return _guarded(call.kept)
         for strict, where in ((self._ask, "[policy] ask"), (self._guarded, "[guard] guarded")):
             named, may_be_named, _ = strict.names(subject)
             if named:

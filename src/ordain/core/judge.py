@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from ordain.core.call_rule import RULE, CallRule, Conditions, Holds
-from ordain.core.lint.paths import COMPARED_MAX, folded, pattern_fault
+from ordain.core.path import COMPARED_MAX, folded, pattern_fault
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import Problem
 from ordain.core.settings import Settings

@@ -14,7 +14,7 @@ from typing import Any
 
 from ordain.core.call_rule import RULE, CallRule, Conditions, Example, Holds
 from ordain.core.judge import Allowing, Strict, quoted
-from ordain.core.lint.paths import OFF_LIMITS, pattern_fault
+from ordain.core.path import OFF_LIMITS, pattern_fault
 from ordain.core.problem import Problem, closest
 from ordain.core.settings import DEFAULTS, Settings
 from ordain.core.subject import AGENT, OWN_WORDS, PATH, Subject, subject_of_call

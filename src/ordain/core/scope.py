@@ -14,14 +14,9 @@ from typing import Any
 from ordain.core.action import Task
 from ordain.core.choosing import tasks_of
 from ordain.core.environment import setting_fault
-from ordain.core.lint.paths import (
-    MAKES_DIRECTORIES,
-    folded,
-    handed_fault,
-    path_hints,
-    protecting_pattern,
-)
+from ordain.core.lint.paths import MAKES_DIRECTORIES, protecting_pattern
 from ordain.core.model import Plan, Step
+from ordain.core.path import folded, handed_fault, path_hints
 from ordain.core.pattern import PATTERN_MAX, Pattern, normal
 from ordain.core.problem import Problem, closest
 from ordain.core.secret_reference import named_secrets

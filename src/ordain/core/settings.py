@@ -10,8 +10,8 @@ import msgspec
 from ordain.core.agent import Agent
 from ordain.core.bound import DAY_MS
 from ordain.core.call_rule import CallRule
-from ordain.core.event import Limits
 from ordain.core.failure import Abort, FailurePolicy
+from ordain.core.limits import Limits
 from ordain.core.sandbox import SandboxLimits
 from ordain.core.tool import ToolDefinition, ToolSource
 

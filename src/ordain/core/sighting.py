@@ -6,14 +6,21 @@ What was refused is in the ledger as well (`request_refused`).
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import msgspec
 
-from ordain.core.guard import Standing
+from ordain.core.bound import NAME_LENGTH_MAX
+from ordain.core.guard import Call, Cover, Judged, Met, Mode, Standing, refusal_of
+from ordain.core.tool import unbearable
 from ordain.core.value import Instant
 
-__all__ = ["ABOUT_MAX", "Sighting"]
+__all__ = ["ABOUT_MAX", "Sighting", "sighted"]
 
 ABOUT_MAX = 200
+_READ_MAX = 16 << 10
+"""How much is looked at of what somebody said, for what is shown of it."""
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,3 +43,44 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     destructive: bool = False
     about: str = ""
     """Its arguments, shortened and without secrets."""
+
+
+def sighted(
+    call: Call,
+    judged: Judged,
+    cover: Cover | None,
+    mode: Mode,
+    clean: Callable[[str], str],
+    *,
+    at: Instant,
+    agent: str,
+    through: str,
+    session: str,
+) -> tuple[Met, Sighting]:
+    """What becomes of a call that is not open, and what is noted of it; `clean` takes secrets out of a text."""
+    named = msgspec.structs.replace(call, tool=_said(call.tool, clean))
+    problem = refusal_of(named, judged, cover)
+    met = Met(judged=judged, problem=problem, refused=mode is Mode.ENFORCE)
+    sighting = Sighting(
+        at=at,
+        agent=_said(agent, clean),
+        through=through,
+        tool=named.tool,
+        standing=judged.standing,
+        refused=met.refused,
+        code=problem.code,
+        session=_said(session, clean),
+        effect=call.definition.effect.value if call.definition is not None else "",
+        destructive=call.definition is None or call.definition.destructive,
+        about=_said(_written(call), clean, ABOUT_MAX),
+    )
+    return met, sighting
+
+
+def _written(call: Call) -> str:
+    return json.dumps(call.args, ensure_ascii=False, default=str) if not unbearable(call.args) else ""
+
+
+def _said(text: str, clean: Callable[[str], str], most: int = NAME_LENGTH_MAX) -> str:
+    """What somebody said, as it may be kept and told: they may say anything."""
+    return clean(text[:_READ_MAX].encode("utf-8", "replace").decode())[:most]

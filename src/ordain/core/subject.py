@@ -12,8 +12,8 @@ from ordain.core.action import CallTool, Custom, Task
 from ordain.core.call_rule import RULE
 from ordain.core.command import command_of, program_of
 from ordain.core.effect import ABOUT_PATHS, PlannedEffect, effects_of, with_agents, word
-from ordain.core.lint.paths import folded, path_fault
 from ordain.core.model import Action, Plan, Step
+from ordain.core.path import folded, path_fault
 from ordain.core.settings import Settings
 from ordain.core.tool import (
     COMMANDS,

@@ -32,7 +32,6 @@ from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.canonical import canonical_bytes, digest
 from ordain.core.model import Action, NestedPlan, Plan, all_steps
 from ordain.core.problem import closest
-from ordain.core.schema import misfits
 from ordain.core.secret_reference import named_secrets
 
 __all__ = [
@@ -309,6 +308,8 @@ def argument_faults(
 def _misfits(
     tool: ToolDefinition, args: Mapping[str, Any], later: Container[str]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
+    from ordain.core.schema import misfits  # only tools of others have one
+
     schema: Mapping[str, Any] = tool.schema or {}
     known: Mapping[str, Any] = schema.get("properties", {})
     for name in args:

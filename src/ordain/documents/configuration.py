@@ -1,13 +1,14 @@
 """From the text of `ordain.toml` to settings: strict, with every problem at once.
 
-Whether the file counts at all (a person must have trusted it) is decided elsewhere.
+Whether the file counts at all (a person must have trusted it) is decided elsewhere. Every call of an agent that a hook
+asks about reads it, so what only some configurations need is imported where it is needed.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ordain.core.agent import AGENT_PRESETS, MODEL_WORD, PROMPT_WORD, Agent
@@ -17,17 +18,12 @@ from ordain.core.environment import variable_fault
 from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.guard import EVERYTHING, Mode
 from ordain.core.kind import KINDS
-from ordain.core.lint.paths import path_fault
-from ordain.core.lint.secret import secrets_in
-from ordain.core.lint.survey import written
+from ordain.core.path import path_fault
 from ordain.core.problem import Place, Problem, closest
-from ordain.core.prompt import template_fault
-from ordain.core.request import header_fault, read_address
 from ordain.core.settings import CONFIGURATION_FILE, Settings
 from ordain.core.tool import RESERVED, EffectClass, ToolDefinition, ToolSource, handler_name
 from ordain.documents.call_rules import read_rule
 from ordain.documents.duration import read_duration
-from ordain.documents.failure import read_failure
 
 __all__ = ["CONFIGURATION_FILE", "TEMPLATE", "key_names", "keys_set", "read_settings"]
 
@@ -115,6 +111,8 @@ def _files(value: Any) -> tuple[str, ...]:
 
 
 def _policy(value: Any) -> Any:
+    from ordain.documents.failure import read_failure
+
     policy = read_failure(value) if isinstance(value, str) else None
     if policy is None:
         raise _Wrong('must be a text such as "abort" or "retry(2), then escalate"')
@@ -186,12 +184,16 @@ def _human(value: Any) -> bool:
 
 
 def _address(value: Any) -> str:
+    from ordain.core.request import read_address
+
     if not isinstance(value, str) or read_address(value) is None:
         raise _Wrong('must be an address such as "https://tools.example/mcp", with no password and no `#`')
     return value
 
 
 def _headers(value: Any) -> dict[str, str]:
+    from ordain.core.request import header_fault
+
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise _Wrong('must be a section of texts, such as { Authorization = "secret:TOOLS_TOKEN" }')
     fault = header_fault(value)
@@ -215,6 +217,8 @@ def _effect(value: Any) -> EffectClass:
 
 
 def _template(value: Any) -> str:
+    from ordain.core.prompt import template_fault
+
     fault = template_fault(_text(value))
     if fault is not None:
         raise _Wrong(fault)
@@ -334,10 +338,18 @@ def _agents(tree: dict[str, Any], problems: list[Problem]) -> dict[str, Agent]:
             _problem(
                 f"agents.{name} holds {what}", "Name the variable that holds it in `env`; its value stands nowhere."
             )
-            for what in secrets_in(written(tree[name]) or b"", {})
+            for what in _secrets_in(tree[name])
         ]
         found[name] = Agent(**values)
     return found
+
+
+def _secrets_in(section: Any) -> Iterable[str]:
+    """What looks like a secret in a section."""
+    from ordain.core.lint.secret import secrets_in  # heavy, and many configurations have no such section
+    from ordain.core.lint.survey import written
+
+    return secrets_in(written(section) or b"", {})
 
 
 def _word_faults(values: dict[str, Any]) -> Iterator[str]:
@@ -386,7 +398,7 @@ def _rules(tree: dict[str, Any], problems: list[Problem]) -> dict[str, CallRule]
         problems += [_problem(f"rules.{name}.{detail}", *hints) for detail, hints in faults]
         problems += [
             _problem(f"rules.{name} holds {what}", "It would be stored and shown; make up another value.")
-            for what in secrets_in(written(content) or b"", {})
+            for what in _secrets_in(content)
         ]
     return found
 

@@ -9,7 +9,6 @@ from ordain.core.command import command_text
 from ordain.core.condition import Contract
 from ordain.core.failure import Fallback
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import folded
 from ordain.core.lint.script import (
     Negated,
     Script,
@@ -21,6 +20,7 @@ from ordain.core.lint.script import (
 from ordain.core.lint.status import constant_status, ignores_failures
 from ordain.core.lint.survey import Survey, last_policy
 from ordain.core.model import Step, check_of
+from ordain.core.path import folded
 from ordain.core.problem import Place, Problem
 from ordain.core.refs import without_references
 

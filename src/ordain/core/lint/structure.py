@@ -12,11 +12,12 @@ from ordain.core.condition import External, LockAvailable, LockHeld
 from ordain.core.failure import Fallback
 from ordain.core.graph import cycles
 from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import pattern_fault, topics_of
+from ordain.core.lint.paths import topics_of
 from ordain.core.lint.survey import Survey, last_policy
 from ordain.core.model import PLAN_VERSION, Parameter
 from ordain.core.name import id_fault, model_fault, name_fault, scope_fault
 from ordain.core.params import fits
+from ordain.core.path import pattern_fault
 from ordain.core.problem import Place, Problem
 from ordain.core.sandbox import writable
 from ordain.core.tier import tier_of, tier_problem

@@ -1,4 +1,4 @@
-"""The commands about agents that we did not write: guard report. Each is imported when it is called."""
+"""The commands about agents that we did not write: guard hook, install, report. Each is imported when it is called."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 __all__ = ["guard"]
 
-_COMMANDS = {"report": "watching"}
+_COMMANDS = {"hook": "guard_hosts", "install": "guard_hosts", "report": "watching"}
 """By name, the module that has it."""
 
 

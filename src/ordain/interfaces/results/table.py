@@ -28,6 +28,7 @@ from ordain.interfaces.results.around import (
     VerbsResult,
 )
 from ordain.interfaces.results.comparing import ComparisonResult
+from ordain.interfaces.results.guard_hosts import HookResult
 from ordain.interfaces.results.ledger import AuditResult, CopiedResult, RebuiltResult
 from ordain.interfaces.results.people import ApproversResult, ClientsResult, RevokedResult
 from ordain.interfaces.results.plans import (
@@ -96,6 +97,8 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "explain": (PageResult,),
     "mcp token": (ClientsResult,),
     "guard report": (WatchReport,),
+    "guard hook": (HookResult,),
+    "guard install": (),
     "skill": (SkillResult,),
     "robot": (VerbsResult, Verb),
 }

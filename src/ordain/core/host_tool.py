@@ -1,0 +1,245 @@
+"""The tools that Claude Code has of its own, and those of its MCP servers, in the words of our rules.
+
+Pure. A command is the tool `shell` as a whole: nobody judges it by its text. What works on files of the workspace is
+the tool of ours that does the same, with the path as the workspace has it; what only arranges the agent's own work does
+nothing to the world and counts as `reads`. What is not known here has no definition, and so is guarded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ordain.core.file_tool import DEFINITIONS
+from ordain.core.guard import Call, Guard, Judged, Standing
+from ordain.core.path import folded, path_fault
+from ordain.core.settings import CONFIGURATION_FILE, Settings
+from ordain.core.tool import SHELL, EffectClass, Parameter, ToolDefinition, operation_name
+
+__all__ = ["CLAUDE_CODE", "PLAN_EXIT", "Found", "found_at", "host_calls", "idle", "mangled", "proposable", "strictest"]
+
+CLAUDE_CODE = "claude-code"
+PLAN_EXIT = "ExitPlanMode"
+_SERVERS = "mcp__"
+
+_IDLE = frozenset(
+    (
+        "Agent",
+        "AskUserQuestion",
+        "BashOutput",
+        "EnterPlanMode",
+        "KillShell",
+        "ListMcpResourcesTool",
+        "Skill",
+        "Task",
+        "TaskCreate",
+        "TaskGet",
+        "TaskList",
+        "TaskOutput",
+        "TaskStop",
+        "TaskUpdate",
+        "TodoWrite",
+        "ToolSearch",
+        PLAN_EXIT,
+    )
+)
+"""Tools that do nothing to the world by themselves. What a subagent calls is asked about like everything else; what
+looks at a command under way, or ends it, can only mean one that this session was let start."""
+_REACHING = frozenset(("WebFetch", "WebSearch"))
+"""Tools that reach outside: an address can carry away what was read."""
+
+
+class _OnFile(NamedTuple):
+    tool: str
+    path: str
+    """The argument that is the path."""
+    args: Mapping[str, str] = {}
+    """Arguments of ours by theirs, besides the path."""
+    deep: bool = False
+    """What lies beneath the path is meant as well."""
+
+
+_ON_FILES = {
+    "Read": _OnFile("read_file", "file_path"),
+    "Grep": _OnFile("read_file", "path", deep=True),
+    "Glob": _OnFile("list_files", "path"),
+    "LS": _OnFile("list_files", "path"),
+    "Write": _OnFile("write_file", "file_path", {"content": "content"}),
+    "Edit": _OnFile("edit_file", "file_path", {"old_string": "old", "new_string": "new"}),
+    "MultiEdit": _OnFile("edit_file", "file_path"),
+    "NotebookEdit": _OnFile("edit_file", "notebook_path"),
+}
+_HERE = frozenset(("Grep", "Glob", "LS"))
+"""Those that mean the directory they are called in where no path is given."""
+
+
+class Found(NamedTuple):
+    """Where a path leads."""
+
+    paths: tuple[str, ...]
+    """As the workspace has it: where it really leads, and as it was named where that is another one; none where it
+    leads out of the workspace."""
+    kept: str = ""
+    """Why no agent writes it outside of a plan, as the end of a sentence that begins with the tool."""
+    idle: bool = False
+    """Whether nothing comes of what is written there: it is the host's own note of a plan."""
+
+
+def found_at(real: str, named: str, root: str, *, states: Collection[str], plans: str | None) -> Found:
+    """What is known of an absolute path, where it `real`ly leads and as it was `named`, to the workspace in `root`.
+    `states` are where we keep what we know, `plans` where the host keeps its notes of plans."""
+    inside = tuple(dict.fromkeys(one for path in (real, named) if (one := _beneath(path, root)) is not None))
+    if any(_beneath(real, state) is not None for state in states):
+        return Found((), "would change Ordain's own record, which nobody does")
+    if _HOST_SETTINGS.search(real) or _HOST_SETTINGS.search(named):
+        return Found(inside, "would change the settings of the agent's host, which say that Ordain is asked")
+    if _beneath(real, root) is None:
+        noted = plans is not None and _beneath(real, plans) is not None and real.endswith(".md")
+        return Found((), idle=noted)
+    if any(folded(one) == CONFIGURATION_FILE for one in inside):
+        return Found(inside, "would change Ordain's settings, which a person has to trust")
+    if any(path_fault(one, writes=True) is not None for one in inside):
+        return Found(inside, "would change what is git's or Ordain's own")
+    return Found(inside)
+
+
+_HOST_SETTINGS = re.compile(
+    r"/\.claude/settings[^/]*\.json\Z|/\.claude\.json\Z|/\.mcp\.json\Z|/claude-code/managed", re.I
+)
+
+
+def _beneath(path: str, root: str) -> str | None:
+    """A path from a directory on; None where it does not lie in it."""
+    if path == root:
+        return "."
+    begins = root.rstrip("/") + "/"
+    return path.removeprefix(begins) if path.startswith(begins) else None
+
+
+Locate = Callable[[str], Found]
+
+
+def mangled(name: str) -> str:
+    """The name of a server or tool in the form that hosts give it: different names may become one."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
+
+
+def host_calls(
+    tool: str, args: Mapping[str, Any], server: str | None, settings: Settings, own: Collection[str], locate: Locate
+) -> tuple[Call, ...]:
+    """The calls that a call of Claude Code is to the rules; several where a path goes by several names, and then the
+    strictest judgement holds. None for what one of our `own` servers offers, which judges it itself. `server` is the
+    server's name, where the host tells it."""
+    if tool.startswith(_SERVERS):
+        return _of_server(tool, args, server, settings, own)
+    if tool == "Bash":
+        command = args.get("command")
+        told = {"command": command} if isinstance(command, str) else {}
+        return (Call(tool=SHELL.name, args=told, definition=SHELL),)
+    if tool in _ON_FILES:
+        return tuple(_on_file(tool, _ON_FILES[tool], args, locate))
+    name = operation_name(CLAUDE_CODE, tool)
+    if tool in _IDLE:
+        return (Call(tool=name, args=args, definition=_definition(name, EffectClass.READS)),)
+    definition = _definition(name, EffectClass.OPAQUE) if tool in _REACHING else None
+    return (Call(tool=name, args=args, definition=definition),)
+
+
+def idle(call: Call) -> bool:
+    """Whether a call only arranges the agent's own work."""
+    own = call.tool.startswith(operation_name(CLAUDE_CODE, ""))
+    return own and call.definition is not None and call.definition.effect is EffectClass.READS
+
+
+def proposable(call: Call) -> bool:
+    """Whether a plan can hold this call: those of the host's own tools are nobody's but the host's."""
+    return not call.tool.startswith((operation_name(CLAUDE_CODE, ""), _SERVERS)) and not call.kept
+
+
+def strictest(guard: Guard, calls: tuple[Call, ...]) -> tuple[Call, Judged]:
+    """The one of these calls that the rules are strictest about, and what they say of it."""
+    judged = [(call, guard.judge(call)) for call in calls]
+    return max(judged, key=lambda one: _ORDER.index(one[1].standing))
+
+
+_ORDER = (Standing.OPEN, Standing.GUARDED, Standing.DENIED)
+
+
+def _definition(name: str, effect: EffectClass) -> ToolDefinition:
+    return ToolDefinition(name=name, description=f"{name.partition(':')[2]} of {CLAUDE_CODE}.", effect=effect)
+
+
+def _on_file(tool: str, like: _OnFile, args: Mapping[str, Any], locate: Locate) -> Iterator[Call]:
+    path = args.get(like.path, "." if tool in _HERE else None)
+    name = operation_name(CLAUDE_CODE, tool)
+    if not isinstance(path, str) or not path or "\0" in path:
+        yield Call(tool=name, args=args)
+        return
+    found, ours = locate(path), DEFINITIONS[like.tool]
+    told = {mine: args[theirs] for theirs, mine in like.args.items() if theirs in args}
+    if ours.effect is EffectClass.READS:
+        parameters = tuple(_deeper(one) if like.deep else one for one in ours.parameters) if found.paths else ()
+        definition = msgspec.structs.replace(ours, parameters=parameters)
+        for one in found.paths or (path,):
+            yield Call(tool=ours.name, args={"path": one, **told}, definition=definition)
+    elif found.idle:
+        yield Call(tool=name, args={"path": path}, definition=_definition(name, EffectClass.READS))
+    elif not found.paths:
+        # By the name of a tool of ours, or by a path, only what lies in the workspace can be opened.
+        yield Call(tool=name, args={"path": path}, definition=_definition(name, EffectClass.OPAQUE), kept=found.kept)
+    else:
+        for one in found.paths:
+            yield Call(tool=ours.name, args={"path": one, **told}, definition=ours, kept=found.kept)
+
+
+def _deeper(parameter: Parameter) -> Parameter:
+    return msgspec.structs.replace(parameter, deep=True) if parameter.path else parameter
+
+
+def _of_server(
+    tool: str, args: Mapping[str, Any], server: str | None, settings: Settings, own: Collection[str]
+) -> tuple[Call, ...]:
+    for name in own:
+        if _belongs(tool, name, server) is not None:
+            return ()
+    fronted = [name for name, source in settings.sources.items() if source.mcp or source.url is not None]
+    matching = [(name, operation) for name in fronted if (operation := _belongs(tool, name, server)) is not None]
+    if len(matching) != 1:
+        return (Call(tool=tool, args=args),)
+    (name, operation) = matching[0]
+    known = {mangled(one): one for one in _operations(name, settings)}
+    operation = known.get(operation, operation)
+    effect = settings.sources[name].effects.get(operation, EffectClass.OPAQUE)
+    named = operation_name(name, operation)
+    definition = ToolDefinition(
+        name=named,
+        description=f"The operation {operation}.",
+        effect=effect,
+        destructive=effect is not EffectClass.READS,
+        schema={},
+    )
+    return (Call(tool=named, args=args, definition=definition),)
+
+
+def _belongs(tool: str, name: str, server: str | None) -> str | None:
+    """The operation that a tool of a host is of the server of this name; None where it is another server's."""
+    begins = f"{_SERVERS}{mangled(name)}__"
+    if not tool.startswith(begins):
+        return None
+    operation = tool.removeprefix(begins)
+    if server is None:  # then `a__b` may be the server's name, or the tool's
+        return operation if "__" not in operation else None
+    return operation if mangled(server) == mangled(name) else None
+
+
+def _operations(server: str, settings: Settings) -> Iterator[str]:
+    """The operations of a server that the settings name, as they really are called."""
+    yield from settings.sources[server].effects
+    lists = (settings.allow, settings.ask, settings.deny, settings.guarded, settings.open_calls)
+    listed = [entry for entries in lists for entry in entries]
+    listed += [entry for rule in settings.rules.values() for entry in rule.tools]
+    begins = operation_name(server, "")
+    yield from (entry.removeprefix(begins) for entry in listed if entry.startswith(begins))
