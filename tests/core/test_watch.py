@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.core.bound import DAY_MS
-from ordain.core.call_rule import CallRule, Holds, holds
+from ordain.core.call_rule import CallRule, Conditions
 from ordain.core.guard import Call, Guard, Standing
 from ordain.core.settings import Settings
 from ordain.core.sighting import Sighting
@@ -134,8 +134,8 @@ def test_a_rule_is_suggested_where_most_calls_have_an_argument_in_common() -> No
     made = tomllib.loads(report.toml)
     assert made["guard"] == {"open": ["reads", "rule:db-put"]}
     rule = msgspec.convert(made["rules"]["db-put"], CallRule, strict=False)
-    assert [holds(rule.where, example.args, strict=False) for example in rule.matches] == [Holds.YES]
-    assert [holds(rule.where, example.args, strict=False) for example in rule.matches_not] == [Holds.NO]
+    assert [Conditions(rule).vouched(example.args) for example in rule.matches] == [True]
+    assert [Conditions(rule).vouched(example.args) for example in rule.matches_not] == [False]
     settings = Settings(open_calls=tuple(made["guard"]["open"]), rules={"db-put": rule})
     definition = ToolDefinition(name="db:put", description="", effect=EffectClass.REPEATABLE, schema={})
     calls = [Call(tool="db:put", args={"table": table}, definition=definition) for table in ('lo"gs', "people")]
