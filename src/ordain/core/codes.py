@@ -681,6 +681,15 @@ PAGES: dict[str, Page] = {
         ),
         "Propose a revision of the plan whose step lists the tool under `tools`; a person sees that and approves it.",
     ),
+    "E_HOST_SETTINGS": Page(
+        "Settings of an agent's host cannot be changed",
+        (
+            "`ordain guard install` writes an entry into the settings of the program that an agent runs in, and takes "
+            "it back. It changes nothing that it does not understand: the file is no JSON, is a link, belongs to "
+            "somebody else, or has changed since it was shown. It was left as it is."
+        ),
+        "Mend the file, or write the entry by hand; docs/hooks.md shows it.",
+    ),
     "E_TOOL_GUARDED": Page(
         "Guarded tool outside of a plan",
         (

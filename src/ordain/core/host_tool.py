@@ -82,6 +82,8 @@ class Found(NamedTuple):
     paths: tuple[str, ...]
     """As the workspace has it: where it really leads, and as it was named where that is another one; none where it
     leads out of the workspace."""
+    through: str | None = None
+    """As the workspace names it, where that leads out of it."""
     kept: str = ""
     """Why no agent writes it outside of a plan, as the end of a sentence that begins with the tool."""
     idle: bool = False
@@ -93,16 +95,17 @@ def found_at(real: str, named: str, root: str, *, states: Collection[str], plans
     `states` are where we keep what we know, `plans` where the host keeps its notes of plans."""
     inside = tuple(dict.fromkeys(one for path in (real, named) if (one := _beneath(path, root)) is not None))
     if any(_beneath(real, state) is not None for state in states):
-        return Found((), "would change Ordain's own record, which nobody does")
+        return Found((), kept="would change Ordain's own record, which nobody does")
     if _HOST_SETTINGS.search(real) or _HOST_SETTINGS.search(named):
-        return Found(inside, "would change the settings of the agent's host, which say that Ordain is asked")
+        why = "would change the settings of the agent's host, which say that Ordain is asked"
+        return Found(inside, kept=why)
     if _beneath(real, root) is None:
         noted = plans is not None and _beneath(real, plans) is not None and real.endswith(".md")
-        return Found((), idle=noted)
+        return Found((), through=_beneath(named, root), idle=noted)
     if any(folded(one) == CONFIGURATION_FILE for one in inside):
-        return Found(inside, "would change Ordain's settings, which a person has to trust")
+        return Found(inside, kept="would change Ordain's settings, which a person has to trust")
     if any(path_fault(one, writes=True) is not None for one in inside):
-        return Found(inside, "would change what is git's or Ordain's own")
+        return Found(inside, kept="would change what is git's or Ordain's own")
     return Found(inside)
 
 
@@ -179,6 +182,8 @@ def _on_file(tool: str, like: _OnFile, args: Mapping[str, Any], locate: Locate) 
         yield Call(tool=name, args=args)
         return
     found, ours = locate(path), DEFINITIONS[like.tool]
+    if found.through is not None:
+        yield Call(tool=ours.name, args={"path": found.through}, definition=ours)
     told = {mine: args[theirs] for theirs, mine in like.args.items() if theirs in args}
     if ours.effect is EffectClass.READS:
         parameters = tuple(_deeper(one) if like.deep else one for one in ours.parameters) if found.paths else ()

@@ -81,9 +81,7 @@ class _Change(NamedTuple):
 @_host
 @click.option("--user", "place", flag_value="user", help="For every project of this user.")
 @click.option("--project", "place", flag_value="project", default="project", help="For this workspace. The default.")
-@click.option(
-    "--managed", "place", flag_value="managed", help="For everybody on this machine; needs its administrator."
-)
+@click.option("--managed", "place", flag_value="managed", help="For everybody on this machine.")
 @click.option("--gateway", is_flag=True, help="The MCP server `ordain mcp --gateway`, too.")
 @click.option("--remove", is_flag=True, help="Take back what was written, and nothing else.")
 def install(session: Session, host: str, place: Place, gateway: bool, remove: bool) -> int:
@@ -156,7 +154,7 @@ def _settings_file(place: Place, root: Path) -> Path:
         return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "settings.json"
     if (root / ".claude").is_symlink():
         raise refuse("E_HOST_SETTINGS", f"{root / '.claude'} is a link; nothing is written through it.")
-    return root / ".claude" / "settings.json"
+    return root / ".claude" / "settings.local.json"  # it names paths of this machine, which nobody should share
 
 
 def _text(path: Path) -> str | None:
