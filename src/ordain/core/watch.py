@@ -309,14 +309,16 @@ def _narrow(name: str, seen: _Seen) -> Suggestion | None:
     others = [args for args, _ in calls if args.get(key) != value]
     if count < max(OFTEN_CALLS, RULE_SHARE * seen.calls) or not others:
         return None
-    like = next(args for args, _ in calls if args.get(key) == value)
+    alike = [args for args, _ in calls if args.get(key) == value]
+    besides = sorted({name for args in alike for name in args} - {key})
     rule = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
     return Suggestion(
         kind="rule",
         tool=name,
         entry=f"{RULE}{rule}",
         toml=f"[rules.{_key(rule)}]\ntools = {_list([name])}\nwhere = {_inline({key: value})}\n"
-        f"matches = [{_example(name, like)}]\nmatches_not = [{_example(name, others[0])}]",
+        + (f"besides = {_list(besides)}\n" if besides else "")
+        + f"matches = [{_example(name, alike[0])}]\nmatches_not = [{_example(name, others[0])}]",
         lets_through=count,
         of=seen.calls,
         why=f"Most of its calls have the same `{key}`.",
