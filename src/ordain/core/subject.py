@@ -10,6 +10,7 @@ import msgspec
 
 from ordain.core.action import CallTool, Custom, Task
 from ordain.core.call_rule import RULE
+from ordain.core.command import command_of, program_of
 from ordain.core.effect import ABOUT_PATHS, PlannedEffect, effects_of, with_agents, word
 from ordain.core.model import Action, Plan, Step
 from ordain.core.path import folded, path_fault
@@ -128,13 +129,15 @@ def _classes(effect: PlannedEffect) -> frozenset[str]:
 def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words for an effect, and those of them that can mean nothing else."""
     classes = _classes(effect)
-    match action:  # commands by their names: with arguments that are none they are no less what somebody named
+    match action:
+        # Commands by their names: what is no command for its arguments is no less what somebody forbids, and nothing
+        # that anybody let through.
         case CallTool(tool=EXEC.name, operation=None):
             # Any command can be run this way, so whoever denies commands denies it; who allows them does not allow it.
-            surely = classes | {EXEC.name}
-            return surely | {SHELL.name}, surely
+            surely = classes | ({EXEC.name} if program_of(action) is not None else set())
+            return classes | {EXEC.name, SHELL.name}, surely
         case CallTool(tool=SHELL.name, operation=None):
-            words = classes | {SHELL.name}
+            return classes | {SHELL.name}, classes | ({SHELL.name} if command_of(action) is not None else set())
         case CallTool(tool=tool, operation=operation):
             names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
             taken = tool in OWN_WORDS or f"{tool}:".startswith((PATH, AGENT, HANDLER, RULE))
