@@ -10,13 +10,13 @@ import msgspec
 
 from ordain.core.action import CallTool, Custom, Task
 from ordain.core.call_rule import RULE
-from ordain.core.command import command_of, program_of
 from ordain.core.effect import ABOUT_PATHS, PlannedEffect, effects_of, with_agents, word
 from ordain.core.lint.paths import folded, path_fault
 from ordain.core.model import Action, Plan, Step
 from ordain.core.settings import Settings
 from ordain.core.tool import (
     COMMANDS,
+    EXEC,
     HANDLER,
     OWN_ACTION_KINDS,
     SHELL,
@@ -46,7 +46,6 @@ PATH, AGENT = "path:", "agent:"
 _DESTRUCTIVE = "destructive"
 OWN_WORDS = frozenset([*EffectClass, _DESTRUCTIVE, SHELL.name, *OWN_ACTION_KINDS])
 """Words that mean something whatever tools there are."""
-_CLASSES = frozenset([*EffectClass, _DESTRUCTIVE])
 VAGUE = frozenset(EffectClass)
 """Words that allow nothing destructive: that is allowed by its name or as `destructive`, by neither class nor path."""
 WILD = frozenset("*?")
@@ -94,12 +93,15 @@ def subjects(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings
 
 
 def subject_of_call(name: str, args: Mapping[str, Any], definition: ToolDefinition | None) -> Subject:
-    """A single call, as the step that it would be in a plan; of a tool that nobody knows, the worst is assumed."""
+    """A single call, as the step that it would be in a plan. Of a tool that nobody knows the worst is assumed, which
+    lets nothing through: only its name does."""
     step = Step(id=StepId("call"), description=name, action=call_action(name, args), needs=())
     tools = {name: definition} if definition is not None else {}
-    subject = _subject(step, next(effects_of(step, tools)), tools, "")
-    # What is assumed of it lets nothing through, only its name does.
-    return subject if definition is not None else msgspec.structs.replace(subject, surely=subject.surely - _CLASSES)
+    effect = next(effects_of(step, tools))
+    subject = _subject(step, effect, tools, "")
+    if definition is not None:
+        return subject
+    return msgspec.structs.replace(subject, surely=subject.surely - _classes(effect))
 
 
 def call_action(name: str, args: Mapping[str, Any]) -> CallTool:
@@ -127,13 +129,13 @@ def _classes(effect: PlannedEffect) -> frozenset[str]:
 def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words for an effect, and those of them that can mean nothing else."""
     classes = _classes(effect)
-    if program_of(action) is not None:
-        # Any command can be run this way, so whoever denies commands denies it; whoever allows them does not allow it.
-        surely = classes | {effect.tool}
-        return surely | {SHELL.name}, surely
-    match action:
-        case CallTool() if command_of(action) is not None:
-            words = classes | {effect.tool}
+    match action:  # commands by their names: with arguments that are none they are no less what somebody named
+        case CallTool(tool=EXEC.name, operation=None):
+            # Any command can be run this way, so whoever denies commands denies it; who allows them does not allow it.
+            surely = classes | {EXEC.name}
+            return surely | {SHELL.name}, surely
+        case CallTool(tool=SHELL.name, operation=None):
+            words = classes | {SHELL.name}
         case CallTool(tool=tool, operation=operation):
             names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
             taken = tool in OWN_WORDS or f"{tool}:".startswith((PATH, AGENT, HANDLER, RULE))
