@@ -81,7 +81,8 @@ UNKNOWN = Call(tool="linear:create", args={"title": "x"})
         (call("shell", command="rm -rf /"), {"open_calls": ("shell",)}, OPEN),
         (BASH, {"open_calls": ("exec",)}, GUARDED),
         (call("exec", argv=["git"]), {"open_calls": ("shell",)}, GUARDED),
-        (call("shell", command=5), {"open_calls": ("shell",)}, OPEN),
+        (call("shell", command=5), {"open_calls": ("shell",)}, GUARDED),
+        (call("exec", argv="git"), {"open_calls": ("exec",)}, GUARDED),
         (call("exec", argv="git"), {"deny": ("shell",), "open_calls": ("exec",)}, DENIED),
         (Call(tool="shell:git", args={"command": "git"}, definition=SHELL), {"open_calls": ("shell",)}, GUARDED),
         # Any entry of `guarded` wins over `open`, but `*`.

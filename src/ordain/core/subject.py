@@ -10,6 +10,7 @@ import msgspec
 
 from ordain.core.action import CallTool, Custom, Task
 from ordain.core.call_rule import RULE
+from ordain.core.command import command_of, program_of
 from ordain.core.effect import ABOUT_PATHS, PlannedEffect, effects_of, with_agents, word
 from ordain.core.lint.paths import folded, path_fault
 from ordain.core.model import Action, Plan, Step
@@ -129,13 +130,14 @@ def _classes(effect: PlannedEffect) -> frozenset[str]:
 def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words for an effect, and those of them that can mean nothing else."""
     classes = _classes(effect)
-    match action:  # commands by their names: with arguments that are none they are no less what somebody named
+    match action:  # with arguments that are no command's it is denied by these names, and not allowed by them
         case CallTool(tool=EXEC.name, operation=None):
             # Any command can be run this way, so whoever denies commands denies it; who allows them does not allow it.
-            surely = classes | {EXEC.name}
-            return surely | {SHELL.name}, surely
+            surely = classes | {EXEC.name} if program_of(action) is not None else classes
+            return classes | {EXEC.name, SHELL.name}, surely
         case CallTool(tool=SHELL.name, operation=None):
             words = classes | {SHELL.name}
+            return words, words if command_of(action) is not None else classes
         case CallTool(tool=tool, operation=operation):
             names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
             taken = tool in OWN_WORDS or f"{tool}:".startswith((PATH, AGENT, HANDLER, RULE))
