@@ -8,15 +8,18 @@ import shlex
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.agent import Agent
+from ordain.core.call_rule import CallRule
 from ordain.core.codes import PAGES
 from ordain.core.event import LineageEvent, LockEvent, RunEvent, SignalGiven, TopicPosted, WorkspaceEvent
 from ordain.core.kind import VERBS
 from ordain.core.lineage import TRANSITIONS, Stage
 from ordain.core.list_check import list_problems
+from ordain.core.settings import Settings
 from ordain.documents.configuration import read_settings
 from ordain.documents.reading import read
 from ordain.interfaces.cli.main import main
@@ -109,6 +112,39 @@ def test_its_settings_can_be_trusted(text: str) -> None:
 @pytest.mark.parametrize("text", fenced("python"))
 def test_its_programs_can_be_compiled(text: str) -> None:
     compile(text, "docs/approvals.md", "exec")
+
+
+# --- The guard -------------------------------------------------------------------------------------------------------
+
+GUARD = (ROOT / "docs/guard.md").read_text()
+
+
+@pytest.mark.parametrize("text", re.findall(r"^```toml\n(.*?)^```$", GUARD, re.DOTALL | re.MULTILINE))
+def test_the_settings_of_the_guard_can_be_trusted(text: str) -> None:
+    settings, problems = read_settings(text.encode())
+    assert problems == ()
+    assert list_problems(settings, BUILT_IN) == ()
+
+
+def test_the_refusal_of_an_example_reads_as_told() -> None:
+    """As docs/guard.md shows it."""
+    (_, text) = re.findall(r"^```toml\n(.*?)^```$", GUARD, re.DOTALL | re.MULTILINE)
+    first = re.search(r"matches = \[.*", text)
+    assert first is not None
+    wrong = text.replace(first[0], """matches = ['mail:send {"to": "kim@example.com", "cc": "lee@example.com"}']""", 1)
+    (problem,) = list_problems(read_settings(wrong.encode())[0], BUILT_IN)
+    told = " ".join(GUARD.partition("$ ordain trust\n")[2].partition("```")[0].split())
+    assert told == " ".join((problem.code, problem.detail, *problem.hints))
+
+
+@pytest.mark.parametrize("key", CallRule.__struct_fields__)
+def test_every_key_of_a_rule_is_told(key: str) -> None:
+    assert f"\n| `{key}` |" in GUARD
+
+
+def test_the_default_settings_of_the_guard_are_told() -> None:
+    told = read_settings(re.findall(r"^```toml\n(.*?)^```$", GUARD, re.DOTALL | re.MULTILINE)[0].encode())[0]
+    assert msgspec.structs.replace(told, sources={}) == Settings()
 
 
 # --- Agents ----------------------------------------------------------------------------------------------------------

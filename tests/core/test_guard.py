@@ -82,6 +82,8 @@ UNKNOWN = Call(tool="linear:create", args={"title": "x"})
         (BASH, {"open_calls": ("exec",)}, GUARDED),
         (call("exec", argv=["git"]), {"open_calls": ("shell",)}, GUARDED),
         (call("shell", command=5), {"open_calls": ("shell",)}, GUARDED),
+        (call("exec", argv="git"), {"open_calls": ("exec",)}, GUARDED),
+        (call("exec", argv="git"), {"deny": ("shell",), "open_calls": ("exec",)}, DENIED),
         (Call(tool="shell:git", args={"command": "git"}, definition=SHELL), {"open_calls": ("shell",)}, GUARDED),
         # Any entry of `guarded` wins over `open`, but `*`.
         (SEND, {"guarded": ("mail:send",), "open_calls": ("mail",)}, GUARDED),
@@ -271,7 +273,7 @@ HOSTILE: dict[str, Any] = {
 WATCHED = Settings(
     deny=("path:docs/key", "rule:ours"),
     ask=("path:*/secret*",),
-    open_calls=("reads", "rule:ours", "path:docs/**", "shell"),
+    open_calls=("reads", "rule:ours", "path:docs/**"),
     rules=RULES,
 )
 
@@ -288,7 +290,7 @@ def test_no_arguments_break_the_guard_or_open_it(name, args):
     assert time.perf_counter() - began < 2
     assert len(problem.detail) < 2_000
     reads = it.definition is not None and it.definition.effect is EffectClass.READS
-    assert reads or judged.standing is not OPEN or args == HOSTILE["nothing"]
+    assert reads or judged.standing is not OPEN
     assert cover is None or not cover.exact
 
 
@@ -296,7 +298,8 @@ def test_what_is_too_much_to_look_at_is_not_open():
     for which in ("deep lists", "deep mappings", "deep tuples", "many", "a long name", "names that are no texts"):
         it = Call(tool="mail:list", args=HOSTILE[which], definition=TOOLS["mail:list"])
         assert Guard(Settings()).judge(it) == Judged(
-            standing=GUARDED, why="is guarded: its arguments are too many, or nested too deep, to be looked at"
+            standing=GUARDED,
+            why="is guarded: it has more arguments, or more within one another, than anybody can look at",
         )
         assert Guard(Settings(deny=("mail",))).judge(it).standing is DENIED
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from ordain.adapters.file_tools import DEFINITIONS
 from ordain.core import judge
 from ordain.core.action import Ask, CallTool, Task
+from ordain.core.call_rule import CallRule
 from ordain.core.effect import planned_effects
 from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.policy import Ruling, rule
@@ -473,6 +474,72 @@ def test_what_is_asked_for_is_at_most_asked_and_what_is_denied_is_at_least_asked
             assert rank(made, Settings(allow=everything, deny=(entry,))) == 2
         asked = rank(made, Settings(allow=everything, ask=(entry,)))
         assert (rank(made, Settings(allow=everything, deny=(entry,))) > 0) == (asked > 0)
+
+
+# --- Rules -----------------------------------------------------------------------------------------------------------
+
+RULES = {
+    "notes": CallRule(tools=("write_file",), where={"content": "note: *"}, besides=("path",)),
+    "docs": CallRule(tools=("path:docs/**",), where={"overwrite": False}, besides=("path", "content")),
+    "anything": CallRule(tools=("opaque",), where={"content": "x"}),
+}
+
+
+def ruled(content: Any, path: str = "docs/a", /, **lists: Any) -> Ruling:
+    one = step("w", tool="write_file", args={"path": path, "content": content, **lists.pop("args", {})})
+    return rule(plan(one), TOOLS, Settings(**{"allow": (), "rules": RULES, **lists}))
+
+
+@pytest.mark.parametrize(
+    ("content", "lists", "said"),
+    [
+        ("note: x", {"allow": ("rule:notes",)}, "allow"),
+        ("Note: x", {"allow": ("rule:notes",)}, "ask"),
+        ("note: x y", {"allow": ("rule:notes",)}, "ask"),
+        ("note: x", {"allow": ("rule:notes",), "args": {"overwrite": True}}, "ask"),
+        ("${a.output}", {"allow": ("rule:notes",)}, "ask"),
+        ("x", {"allow": ("rule:docs",), "args": {"overwrite": False}}, "allow"),
+        ("x", {"allow": ("rule:docs",)}, "ask"),
+        ("Note: x", {"allow": ("write_file",), "ask": ("rule:notes",)}, "ask"),
+        ("other", {"allow": ("write_file",), "ask": ("rule:notes",)}, "allow"),
+        ("NOTE: x", {"allow": ("write_file",), "deny": ("rule:notes",)}, "deny"),
+        ("${a.output}", {"allow": ("write_file",), "deny": ("rule:notes",)}, "ask"),
+        ("other", {"allow": ("write_file",), "deny": ("rule:notes",)}, "allow"),
+        ("note: x", {"allow": ("rule:notes",), "deny": ("rule:docs",)}, "allow"),
+        ("note: x", {"allow": ("rule:notes",), "deny": ("rule:docs",), "args": {"overwrite": False}}, "deny"),
+        # A rule that there is not means nothing; trust refuses the list that names it.
+        ("note: x", {"allow": ("rule:none", "rule:")}, "ask"),
+    ],
+)
+def test_a_rule_in_a_list(content, lists, said):
+    assert answer(ruled(content, **dict(lists))) == said
+
+
+def test_an_approver_reads_which_rule_it_was():
+    assert ruled("note: x", allow=("rule:notes",)).reasons == (
+        "`write_file` (repeatable, 1 time) is allowed by `rule:notes`",
+    )
+    assert ruled("note: x", ask=("rule:notes",)).reasons == (
+        "`write_file` (repeatable, 1 time) is in the policy's ask list (`rule:notes`)",
+    )
+    assert ruled("${a.output}", deny=("rule:notes",)).reasons == (
+        "`write_file` (repeatable, 1 time) may be what the policy's deny list names (`rule:notes`)",
+    )
+    (denied,) = ruled("note: x", deny=("rule:notes",)).denied
+    assert denied.detail == "Policy denies `write_file` (repeatable, 1 time): the deny list names `rule:notes`."
+
+
+def test_no_command_is_known_by_what_it_says():
+    made = plan(step("a", run="x"))
+    assert answer(rule(made, TOOLS, Settings(allow=("rule:anything",), rules=RULES))) == "ask"
+    assert answer(rule(made, TOOLS, Settings(allow=("shell",), rules=RULES))) == "allow"
+    assert answer(rule(made, TOOLS, Settings(allow=("shell",), deny=("rule:anything",), rules=RULES))) == "ask"
+
+
+def test_a_tool_is_not_let_through_by_the_name_of_a_rule():
+    tools = {**TOOLS, "rule:notes": tool("rule:notes", "opaque")}
+    made = plan(replace(step("s"), action=CallTool(tool="rule", operation="notes")))
+    assert answer(rule(made, tools, Settings(allow=("rule:notes", "rule"), rules=RULES))) == "ask"
 
 
 # --- Effects -------------------------------------------------------------------------------------------------------

@@ -494,6 +494,25 @@ def test_policy_denies_what_an_argument_came_to() -> None:
     assert "secret/key" not in life.toolbox.files
 
 
+@pytest.mark.parametrize(("found", "state"), [("for everybody", "passed"), ("CONFIDENTIAL: no", "failed")])
+def test_a_rule_denies_what_an_argument_came_to(found: str, state: str) -> None:
+    args = {"path": "a", "content": "${find.output}"}
+    life = Scenario(step("find"), step("use", tool="write_file", args=args))
+    life.workspace.configuration_text = b"""
+[policy]
+deny = ["rule:told"]
+[rules.told]
+tools = ["write_file"]
+where = { content = "confidential:**" }
+matches = ['write_file {"path": "a", "content": "Confidential: x"}']
+matches_not = ['write_file {"path": "a", "content": "x"}']
+"""
+    life.prepare()
+    asyncio.run(life.app.trust(life.app.configuration()[1], KIM))
+    life.script(find=gives(found)).approve().run().expect(use=state)
+    assert life.toolbox.files.get("a") == (found if state == "passed" else None)
+
+
 def test_who_is_asked_is_told_what_did_not_hold() -> None:
     waits = replace(step("a", on_failure=Escalate()), preconditions=(LockHeld(lock_name="l"),))
     life = carried_out(waits)

@@ -473,3 +473,30 @@ def test_json_config(workspace: Workspace):
     settings = envelope(workspace.ordain("config", "--json").out)["data"]["settings"]
     assert (settings["approval.ttl"]["value"], settings["policy.allow"]["value"]) == (3_600_000, ["reads"])
     assert settings["policy.allow"]["from"].startswith("narrowed")
+
+
+def test_config_shows_rules_and_narrows_what_is_open(workspace: Workspace):
+    rule = {"tools": ["delete"], "where": {"path": ["a", "b*"]}, "matches": [{"tool": "delete", "args": {"path": "a"}}]}
+    text = """
+[guard]
+guarded = ["rule:old"]
+open = ["rule:old", "make_dir"]
+[rules.old]
+tools = ["delete"]
+where = { path = ["a", "b*"] }
+matches = ['delete {"path": "a"}']
+"""
+    workspace.write("ordain.toml", text)
+    refused = workspace.at_terminal("trust")
+    assert (refused.status, "guard.open names `rule:old`, and so does guard.guarded" in refused.out) == (REFUSED, True)
+    workspace.write("ordain.toml", text.replace('open = ["rule:old", ', "open = ["))
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == FINE
+    settings = answered(workspace.ordain("config", "--json"))["settings"]
+    assert settings["rules.old"] == {"value": rule, "from": "trusted"}
+    assert settings["guard.open"] == {"value": ["make_dir"], "from": "trusted"}
+    assert "rules.old" in workspace.ordain("config").out
+    workspace.write("ordain.toml", "")
+    settings = envelope(workspace.ordain("config", "--json").out)["data"]["settings"]
+    assert settings["guard.open"]["value"] == []
+    assert settings["guard.guarded"]["value"] == ["rule:old", "*"]
+    assert settings["guard.guarded"]["from"].startswith("narrowed")

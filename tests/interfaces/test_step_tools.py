@@ -345,6 +345,38 @@ def test_where_nobody_approved_the_plan_a_call_that_policy_asks_about_is_refused
     assert "E_PLAN_APPROVAL_MISSING" in run.refusal(1)
 
 
+RULES = """
+[rules.told]
+tools = ["write_file"]
+where = { content = "confidential**" }
+[rules.notes]
+tools = ["write_file"]
+where = { path = "notes/*" }
+besides = ["content"]
+"""
+
+
+def test_rules_judge_the_calls_of_an_agent(site: Site) -> None:
+    does = (write("a", "Confidential: x"), write("b", "fine"))
+    run = site.run(*does, settings=f'[policy]\ndeny = ["rule:told"]\n{RULES}')
+    assert "E_POLICY_DENIED" in run.refusal(0) and "rule:told" in run.refusal(0)
+    assert (site.path / "b").exists() and not (site.path / "a").exists()
+
+
+def test_where_nobody_approved_the_plan_a_rule_may_let_a_call_through(site: Site) -> None:
+    app = site.opened(f'[policy]\nallow = ["reads", "agent:coder", "rule:notes"]\n{RULES}')
+    (site.path / "notes").mkdir()
+
+    async def life() -> RunReport:
+        does = (write("notes/a"), write("other"))
+        prepared = await app.prepare(document(does, None, {}, {}), None, KIM)
+        return await app.commit(prepared.review.plan_id, KIM)
+
+    run = Run(app, asyncio.run(life()))
+    assert (site.path / "notes/a").exists() and not (site.path / "other").exists()
+    assert "E_PLAN_APPROVAL_MISSING" in run.refusal(1)
+
+
 def test_an_agent_can_name_no_secret(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITE_TOKEN", "correct-horse-battery")
     run = site.run(call("greet", name="secret:SITE_TOKEN"), tools=["greet"], functions=[greet])

@@ -126,12 +126,12 @@ class Guard:
         denied, may_be_denied, _ = self._deny.names(subject)
         if denied:
             return Judged(standing=Standing.DENIED, why=f"is denied: `[policy] deny` names {quoted(denied)}")
-        if not bearable:
-            return _guarded("is guarded: its arguments are too many, or nested too deep, to be looked at")
         if may_be_denied or self._deny.exhausted:
             return _guarded(f"may be what `[policy] deny` names{_listed(may_be_denied)}")
         if call.kept:
             return _guarded(call.kept)
+        if not bearable:
+            return _guarded("is guarded: it has more arguments, or more within one another, than anybody can look at")
         for strict, where in ((self._ask, "[policy] ask"), (self._guarded, "[guard] guarded")):
             named, may_be_named, _ = strict.names(subject)
             if named:

@@ -47,7 +47,6 @@ PATH, AGENT = "path:", "agent:"
 _DESTRUCTIVE = "destructive"
 OWN_WORDS = frozenset([*EffectClass, _DESTRUCTIVE, SHELL.name, *OWN_ACTION_KINDS])
 """Words that mean something whatever tools there are."""
-_CLASSES = frozenset([*EffectClass, _DESTRUCTIVE])
 VAGUE = frozenset(EffectClass)
 """Words that allow nothing destructive: that is allowed by its name or as `destructive`, by neither class nor path."""
 WILD = frozenset("*?")
@@ -99,9 +98,11 @@ def subject_of_call(name: str, args: Mapping[str, Any], definition: ToolDefiniti
     lets nothing through: only its name does."""
     step = Step(id=StepId("call"), description=name, action=call_action(name, args), needs=())
     tools = {name: definition} if definition is not None else {}
-    subject = _subject(step, next(effects_of(step, tools)), tools, "")
-    # What is assumed of it lets nothing through, only its name does.
-    return subject if definition is not None else msgspec.structs.replace(subject, surely=subject.surely - _CLASSES)
+    effect = next(effects_of(step, tools))
+    subject = _subject(step, effect, tools, "")
+    if definition is not None:
+        return subject
+    return msgspec.structs.replace(subject, surely=subject.surely - _classes(effect))
 
 
 def call_action(name: str, args: Mapping[str, Any]) -> CallTool:
@@ -129,15 +130,14 @@ def _classes(effect: PlannedEffect) -> frozenset[str]:
 def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words for an effect, and those of them that can mean nothing else."""
     classes = _classes(effect)
-    match action:
-        # Commands by their names: what is no command for its arguments is no less what somebody forbids, and nothing
-        # that anybody let through.
+    match action:  # with arguments that are no command's it is denied by these names, and not allowed by them
         case CallTool(tool=EXEC.name, operation=None):
             # Any command can be run this way, so whoever denies commands denies it; who allows them does not allow it.
-            surely = classes | ({EXEC.name} if program_of(action) is not None else set())
+            surely = classes | {EXEC.name} if program_of(action) is not None else classes
             return classes | {EXEC.name, SHELL.name}, surely
         case CallTool(tool=SHELL.name, operation=None):
-            return classes | {SHELL.name}, classes | ({SHELL.name} if command_of(action) is not None else set())
+            words = classes | {SHELL.name}
+            return words, words if command_of(action) is not None else classes
         case CallTool(tool=tool, operation=operation):
             names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
             taken = tool in OWN_WORDS or f"{tool}:".startswith((PATH, AGENT, HANDLER, RULE))

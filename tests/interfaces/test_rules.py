@@ -1,0 +1,57 @@
+"""Rules of calls as a person meets them: tried on their examples before a configuration can be trusted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ordain import open_workspace
+from ordain.core.problem import Refused
+from tests.scenario import KIM
+
+SERVER = Path(__file__).parents[1] / "tool_server.py"
+STARTED = "started"
+
+
+def tools(trust_annotations: bool = True) -> str:
+    command = ["sh", "-c", f"echo x >> {STARTED}; exec {sys.executable} {SERVER} good"]
+    flag = "true" if trust_annotations else "false"
+    return f"[tools.talk]\nmcp = {json.dumps(command)}\ntrust_annotations = {flag}\n"
+
+
+def rule(example: str) -> str:
+    return f"[guard]\nopen = ['rule:read']\n[rules.read]\ntools = ['reads']\nmatches = ['''{example}''']\n"
+
+
+def test_servers_that_are_trusted_are_asked_about_examples_and_no_others(tmp_path: Path) -> None:
+    app, file = open_workspace(tmp_path, exact=True), tmp_path / "ordain.toml"
+
+    def refused(text: str) -> list[str]:
+        file.write_text(text)
+        with pytest.raises(Refused) as caught:
+            app.configuration()
+        return [problem.detail for problem in caught.value.problems]
+
+    # Nobody trusted it: nothing is started, and what is not known of its tools does not let them through.
+    not_known = (
+        'rules.read.matches: `talk:echo {"text": "a"}` must be let through, and is not (guard.open names the rule).'
+    )
+    assert refused(tools() + rule('talk:echo {"text": "a"}')) == [not_known]
+    assert not (tmp_path / STARTED).exists()
+    file.write_text(tools())
+    asyncio.run(app.trust(app.configuration()[1], KIM))
+    assert not (tmp_path / STARTED).exists()
+    # Trusted as it stands, it is asked: it says that `echo` reads, and what it takes.
+    file.write_text(tools() + rule('talk:echo {"text": "a"}'))
+    app.configuration()
+    assert (tmp_path / STARTED).read_text() == "x\n"
+    assert refused(tools() + rule('talk:echo {"txt": "a"}')) == [
+        'rules.read.matches: `talk:echo {"txt": "a"}` cannot be called: `talk:echo` needs the argument `text`.'
+    ]
+    # Another section of that name is another server.
+    assert refused(tools(trust_annotations=False) + rule('talk:echo {"text": "a"}')) == [not_known]
+    assert (tmp_path / STARTED).read_text() == "x\n"
