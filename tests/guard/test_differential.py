@@ -1,0 +1,373 @@
+"""Random calls, settings, plans and steps: the guard and the executor say what the reference model says, of each.
+
+`ORDAIN_SEED=N` begins elsewhere; the seed is part of every message. That the comparison can fail is shown by mutants of
+the product: each must be found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ordain.adapters.memory import ManualClock, MemorySightings, ScriptedProbe, ScriptedShell, ScriptedToolbox
+from ordain.adapters.memory_ledger import MemoryLedger
+from ordain.adapters.toolbox import BUILT_IN
+from ordain.app import App
+from ordain.calling import Calls
+from ordain.core import call_rule, guard, judge, scope, subject
+from ordain.core.action import CallTool, RunCommand, Task
+from ordain.core.approval import Channel, Principal
+from ordain.core.call_rule import CallRule, Holds
+from ordain.core.guard import Call
+from ordain.core.model import NestedPlan, Plan, Step
+from ordain.core.redaction import Redactor
+from ordain.core.scope import offered
+from ordain.core.settings import Settings
+from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.core.value import PlanId, StepId
+from ordain.guarding import Guarding, Seen
+from tests.build import plan, step, work_item
+from tests.guard import reference as model
+from tests.scenario import surroundings
+
+SEED = int(os.environ.get("ORDAIN_SEED", "20261116"))
+PARTS, WORLDS, CALLS = 10, 100, 100
+"""Of 100,000 cases: parts that run by themselves, settings in each, and calls under each of those."""
+
+TEXT, NUMBER, FLAG, MANY = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": "array"}
+
+
+def server(effect: EffectClass, needs: str, *, destructive: bool = False, **properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": [needs], "additionalProperties": False}
+    return {"description": "", "effect": effect, "destructive": destructive, "schema": schema}
+
+
+SERVERS = {
+    name: ToolDefinition(name=name, **said)
+    for name, said in {
+        "mail:send": server(EffectClass.OPAQUE, "to", destructive=True, to=MANY, text=TEXT),
+        "mail:draft": server(EffectClass.REPEATABLE, "to", to=TEXT, text=TEXT),
+        "mail:list": server(EffectClass.READS, "to", to=TEXT),
+        "crm:put": server(EffectClass.CHECKABLE, "row", row=NUMBER, table=TEXT, overwrite=FLAG),
+        "crm:merge": server(EffectClass.CHECKABLE, "row", destructive=True, row=NUMBER, table=TEXT),
+        "post": server(EffectClass.OPAQUE, "text", text=TEXT),
+        "reads": server(EffectClass.REPEATABLE, "text", text=TEXT),
+        "task:run": server(EffectClass.CHECKABLE, "text", text=TEXT),
+    }.items()
+}
+TOOLS = {**{name: BUILT_IN[name] for name in BUILT_IN if name != "http_request"}, **SERVERS}
+_PATH, _FILE = {"path": str}, {"path": False}
+KNOWN = {
+    "read_file": model.Tool("reads", paths=_FILE, needs=_PATH),
+    "list_files": model.Tool("reads", paths=_FILE, takes=_PATH),
+    "write_file": model.Tool("repeatable", paths=_FILE, needs={"path": str, "content": str}),
+    "make_dir": model.Tool("repeatable", paths=_FILE, needs=_PATH),
+    "edit_file": model.Tool("checkable", paths=_FILE, needs={"path": str, "old": str, "new": str}),
+    "move": model.Tool("checkable", False, {"path": True, "to": True}, {"path": str, "to": str}, {"overwrite": bool}),
+    "delete": model.Tool("checkable", True, {"path": True}, _PATH, {"recursive": bool}),
+    "shell": model.Tool("opaque", needs={"command": str}),
+    "exec": model.Tool("opaque", needs={"argv": list}),
+    "mail:send": model.Tool("opaque", True, needs={"to": list}, takes={"text": str}),
+    "mail:draft": model.Tool("repeatable", needs={"to": str}, takes={"text": str}),
+    "mail:list": model.Tool("reads", needs={"to": str}),
+    "crm:put": model.Tool("checkable", needs={"row": int}, takes={"table": str, "overwrite": bool}),
+    "crm:merge": model.Tool("checkable", True, needs={"row": int}, takes={"table": str}),
+    "post": model.Tool("opaque", needs={"text": str}),
+    "reads": model.Tool("repeatable", needs={"text": str}),
+    "task:run": model.Tool("checkable", needs={"text": str}),
+}
+NAMES = (*KNOWN, "nobody", "mail:nothing", "task", "shell:op")
+ENTRIES = (
+    *("reads", "repeatable", "checkable", "opaque", "destructive", "shell", "exec", "task", "mail", "mail:send"),
+    *("crm", "crm:put", "post", "nobody", "write_file", "move", "delete", "task:run", "mail:nothing"),
+    *("path:docs/**", "path:docs/private", "path:docs/*", "path:src/*.py", "path:**/secret*", "path:Src/deep/**"),
+    *("rule:one", "rule:two", "rule:three") * 3,
+)
+PATHS = (
+    *(
+        "docs/a.md",
+        "docs/private/x",
+        "DOCS/Private",
+        "docs",
+        "docs/",
+        "./docs//b.md",
+        "src/app.py",
+        "src",
+        "src/deep/x",
+    ),
+    *("", ".", "../x", "/etc/passwd", ".git/config", ".ordain/x", "sub/.env", "ordain.toml", "docs/*.md", "docs/${x}"),
+    *("deep/secret.txt", "x", "docs/sub/y", "src/deep"),
+)
+TEXTS = (
+    *("kim@example.com", "KIM@Example.com", "eve@evil.org,kim@example.com", "eve@evil.org", "a b", "people", "People"),
+    *("secret:TOKEN", "${{ steps.x }}", "5", "true", "", "x\ny", "logs"),
+)
+WANTED = ("*@example.com", "people", "**@evil.org", "*", "5", 5, True, ["people", "logs"], ["kim@*", 7], "a b", "p*e")
+COMMANDS = ("ls", "rm -rf x", "make")
+
+
+class Dice:
+    """Random parts of cases."""
+
+    def __init__(self, seed: str) -> None:
+        self.random = random.Random(seed)
+        self.pick, self.odds = self.random.choice, self.random.random
+
+    def some(self, among: Sequence[Any], most: int) -> tuple[Any, ...]:
+        return tuple(self.random.sample(among, self.random.randint(0, most)))
+
+    def settings(self) -> Settings:
+        rules = {name: self.rule() for name in ("one", "two", "three")}
+        star = ("*",) if self.odds() < 0.7 else ()
+        return Settings(
+            deny=self.some(ENTRIES, 3) if self.odds() < 0.7 else (),
+            ask=self.some(ENTRIES, 2) if self.odds() < 0.4 else (),
+            allow=self.some(ENTRIES, 6),
+            guarded=(*star, *(self.some(ENTRIES, 2) if self.odds() < 0.4 else ())),
+            open_calls=self.some(ENTRIES, 7),
+            rules=rules,
+            guard_mode=self.pick(("observe", "enforce")),
+        )
+
+    def rule(self) -> CallRule:
+        if self.odds() < 0.5:  # about something that is called with what it asks about
+            tools, key = self.pick((("mail", "to"), ("mail:draft", "to"), ("crm:put", "table"), ("post", "text")))
+            return CallRule(tools=(tools,), where={key: self.pick(WANTED)})
+        names = [entry for entry in ENTRIES if not entry.startswith("rule:")]
+        keys = self.some(("to", "text", "table", "row", "path"), 2)
+        return CallRule(tools=self.some(names, 3) or ("mail",), where={key: self.pick(WANTED) for key in keys})
+
+    def value(self, key: str, tool: model.Tool) -> Any:
+        if self.odds() < 0.04:
+            return self.pick((None, 5, True, 1.5, ["x"], {"a": 1}, "", "secret:TOKEN"))
+        if key in tool.paths:
+            return self.pick(PATHS)
+        match key:
+            case "to" if tool.needs["to"] is list or self.odds() < 0.1:
+                return [self.pick(TEXTS) for _ in range(self.random.randint(0, 3))]
+            case "command":
+                return self.pick(COMMANDS)
+            case "argv":
+                return [self.pick(COMMANDS), "x"]
+            case "row":
+                return self.pick((1, 5, 7))
+            case "overwrite" | "recursive":
+                return self.odds() < 0.7
+            case _:
+                return self.pick(TEXTS)
+
+    def call(self) -> tuple[str, dict[str, Any]]:
+        name = self.pick(NAMES)
+        tool = KNOWN.get(name, KNOWN["post"])
+        wanted = [*tool.needs, *(key for key in tool.takes if self.odds() < 0.5)]
+        args = {key: self.value(key, tool) for key in wanted if self.odds() > 0.03}
+        if self.odds() < 0.03:
+            args["other"] = 1
+        if isinstance(KNOWN.get(name), model.Tool) and self.odds() < 0.8:
+            known = {**tool.needs, **tool.takes}
+            fitting = {str: "kim@example.com", list: ["kim@example.com"], int: 5, bool: True}
+            args = {
+                key: value if type(value) is known.get(key, object) else fitting[known[key]]
+                for key, value in args.items()
+                if key in known
+            }
+        return name, args
+
+    def approved(self, name: str, args: dict[str, Any]) -> list[list[tuple[str, dict[str, Any]]]]:
+        """Plans that a person has approved; some have this call, or another of the same tool."""
+        plans = []
+        for _ in range(self.pick((0, 0, 1, 2))):
+            steps = [self.call() for _ in range(self.random.randint(0, 2))]
+            if self.odds() < 0.3:
+                steps.append((name, args))
+            if self.odds() < 0.3:
+                steps.append((name, {key: 1 if value is True else value for key, value in args.items()}))
+            if self.odds() < 0.3:
+                steps.append((name, {**args, "extra": 1}))
+            self.random.shuffle(steps)
+            plans.append(steps)
+        return plans
+
+    def inside(self) -> model.Inside:
+        listed = (*KNOWN, "mail", "crm", "task", "nobody")
+        return model.Inside(
+            tools=self.some(listed, len(listed)) if self.odds() < 0.7 else None,
+            plan_tools=self.some(listed, len(listed)) if self.odds() < 0.5 else None,
+            writes=self.pick(((), (), ("docs/**",), ("src/*.py", "docs/*"), ("**/x",))),
+            protect=self.pick(((), (), ("docs/private/**",), ("src/deep/x",))),
+            approved=self.odds() < 0.5,
+        )
+
+
+def made_plan(steps: Sequence[tuple[str, dict[str, Any]]], dice: Dice) -> Plan:
+    """A plan with these calls; some commands are written as such, and some steps are in a plan within it."""
+    made: list[Step] = []
+    for number, (name, args) in enumerate(steps):
+        tool, _, operation = name.partition(":")
+        action: Any = CallTool(tool=tool, operation=operation or None, args=args)
+        if name == "shell" and args.keys() == {"command"} and isinstance(args["command"], str) and dice.odds() < 0.5:
+            action = RunCommand(command=args["command"])
+        one = step(f"s{number}", action=action)
+        nested = dice.odds() < 0.2
+        made.append(step(f"n{number}", action=NestedPlan(plan=plan(one))) if nested else one)
+    return plan(*made)
+
+
+class Product:
+    """The guard and the executor's own look at calls, under some settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        here: Any = SimpleNamespace(
+            settings=lambda: (settings, "digest", ()),
+            now=lambda: 0,
+            sightings=MemorySightings(),
+            redactor=lambda: Redactor({}),
+            has_ledger=lambda: False,
+        )
+        self.sightings = here.sightings
+        self.plans: list[tuple[PlanId, bool, Plan]] = []
+        self.guarding = Guarding(here)
+        self.guarding._approved = lambda: iter(self.plans)  # type: ignore[method-assign]
+        toolbox = ScriptedToolbox()
+        toolbox.definitions = lambda: TOOLS  # type: ignore[method-assign]
+        twins = surroundings(MemoryLedger(), toolbox=toolbox)
+        self.app = App(twins, shell=ScriptedShell({}), probe=ScriptedProbe(), pid=1, boot_id="boot")
+
+    def outside(self, name: str, args: dict[str, Any]) -> tuple[str, str, bool]:
+        seen = Seen(by=Principal(name="a", channel=Channel.MCP), agent="a", through="gateway")
+        before = len(self.sightings.noted)
+        met = done(self.guarding.meet(Call(tool=name, args=args, definition=TOOLS.get(name)), seen))
+        noted = self.sightings.noted[before:]
+        code = met.problem.code if met.problem is not None else ""
+        assert [(one.standing, one.code, one.refused) for one in noted] == (
+            [(met.judged.standing, code, met.refused)] if code else []
+        )
+        return met.judged.standing.value, code, met.refused
+
+    def inside(self, name: str, args: dict[str, Any], where: model.Inside) -> str:
+        task = Task(task="Do it", tools=where.tools)
+        one = Step(id=StepId("s1"), description="s", action=task, needs=(), writes=where.writes, protect=where.protect)
+        whole = plan(one, tools=where.plan_tools)
+        run: Any = SimpleNamespace(
+            state=SimpleNamespace(step=lambda _: one, plan=whole),
+            tools=TOOLS,
+            clock=ManualClock(),
+            withheld=lambda path, deep: None,
+            unpermitted=lambda called: self.app._running._unpermitted(self.settings, where.approved, called),
+        )
+        calls = Calls(run, work_item(tools=offered(task, [whole], TOOLS)), "mark")
+        problem = done(calls._problem(name, name, args))
+        return problem.code if problem is not None else ""
+
+
+def done(coroutine: Any) -> Any:
+    """What a coroutine comes to that waits for nobody."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits")
+
+
+def cases(seed: str, worlds: int = WORLDS, each: int = CALLS) -> Iterator[tuple[str, Any, Any, str]]:
+    """What the model and the product say of each case; and the case, to be told where they differ."""
+    dice = Dice(seed)
+    for _ in range(worlds):
+        settings = dice.settings()
+        product = Product(settings)
+        rules = {name: (rule.tools, rule.where) for name, rule in settings.rules.items()}
+        lists = model.Lists(
+            settings.deny,
+            settings.ask,
+            settings.allow,
+            settings.guarded,
+            settings.open_calls,
+            rules,
+            settings.guard_mode == "enforce",
+        )
+        for number in range(each):
+            name, args = dice.call()
+            case = model.Case(lists, name, args, KNOWN.get(name))
+            if number % 2:
+                where = dice.inside()
+                yield (
+                    "inside",
+                    model.inside(case, where),
+                    product.inside(name, args, where),
+                    f"{name} {args} {where} {settings}",
+                )
+            else:
+                approved = dice.approved(name, args)
+                running = dice.odds() < 0.5
+                product.plans = [
+                    (PlanId(f"sha256:{n:064x}"), running, made_plan(steps, dice)) for n, steps in enumerate(approved)
+                ]
+                told = f"{name} {args} {approved} {settings}"
+                yield "outside", model.outside(case, approved), product.outside(name, args), told
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No threads: what is asked there is answered by a twin."""
+
+    async def here(function: Any, *args: Any) -> Any:
+        return function(*args)
+
+    monkeypatch.setattr(asyncio, "to_thread", here)
+
+
+def test_the_model_can_be_read_at_once() -> None:
+    lines = Path(model.__file__).read_text().splitlines()
+    assert sum(bool(line.strip()) for line in lines) <= 200
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_nobody_disagrees(part: int) -> None:
+    seed = f"{SEED}/{part}"
+    seen: Counter[Any] = Counter()
+    for number, (where, wanted, found, told) in enumerate(cases(seed)):
+        assert found == wanted, f"ORDAIN_SEED={SEED}, part {part}, case {number}, {where}: {told}"
+        seen[where, wanted] += 1
+    assert sum(seen.values()) == WORLDS * CALLS
+    outcomes = [("outside", ("open", "", False))]
+    for refused in (True, False):
+        outcomes += [("outside", ("guarded", code, refused)) for code in ("E_TOOL_GUARDED", "E_TOOL_ARGS_NOT_APPROVED")]
+        outcomes += [("outside", ("denied", "E_POLICY_DENIED", refused))]
+    inside = ("", "E_CALL_SCOPE", "E_CALL_ARGUMENTS", "E_CALL_BOUNDS", "E_POLICY_DENIED", "E_PLAN_APPROVAL_MISSING")
+    outcomes += [("inside", code) for code in inside]
+    assert set(seen) == set(outcomes)
+    assert min(seen.values()) >= 50, seen
+
+
+def _vague(where: Any, args: Any, *, strict: bool) -> Holds:
+    return call_rule.holds(where, args, strict=True)
+
+
+MUTANTS: dict[str, tuple[Any, str, Any]] = {
+    "a star goes over separators": (call_rule, "_torn", lambda pattern, value: False),
+    "case counts where it forbids": (call_rule, "_folded", lambda text: text),
+    "rules let through as they forbid": (judge, "holds", _vague),
+    "a class allows what is destructive": (judge, "VAGUE", frozenset()),
+    "true is taken for 1": (guard, "_same", lambda approved, asked: approved == asked),
+    "steps of nested plans are not seen": (guard, "all_steps", lambda whole: whole.steps),
+    "what lint refuses counts as a path": (subject, "path_fault", lambda text, writes: None),
+    "what lies beneath is not meant": (judge.Strict, "_above", lambda self, path: iter(())),
+    "what is protected is written": (scope, "protecting_pattern", lambda *args, **named: None),
+    "everything may be written": (scope, "_may_write", lambda *args, **named: True),
+    "files of secrets are handed out": (scope, "handed_fault", lambda *args, **named: None),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_product_that_breaks_a_rule_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*MUTANTS[mutant])
+    assert any(found != wanted for _, wanted, found, _ in cases(f"{SEED}/0"))
