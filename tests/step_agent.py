@@ -6,6 +6,7 @@ Each line of its prompt that begins with `DO ` holds one thing to do, as JSON:
 - `{"list": true}` asks which tools there are;
 - `{"write": [PATH, TEXT]}` writes a file itself, as an agent with tools of its own could;
 - `{"say": TEXT}` prints a line; `{"exit": N}` ends with that status; `{"wait_for": PATH}` waits for a file;
+- `{"hook": TOOL, "args": {…}}` has its host ask, as Claude Code does, before it calls a tool of its own;
 - `{"kill_server": true}` kills its server as nobody can prevent, and the next call has a new one;
 - `{"raw": TEXT}` writes that into the door's pipes; `{"token": TEXT}` is the token that the next server is given.
 
@@ -83,6 +84,8 @@ class Agent:
             _print(said)
         if "list" in what:
             _print(self.server.request("tools/list", {}))
+        if "hook" in what:
+            _print(_hooked(what["hook"], what.get("args", {})))
         if "write" in what:
             path, text = what["write"]
             Path(path).write_text(text)
@@ -102,6 +105,14 @@ class Agent:
                 pipe.write(what["raw"].encode("latin-1") * what.get("times", 1))
         if "exit" in what:
             sys.exit(what["exit"])
+
+
+def _hooked(tool: str, args: dict[str, Any]) -> dict[str, Any]:
+    """What our hook answers, by the very code that carries out the run."""
+    words = [*json.loads(os.environ["ORDAIN_DOOR_SERVER"])[:-2], "guard", "hook", "claude-code"]
+    asked = {"hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": args, "cwd": str(Path.cwd())}
+    done = subprocess.run(words, input=json.dumps(asked).encode(), stdout=subprocess.PIPE)
+    return {"status": done.returncode, "answer": json.loads(done.stdout) if done.stdout else None}
 
 
 def _print(said: dict[str, Any]) -> None:

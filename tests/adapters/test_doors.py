@@ -44,6 +44,9 @@ class Behind:
             raise
         return Answer(text=f"{tool} {args.get('text', '')}")
 
+    async def may(self, tool: str, args: Mapping[str, Any]) -> Answer:
+        return Answer(problem=Problem(code="E_CALL_SCOPE", detail="No.") if tool == "break" else None)
+
     async def stranger(self) -> Answer:
         self.strangers += 1
         return Answer(problem=Problem(code="E_DOOR_TOKEN", detail="No."))
@@ -85,6 +88,19 @@ def test_a_client_is_offered_what_is_there_and_answered(tmp_path: Path) -> None:
             assert await client.offers() == (CANNOT_TOOL,)
             assert (await client.call("say", {"text": "é\n\x00"})).text == "say é\n\x00"
             assert "--step" in server.argv and not any(server.env[TOKEN] in word for word in server.argv)
+
+    inside(life())
+
+
+def test_a_client_asks_whether_it_may_do_something_itself(tmp_path: Path) -> None:
+    async def life() -> None:
+        behind = Behind()
+        async with PipeDoors().open(str(tmp_path), behind) as server:
+            client = DoorClient(server.env)
+            assert (await client.may("say", {})).problem is None
+            problem = (await client.may("break", {})).problem
+            assert problem is not None and problem.code == "E_CALL_SCOPE"
+            assert behind.served == []
 
     inside(life())
 

@@ -259,6 +259,8 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "mcp-token.": (FINE, "mcp token list", nothing),
     "guard-report.": (FINE, "guard report", nothing),
     "mcp-token.add": (REFUSED, "mcp token add laptop", nothing),
+    "guard-hook.": (FINE, "guard hook claude-code", nothing),
+    "guard-install.": (WAITING, "guard install claude-code", nothing),
     "skill.": (FINE, "skill -o SKILL.md", nothing),
     "robot.": (FINE, "", nothing),
     "robot.help": (FINE, "audit verify --help", nothing),
@@ -336,7 +338,8 @@ def test_json_robot(workspace: Workspace):
     told = answered(workspace.ordain("robot"))["verbs"]
     assert [verb["name"] for verb in told] == list(verbs())
     people = [verb["name"] for verb in told if verb["person"]]
-    assert people == ["approve", "answer", "trust", "approver enroll", "approver revoke", "audit restore"]
+    approving = ["approve", "answer", "trust", "approver enroll", "approver revoke", "audit restore"]
+    assert people == [*approving, "guard install"]
     assert all(set(verb) == {"name", "line", "usage", "person", "schema"} for verb in told)
     inside = answered(workspace.ordain("robot", "audit"))["verbs"]
     assert {verb["name"] for verb in inside} == {verb["name"] for verb in told if verb["name"].startswith("audit ")}

@@ -552,3 +552,73 @@ def gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     return False
+
+
+# --- The hook of the agent's host ------------------------------------------------------------------------------------
+
+
+def hook(tool: str, /, **args: Any) -> dict[str, Any]:
+    return {"hook": tool, "args": args}
+
+
+def decided(run: Run) -> list[str | None]:
+    """The codes that calls of the host's own tools were refused with, in order; None where nothing was said."""
+    answers = [said["answer"] for said in run.said if "answer" in said]
+    reasons = [one["hookSpecificOutput"]["permissionDecisionReason"] if one else None for one in answers]
+    return [reason.partition(":")[0] if reason is not None else None for reason in reasons]
+
+
+def test_the_hosts_own_tools_are_held_to_the_scope_of_the_step(site: Site) -> None:
+    path = str(site.path)
+    run = site.run(
+        hook("Read", file_path=f"{path}/notes.txt"),
+        hook("Write", file_path=f"{path}/app/a.txt", content="x"),
+        hook("Write", file_path=f"{path}/b.txt", content="x"),
+        hook("Write", file_path="/elsewhere", content="x"),
+        hook("TodoWrite", todos=[]),
+        hook("WebFetch", url="https://example.com"),
+        hook("mcp__ordain__read_file", path="x"),
+        tools=["read_file", "write_file"],
+        step={**CONTRACT, "writes": ["app/**"]},
+    )
+    assert decided(run) == [None, None, "E_CALL_BOUNDS", "E_CALL_SCOPE", None, "E_CALL_SCOPE", None]
+    assert [code for code, _ in run.recorded()] == ["E_CALL_BOUNDS", "E_CALL_SCOPE", "E_CALL_SCOPE"]
+    # It was asked, and nothing was performed.
+    assert run.calls == [] and not (site.path / "app").exists()
+
+
+def test_the_only_command_of_a_step_without_a_shell_is_its_check_letter_by_letter(site: Site) -> None:
+    check = CONTRACT["verification"]["strategy"]["command"]
+    commands = (check, f"{check} ", f"{check}; touch x", "ls")
+    run = site.run(*(hook("Bash", command=one) for one in commands), tools=["read_file"], step=CONTRACT)
+    assert decided(run) == [None, *["E_TOOL_ARGS_NOT_APPROVED"] * 3]
+    assert len(run.recorded()) == 3
+    run = site.run(hook("Bash", command="ls"), tools=["shell"], step=CONTRACT)
+    assert decided(run) == [None]
+
+
+def test_an_agent_that_is_left_its_own_tools_uses_them_and_no_others(site: Site) -> None:
+    does = [
+        hook("Bash", command="ls"),
+        hook("WebFetch", url="https://example.com"),
+        hook("mcp__mail__send", to="x"),
+    ]
+    task = "\n".join(f"DO {json.dumps(one)}" for one in does)
+    own = f'[agents.own]\npreset = "claude"\nown_tools = true\ncommand = {json.dumps([sys.executable, str(AGENT)])}\n'
+    action = {"type": "task", "task": task, "agent": "own"}
+    run = site.run(settings=own, step={**CONTRACT, "action": action})
+    refused = [one.event.subject for one in run.app.refusals() if isinstance(one.event, RequestRefused)]
+    assert refused == ['mcp__mail__send {"to": "x"}']
+
+
+def test_once_the_attempt_is_over_its_hook_refuses_everything(site: Site, tmp_path: Path) -> None:
+    asked = {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": "x"}}
+    done = subprocess.run(
+        [sys.executable, "-m", "ordain", "guard", "hook", "claude-code"],
+        input=json.dumps(asked).encode(),
+        env={**os.environ, "ORDAIN_DOOR": str(tmp_path), "ORDAIN_DOOR_TOKEN": "x"},
+        cwd=site.path,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert b"E_DOOR" in done.stdout

@@ -57,8 +57,6 @@ async def leave_plan_mode(app: App, asked: Asked, by: Principal) -> Answer:
         said = await _proposed(app, text.encode(), by) if isinstance(text, str) and text.strip() else _unfinished([])
     except Refused as refused:
         said = "\n".join(map(refused_words, refused.problems[:SHOWN_MAX]))
-    except UnicodeEncodeError:
-        said = _unfinished([Problem(code="E_DOC_SYNTAX", detail="The plan is not Unicode text.")])
     return denial(said) if enforced else NOTHING
 
 

@@ -1,0 +1,402 @@
+"""The hook of Claude Code: what it is answered from the rules in force, and what leaving its plan mode comes to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordain import quick
+from ordain.assemble import open_workspace
+from ordain.core.event import RequestRefused
+from ordain.core.lineage import Stage
+from ordain.core.sighting import Sighting
+from ordain.core.value import Instant
+from ordain.interfaces import claude_hook, plan_exit
+from ordain.interfaces.claude_hook import REASON_MAX, STDIN_MAX, Answer, Options, answer_hook, denied_reason
+from tests.interfaces.terminal import ORDAIN
+from tests.interfaces.test_robot import answered
+from tests.interfaces.workspace import KIM, Workspace
+
+ENFORCE = '[guard]\nmode = "enforce"\n'
+OBSERVE = '[guard]\nmode = "observe"\n'
+
+
+def asked(workspace: Workspace, tool: str = "Bash", /, **more: Any) -> bytes:
+    """What the host says about a call; by default of a command."""
+    said = {
+        "hook_event_name": "PreToolUse",
+        "session_id": "s1",
+        "cwd": str(workspace.path),
+        "transcript_path": str(workspace.path.parent / "home/.claude/projects/x/s1.jsonl"),
+        "permission_mode": "default",
+        "tool_name": tool,
+        "tool_input": {"command": "ls"},
+        "tool_use_id": "toolu_1",
+        **more,
+    }
+    return json.dumps(said).encode()
+
+
+def reason(data: bytes, **options: Any) -> str | None:
+    """Why a call is refused; None where nothing is said. What is done afterwards is done."""
+    answer = answer_hook(data, Options(**options))
+    if answer.then is not None:
+        answer.then()
+    return denied_reason(answer)
+
+
+def sightings(workspace: Workspace) -> list[Sighting]:
+    shelf = quick.QuickGuard(workspace.path, Path(os.environ["ORDAIN_HOME"]), quick.Settings(), approved=False)._shelf
+    return list(quick.SightingLog(lambda: shelf).since(Instant(0)))
+
+
+def refusals(workspace: Workspace) -> list[RequestRefused]:
+    app = open_workspace(workspace.path)
+    found = [one.event for one in app.refusals() if isinstance(one.event, RequestRefused)]
+    asyncio.run(app.close())
+    return found
+
+
+# --- What is answered ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_open_gets_no_answer_at_all(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    for tool, args in (
+        ("Read", {"file_path": str(workspace.path / "small.plan.md")}),
+        ("Grep", {"pattern": "x"}),
+        ("TodoWrite", {"todos": []}),
+        ("mcp__ordain__plan_propose", {"title": "x"}),
+    ):
+        assert answer_hook(asked(workspace, tool, tool_input=args), Options()) == Answer()
+    assert sightings(workspace) == []
+
+
+def test_what_is_guarded_is_refused_with_the_way_to_a_plan_noted_and_recorded(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    said = reason(asked(workspace))
+    assert said is not None and said.startswith("E_TOOL_GUARDED: `shell` is guarded")
+    body = json.loads(said[said.index('{"title"') : said.index("\nand give")])
+    assert body["steps"][0]["run"] == "ls"
+    (noted,) = sightings(workspace)
+    assert (noted.tool, noted.refused, noted.session, noted.through) == ("shell", True, "s1", "claude-code")
+    (refused,) = refusals(workspace)
+    assert (refused.code, refused.by.agent, refused.subject) == (
+        "E_TOOL_GUARDED",
+        "claude-code",
+        'shell {"command": "ls"}',
+    )
+
+
+def test_observed_rules_let_everything_through_and_note_it(workspace: Workspace) -> None:
+    workspace.trust(OBSERVE)
+    assert reason(asked(workspace)) is None
+    assert [(one.tool, one.refused) for one in sightings(workspace)] == [("shell", False)]
+    assert refusals(workspace) == []
+
+
+def test_what_policy_denies_no_plan_can_do(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE + '[policy]\ndeny = ["shell"]\n')
+    said = reason(asked(workspace))
+    assert said is not None and "E_POLICY_DENIED" in said and "plan_propose" not in said
+
+
+def test_what_no_plan_can_hold_is_not_said_to_be_proposed(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    for tool, args in (
+        ("WebFetch", {"url": "https://example.com"}),
+        ("mcp__mail__send", {}),
+        ("Write", {"file_path": str(workspace.path / "ordain.toml"), "content": ""}),
+    ):
+        said = reason(asked(workspace, tool, tool_input=args))
+        assert said is not None and "plan_propose" not in said and "No plan holds" in said
+
+
+def test_secrets_stand_in_no_note_and_long_arguments_in_no_answer(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAIL_TOKEN", "hunter2-hunter2")
+    workspace.trust(ENFORCE)
+    said = reason(asked(workspace, tool_input={"command": "curl -H hunter2-hunter2 " + "x" * 100_000}))
+    assert said is not None and len(said) <= REASON_MAX
+    assert "hunter2-hunter2" not in sightings(workspace)[0].about + refusals(workspace)[0].subject
+
+
+def test_a_file_that_says_something_else_than_was_trusted_opens_nothing(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE + 'open = ["reads", "shell"]\n')
+    assert reason(asked(workspace)) is None
+    workspace.write("ordain.toml", '[guard]\nmode = "observe"\nopen = ["reads", "shell", "opaque"]\n')
+    assert "E_TOOL_GUARDED" in (reason(asked(workspace)) or "")
+    (workspace.path / "ordain.toml").unlink()
+    assert "E_TOOL_GUARDED" in (reason(asked(workspace)) or "")
+
+
+def test_the_directory_that_governs_is_asked_wherever_the_agent_stands(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    beneath = workspace.path / "a/b"
+    (beneath / ".git").mkdir(parents=True)
+    assert "E_TOOL_GUARDED" in (reason(asked(workspace, cwd=str(beneath))) or "")
+    assert "E_TOOL_GUARDED" in (reason(asked(workspace, cwd="/"), workspace=str(workspace.path)) or "")
+
+
+def test_a_link_leads_where_it_leads(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE + 'open = ["reads", "path:docs/**"]\n')
+    (workspace.path / "docs").mkdir()
+    (workspace.path / "docs/link").symlink_to(workspace.path / "small.plan.md")
+    (workspace.path / "docs/out").symlink_to(workspace.path.parent)
+
+    def write(path: str) -> str | None:
+        args = {"file_path": str(workspace.path / path), "content": "x"}
+        return reason(asked(workspace, "Write", tool_input=args))
+
+    assert write("docs/new.md") is None
+    for path in ("docs/link", "docs/out/x", "docs/../small.plan.md"):
+        assert "E_TOOL_GUARDED" in (write(path) or "")
+
+
+# --- The same at a glance and in full --------------------------------------------------------------------------------
+
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("Bash", {"command": "ls"}),
+    ("Read", {"file_path": "small.plan.md"}),
+    ("Read", {"file_path": "/etc/hostname"}),
+    ("Write", {"file_path": "docs/x", "content": "x"}),
+    ("Write", {"file_path": "/elsewhere", "content": "x"}),
+    ("Grep", {"pattern": "x"}),
+    ("WebFetch", {"url": "https://example.com"}),
+    ("mcp__mail__send", {"to": "x"}),
+    ("mcp__mail__search", {"q": "x"}),
+    ("Nonsense", {"deep": [[[]]]}),
+]
+MAIL = '[tools.mail]\nmcp = ["mail"]\neffects = { search = "reads" }\n'
+RULES = [
+    ENFORCE,
+    OBSERVE,
+    ENFORCE + 'open = []\n[policy]\ndeny = ["path:docs/**"]\n',
+    ENFORCE + 'open = ["reads", "shell", "path:docs/**"]\n' + MAIL,
+    ENFORCE + 'guarded = ["shell"]\n',
+]
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_a_glance_and_an_app_answer_alike(workspace: Workspace, rules: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace.trust(rules)
+    for tool, args in CALLS:
+        data = asked(workspace, tool, tool_input=args)
+        at_a_glance = reason(data)
+        with monkeypatch.context() as patch:
+            patch.setattr(claude_hook, "quick_guard", lambda *_, **__: None)
+            assert reason(data) == at_a_glance
+    noted = sightings(workspace)
+    bare = [(one.tool, one.code, one.about, one.refused) for one in noted]
+    assert bare[::2] == bare[1::2]
+
+
+def test_a_plan_that_holds_the_call_is_pointed_at(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    workspace.approved("small.plan.md")
+    said = reason(asked(workspace, tool_input={"command": "echo one >> effects"}))
+    assert said is not None and "this very call, and Ordain makes it, once" in said
+    assert "plan_commit" in said
+
+
+def test_where_a_glance_does_not_tell_an_app_is_asked(workspace: Workspace) -> None:
+    assert quick.quick_guard(str(workspace.path), exact=True) is None  # nothing is recorded here yet
+    assert reason(asked(workspace)) is None  # by default it is only watched
+    workspace.trust(ENFORCE)
+    found = quick.quick_guard(str(workspace.path), exact=True)
+    assert found is not None and found.settings.guard_mode == "enforce"
+    ledger = next(Path(os.environ["ORDAIN_HOME"]).glob("workspaces/*/ledger.db"))
+    ledger.chmod(0o644)
+    assert quick.quick_guard(str(workspace.path), exact=True) is None
+    assert "E_STATE_DIR" in (reason(asked(workspace)) or "")
+
+
+def test_a_record_that_somebody_wrote_in_is_believed_by_nobody(workspace: Workspace) -> None:
+    import apsw
+
+    workspace.trust(ENFORCE)
+    ledger = next(Path(os.environ["ORDAIN_HOME"]).glob("workspaces/*/ledger.db"))
+    connection = apsw.Connection(str(ledger))
+    for position, body in connection.execute("SELECT position, body FROM events").fetchall():
+        loosened = bytes(body).replace(b"enforce", b"observe")
+        connection.execute("UPDATE events SET body = ? WHERE position = ?", (loosened, position))
+    connection.close()
+    assert quick.quick_guard(str(workspace.path), exact=True) is None
+    assert "E_LEDGER_BROKEN" in (reason(asked(workspace)) or "")
+
+
+# --- What goes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b"\xff\xfe",
+        b'{"hook_event_name": "PreToolUse"}',
+        b'{"hook_event_name": "PreToolUse", "tool_name": 7}',
+        b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": []}',
+        b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": ' + b"[" * 100_000,
+        b'{"hook_event_name": "PreToolUse", "tool_name": "' + b"x" * STDIN_MAX,
+    ],
+    ids=range(10),
+)
+def test_what_cannot_be_read_is_refused(data: bytes) -> None:
+    said = reason(data)
+    assert said is not None and "could not tell" in said and len(said) <= REASON_MAX
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "Stop", "UserPromptSubmit", ""])
+def test_other_events_get_no_answer(event: str) -> None:
+    assert reason(json.dumps({"hook_event_name": event}).encode()) is None
+
+
+def test_our_own_failures_refuse_where_rules_are_enforced_and_only_there(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(claude_hook, "host_calls", broken)
+    workspace.trust(ENFORCE)
+    assert "out of order" in (reason(asked(workspace)) or "")
+    workspace.trust(OBSERVE)
+    assert reason(asked(workspace)) is None
+    assert "E_WORKSPACE" in (reason(asked(workspace), workspace=str(workspace.path / "gone")) or "")
+
+
+def test_a_note_that_cannot_be_written_changes_no_answer(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    shelf = next(Path(os.environ["ORDAIN_HOME"]).glob("workspaces/*"))
+    (shelf / "guard").write_text("in the way")
+    assert "E_TOOL_GUARDED" in (reason(asked(workspace)) or "")
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+
+def hooked(workspace: Workspace, data: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
+    command = [*ORDAIN, "guard", "hook", "claude-code", *words]
+    return subprocess.run(command, input=data, capture_output=True, cwd=workspace.path, timeout=30, check=False)
+
+
+def test_the_command_answers_as_the_host_wants_it_and_leaves_nothing_undone(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    done = hooked(workspace, asked(workspace), "--workspace", str(workspace.path), "--gateway", "gw")
+    decided = json.loads(done.stdout)["hookSpecificOutput"]
+    assert (done.returncode, done.stderr, decided["permissionDecision"]) == (0, b"", "deny")
+    for _ in range(200):
+        if refusals(workspace):
+            break
+    assert [one.code for one in refusals(workspace)] == ["E_TOOL_GUARDED"]
+    done = hooked(workspace, asked(workspace, "mcp__gw__send"), "--gateway", "gw")
+    assert (done.returncode, done.stdout) == (0, b"")
+    done = hooked(workspace, asked(workspace, "Read", tool_input={"file_path": "x"}))
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_words_that_are_not_understood_are_told_by_the_command_line(workspace: Workspace) -> None:
+    for words in (["--nonsense", "x"], ["--workspace"]):
+        done = hooked(workspace, asked(workspace), *words)
+        assert done.returncode == 2 and words[0].encode() in done.stderr
+
+
+def test_json_guard(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    data = answered(workspace.ordain("guard", "hook", "claude-code", "--json", stdin=asked(workspace)))
+    assert data["decision"] == "deny" and "E_TOOL_GUARDED" in data["reason"]
+    read = asked(workspace, "Read", tool_input={"file_path": "small.plan.md"})
+    data = answered(workspace.ordain("robot", "guard", "hook", "claude-code", stdin=read))
+    assert data == {"decision": "none", "reason": ""}
+
+
+def test_nothing_of_the_command_line_is_loaded_for_an_answer(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    code = (
+        "import os, sys\n"
+        "from ordain.interfaces import hook_entry\n"
+        "heavy = ('click', 'asyncio', 'ordain.assemble', 'ordain.core.event', 'ordain.ports', 'yaml', 'tempfile')\n"
+        "hook_entry._end = lambda *_: print([one for one in heavy if one in sys.modules])\n"
+        "os.fork = lambda: 1\n"
+        "hook_entry.enter(['claude-code'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=asked(workspace), capture_output=True, cwd=workspace.path, check=True
+    )
+    assert done.stdout.decode().endswith("}[]\n"), done
+
+
+# --- Leaving plan mode -----------------------------------------------------------------------------------------------
+
+PROSE = "I will make it faster.\n\nFirst I look, then I change it.\n"
+BARE = "# Make it faster\n\n## Steps\n\n1. Look where time goes\n2. `true`\n"
+
+
+def plans(workspace: Workspace) -> list[tuple[str, str]]:
+    app = open_workspace(workspace.path)
+    found = [(line.title, line.status) for line in app.plans()]
+    asyncio.run(app.close())
+    return found
+
+
+def leave(workspace: Workspace, plan: str | None) -> str | None:
+    args = {"plan": plan, "planFilePath": "/home/x/.claude/plans/a.md"} if plan is not None else {}
+    return reason(asked(workspace, "ExitPlanMode", tool_input=args))
+
+
+def test_a_plan_with_its_contracts_is_proposed_once_and_its_approval_pointed_at(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    for _ in range(2):
+        said = leave(workspace, plan_exit.EXAMPLE)
+        assert said is not None and "ordain approve " in said and "must not do its steps yourself" in said
+        assert plans(workspace) == [("Greet and count", Stage.PROPOSED)]
+    assert len(list((workspace.path / ".ordain/plans").glob("*.md"))) == 1
+    app = open_workspace(workspace.path)
+    (line,) = app.plans()
+    proposals = [one for one in app.log(line.lineage) if type(one.event).__name__ == "PlanPrepared"]
+    assert (len(proposals), line.proposer.agent) == (1, "claude-code")
+    asyncio.run(app.close())
+
+
+@pytest.mark.parametrize("plan", [PROSE, BARE, None, ""])
+def test_what_is_no_plan_yet_is_told_what_it_lacks(workspace: Workspace, plan: str | None) -> None:
+    workspace.trust(ENFORCE)
+    said = leave(workspace, plan)
+    assert said is not None and plan_exit.EXAMPLE in said and plans(workspace) == []
+    assert len(said) < REASON_MAX
+    if plan == BARE:
+        assert "Without a contract: `look-where-time-goes`" in said
+
+
+def test_observed_it_proposes_and_blocks_nobody(workspace: Workspace) -> None:
+    workspace.trust(OBSERVE)
+    assert leave(workspace, PROSE) is None and plans(workspace) == []
+    assert leave(workspace, plan_exit.EXAMPLE) is None
+    assert plans(workspace) == [("Greet and count", Stage.PROPOSED)]
+
+
+def test_a_plan_that_was_rejected_is_told_why(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    leave(workspace, plan_exit.EXAMPLE)
+    app = open_workspace(workspace.path)
+    asyncio.run(app.reject(app.plans()[0].plan_id, KIM, "Greet in French."))
+    asyncio.run(app.close())
+    said = leave(workspace, plan_exit.EXAMPLE)
+    assert said is not None and "E_PLAN_REJECTED" in said and "Greet in French." in said
+
+
+def test_the_notes_that_the_host_keeps_of_plans_can_be_written(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    note = workspace.path.parent / "home/.claude/plans/brave-fox.md"
+    assert reason(asked(workspace, "Write", tool_input={"file_path": str(note), "content": "x"})) is None

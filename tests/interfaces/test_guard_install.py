@@ -1,0 +1,176 @@
+"""The settings of Claude Code: shown, written and taken back by a person, and nothing else of them touched."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordain.core.problem import Refused
+from ordain.interfaces.host_settings import with_hook, with_server, without_hook, without_server
+from tests.interfaces.test_guard_hook import ENFORCE, asked
+from tests.interfaces.test_robot import refused
+from tests.interfaces.workspace import Workspace
+
+FINE, REFUSED, WAITING = 0, 2, 3
+COMMAND = ["/usr/bin/python3", "-I", "-c", "go", "/src", "guard", "hook", "claude-code"]
+THEIRS = {
+    "permissions": {"allow": ["Read"]},
+    "hooks": {
+        "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "theirs", "args": ["guard"]}]}],
+        "Stop": [{"hooks": [{"type": "command", "command": "ding"}]}],
+    },
+    "model": "größer",
+}
+
+
+# --- The text --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("indent", [2, 4, "\t"])
+def test_what_is_written_is_taken_back_and_nothing_else(indent: Any) -> None:
+    before = json.dumps(THEIRS, indent=indent, ensure_ascii=False) + "\n"
+    after = with_hook(before, COMMAND, "settings.json")
+    hooks = json.loads(after)["hooks"]["PreToolUse"]
+    assert hooks[:-1] == THEIRS["hooks"]["PreToolUse"]
+    (ours,) = hooks[-1]["hooks"]
+    assert (hooks[-1]["matcher"], ours["command"], ours["args"]) == ("", COMMAND[0], COMMAND[1:])
+    assert (ours["type"], ours["onFailure"]) == ("command", "block") and ours["timeout"] > 0
+    assert with_hook(after, COMMAND, "settings.json") == after
+    assert without_hook(after, "settings.json") == before
+    assert without_hook(before, "settings.json") is None
+
+
+def test_a_hook_of_an_older_version_is_replaced_and_one_beside_ours_is_left() -> None:
+    text = with_hook(None, ["/old/python", *COMMAND[1:]], "settings.json")
+    tree = json.loads(text)
+    tree["hooks"]["PreToolUse"][0]["hooks"].append({"type": "command", "command": "theirs"})
+    after = json.loads(with_hook(json.dumps(tree), COMMAND, "settings.json"))["hooks"]["PreToolUse"]
+    assert [[hook["command"] for hook in group["hooks"]] for group in after] == [["theirs"], [COMMAND[0]]]
+
+
+def test_settings_of_nothing_but_our_hook_become_empty_ones() -> None:
+    assert without_hook(with_hook(None, COMMAND, "x"), "x") == "{}\n"
+    assert without_hook(None, "x") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"hooks": []}',
+        '{"hooks": {"PreToolUse": {}}}',
+        '{"a": 1, "a": 2}',
+        "// a comment\n{}",
+        "[" * 100_000,
+    ],
+)
+def test_what_is_not_understood_is_refused(text: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        with_hook(text, COMMAND, "settings.json")
+    assert refusal.value.problems[0].code == "E_HOST_SETTINGS"
+
+
+def test_a_server_of_others_is_left_alone() -> None:
+    theirs = json.dumps({"mcpServers": {"ordain": {"command": "other"}, "mail": {"command": "mail"}}}, indent=2) + "\n"
+    with pytest.raises(Refused):
+        with_server(theirs, "ordain", ["python", "mcp", "--gateway"], ".mcp.json")
+    assert without_server(theirs, "ordain", ".mcp.json") is None
+    ours = with_server(theirs, "gw", ["python", "mcp", "--gateway"], ".mcp.json")
+    assert without_server(ours, "gw", ".mcp.json") == theirs
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+
+def install(workspace: Workspace, *words: str, typed: str = "yes") -> tuple[int, str]:
+    done = workspace.at_terminal(
+        "guard", "install", "claude-code", *words, answers=[("Type yes", typed)], rows=200, columns=300
+    )
+    return done.status, done.out
+
+
+def settings(workspace: Workspace) -> Path:
+    return workspace.path / ".claude/settings.local.json"
+
+
+def test_a_person_sees_what_is_written_and_the_host_can_start_it(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    status, out = install(workspace)
+    assert status == FINE and '"onFailure": "block"' in out and "no boundary" in out
+    (group,) = json.loads(settings(workspace).read_text())["hooks"]["PreToolUse"]
+    (hook,) = group["hooks"]
+    # As the host starts it: from anywhere, and whatever the environment says of where modules are.
+    done = subprocess.run(
+        [hook["command"], *hook["args"]],
+        input=asked(workspace, cwd="/"),
+        capture_output=True,
+        cwd="/",
+        env={"PYTHONPATH": str(workspace.path), "PATH": "/usr/bin:/bin", "ORDAIN_HOME": "/nowhere"},
+        timeout=30,
+    )
+    assert "E_TOOL_GUARDED" in json.loads(done.stdout)["hookSpecificOutput"]["permissionDecisionReason"]
+    status, out = install(workspace, "--remove")
+    assert (status, settings(workspace).read_text()) == (FINE, "{}\n")
+    assert "nothing of ours" in workspace.at_terminal("guard", "install", "claude-code", "--remove").out
+
+
+def test_without_a_yes_nothing_is_written(workspace: Workspace) -> None:
+    status, out = install(workspace, typed="no")
+    assert status == REFUSED and "Nothing was written" in out and not settings(workspace).exists()
+
+
+def test_a_users_settings_keep_their_mode_and_name_no_workspace(workspace: Workspace, tmp_path: Path) -> None:
+    file = tmp_path / "config/settings.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps(THEIRS, indent=2, ensure_ascii=False) + "\n")
+    file.chmod(0o600)
+    before = file.read_text()
+    for words, expected in ((["--user"], True), (["--user", "--remove"], False)):
+        done = workspace.at_terminal(
+            *("guard", "install", "claude-code", *words),
+            answers=[("Type yes", "yes")],
+            rows=200,
+            columns=300,
+            env={"CLAUDE_CONFIG_DIR": str(file.parent)},
+        )
+        assert done.status == FINE, done.out
+        assert ("claude-code" in file.read_text(), "--workspace" in file.read_text()) == (expected, False)
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == (before, 0o600)
+
+
+def test_a_link_is_not_written_through(workspace: Workspace, tmp_path: Path) -> None:
+    settings(workspace).parent.mkdir()
+    (tmp_path / "elsewhere.json").write_text("{}")
+    settings(workspace).symlink_to(tmp_path / "elsewhere.json")
+    done = workspace.at_terminal("guard", "install", "claude-code")
+    assert (done.status, "E_HOST_SETTINGS" in done.out) == (REFUSED, True)
+    settings(workspace).unlink()
+    settings(workspace).parent.rmdir()
+    settings(workspace).parent.symlink_to(tmp_path)
+    done = workspace.at_terminal("guard", "install", "claude-code")
+    assert (done.status, "E_HOST_SETTINGS" in done.out) == (REFUSED, True)
+    assert (tmp_path / "elsewhere.json").read_text() == "{}"
+
+
+def test_the_gateway_is_written_beside_it(workspace: Workspace) -> None:
+    assert install(workspace, "--gateway")[0] == FINE
+    server = json.loads((workspace.path / ".mcp.json").read_text())["mcpServers"]["ordain"]
+    assert server["args"][-4:] == ["-C", str(workspace.path), "mcp", "--gateway"]
+    assert install(workspace, "--gateway", "--remove")[0] == FINE
+    assert json.loads((workspace.path / ".mcp.json").read_text()) == {}
+
+
+def test_robots_and_scripts_are_refused(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    document = refused(workspace.ordain("guard", "install", "claude-code", "--json"), "E_APPROVAL_CHANNEL", WAITING)
+    assert document["next"] == ["ordain guard install claude-code --project"]
+    done = workspace.ordain("guard", "install", "claude-code")
+    assert (done.status, "E_APPROVAL_CHANNEL" in done.err) == (WAITING, True)
+    assert not settings(workspace).exists()
+    assert "install" in workspace.ordain("log", "--refused").out
