@@ -7,17 +7,21 @@ rules are those in force at the time of each call, from what a person trusted la
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from ordain.core.approval import Principal
-from ordain.core.guard import Call, Guard, Judged, Mode, Standing, cover_of, refusal_of
+from ordain.core.guard import Call, Cover, Guard, Judged, Mode, Standing, cover_of, refusal_of
 from ordain.core.lineage import Stage
 from ordain.core.model import Plan
 from ordain.core.problem import Problem
+from ordain.core.secret_reference import Secret
+from ordain.core.settings import Settings
 from ordain.core.sighting import ABOUT_MAX, Sighting
+from ordain.core.tool import ToolSource
 from ordain.core.value import PlanId
+from ordain.records import WORKSPACE_STREAM
 from ordain.refusals import Refusals
 from ordain.surroundings import Surroundings
 
@@ -47,6 +51,8 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
     """Why it is not made, or would not be were the rules enforced; None where it is open."""
     refused: bool = False
+    cover: Cover | None = None
+    """The step of an approved plan that calls the same tool, if there is one."""
 
 
 class Guarding:
@@ -54,14 +60,30 @@ class Guarding:
 
     def __init__(self, here: Surroundings) -> None:
         self._here = here
-        self._guard: tuple[str, Guard] | None = None
+        self._in_force: tuple[object, Settings, Guard, Mapping[str, ToolSource]] | None = None
 
     def guard(self) -> Guard:
         """The rules in force now."""
-        settings, digest, _ = self._here.settings()
-        if self._guard is None or self._guard[0] != digest:
-            self._guard = digest, Guard(settings)
-        return self._guard[1]
+        return self._now()[1]
+
+    def servers(self) -> Mapping[str, ToolSource]:
+        """The MCP servers that the settings in force name, by the names that plans call them by."""
+        return self._now()[2]
+
+    def secret(self) -> Secret:
+        """The secrets that servers may be handed, by the names of their variables."""
+        return self._here.secret(self._now()[0])
+
+    def _now(self) -> tuple[Settings, Guard, Mapping[str, ToolSource]]:
+        """Settings and rules, made anew only where anything changed that they are made of: agents call often."""
+        recorded = self._here.ledger.size(WORKSPACE_STREAM) if self._here.has_ledger() else 0
+        made_of = recorded, self._here.workspace.configuration()
+        if self._in_force is None or self._in_force[0] != made_of:
+            settings = self._here.settings()[0]
+            every = settings.sources.items()
+            servers = {name: source for name, source in every if source.mcp or source.url is not None}
+            self._in_force = made_of, settings, Guard(settings), servers
+        return self._in_force[1:]
 
     async def meet(self, call: Call, seen: Seen) -> Met:
         """Judge a call. What is not open is noted, and where rules are enforced refused and recorded as well."""
@@ -70,7 +92,8 @@ class Guarding:
         if judged.standing is Standing.OPEN:
             return Met(judged=judged)
         refused = guard.mode is Mode.ENFORCE
-        problem = refusal_of(call, judged, cover_of(call, self._approved()))
+        cover = cover_of(call, self._approved())
+        problem = refusal_of(call, judged, cover)
         about = self._about(call)
         sighting = Sighting(
             at=self._here.now(),
@@ -86,7 +109,7 @@ class Guarding:
         self._here.sightings.note([sighting])
         if refused:
             await Refusals(self._here).record("call", f"{call.tool} {about}", seen.by, (problem,))
-        return Met(judged=judged, problem=problem, refused=refused)
+        return Met(judged=judged, problem=problem, refused=refused, cover=cover)
 
     def _about(self, call: Call) -> str:
         written = json.dumps(call.args, ensure_ascii=False, default=str)[:_READ_MAX]
