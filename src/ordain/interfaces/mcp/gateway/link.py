@@ -187,6 +187,7 @@ class Link:
 
     async def _lose(self) -> None:
         """Tell everything that waits that it waits in vain."""
+        self.listed = False
         waiting = list(self._asked.values())
         self._asked.clear()
         self._late.clear()

@@ -50,6 +50,8 @@ PAGES_MAX = 100
 TASKS_MAX = 10_000
 """How many tasks of servers are remembered by whose they are."""
 THROUGH = "gateway"
+LOST = "ended before it answered; nobody can tell whether it did what it was asked"
+NOT_LISTED = "does not say what tools it has"
 _T = TypeVar("_T")
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
@@ -100,6 +102,7 @@ class Relay:
         self._under: dict[Id, _Under] = {}
         self._wanted: dict[str, _Wanted] = {}
         self._wants = 0
+        self._listed: dict[str, Listed] = {}
         self._tools: dict[str, Entry] = {}
         self._prompts: dict[str, Entry] = {}
         self._resources: dict[str, str] = {}
@@ -378,34 +381,49 @@ class Relay:
         lists = [Listed(link.name, entries) for link, (entries, _) in zip(asked, said, strict=True)]
         answers = [rest for link, (_, rest) in zip(asked, said, strict=True) if rest is not None and link.name != OWN]
         answers = answers or [rest for _, rest in said if rest is not None] or [{}]
-        match method:
-            case "tools/list" | "prompts/list":
-                found, left_out = named(lists)
-                for one in left_out:
-                    self._front.say(f"`{one}` has a name that another one has too, and cannot be reached.")
-                entries: list[Any] = [
-                    one.said if one.said["name"] == name else {**one.said, "name": name} for name, one in found.items()
-                ]
-                if method == "prompts/list":
-                    self._prompts = found
-                else:
-                    self._know(found, lists)
-            case _:
-                entries = [one for listed in lists for one in listed.entries]
-                where = self._resources if method == "resources/list" else self._templates
-                field = "uri" if method == "resources/list" else "uriTemplate"
-                for listed in lists:
-                    for one in listed.entries:
-                        if isinstance(one, dict) and isinstance(one.get(field), str):
-                            where.setdefault(one[field], listed.server)
+        if method == "tools/list":
+            for link, listed in zip(asked, lists, strict=True):
+                self._know(link, listed)
+            entries = self._name_tools()
+        elif method == "prompts/list":
+            self._prompts, entries = self._named(lists)
+        else:
+            entries = [one for listed in lists for one in listed.entries]
+            where = self._resources if method == "resources/list" else self._templates
+            field = "uri" if method == "resources/list" else "uriTemplate"
+            for listed in lists:
+                for one in listed.entries:
+                    if isinstance(one, dict) and isinstance(one.get(field), str):
+                        where.setdefault(one[field], listed.server)
         return merged_list(key, entries, answers)
 
-    def _know(self, found: dict[str, Entry], lists: list[Listed]) -> None:
-        self._tools = found
-        for listed in lists:
-            link = self._links.get(listed.server, self._own)
-            link.listed = link.is_open
-            link.tools = {one["name"]: one for one in listed.entries if isinstance(one, dict) and "name" in one}
+    def _know(self, link: Link, listed: Listed) -> None:
+        self._listed[link.name] = listed
+        link.listed = link.is_open
+        link.tools = {one["name"]: one for one in listed.entries if isinstance(one, dict) and "name" in one}
+
+    def _name_tools(self) -> list[Any]:
+        """All tools as they are told; from now on they are known by these names."""
+        order = [self._listed[link.name] for link in (*self._links.values(), self._own) if link.name in self._listed]
+        self._tools, entries = self._named(order)
+        return entries
+
+    def _named(self, lists: list[Listed]) -> tuple[dict[str, Entry], list[Any]]:
+        found, left_out = named(lists)
+        for one in left_out:
+            self._front.say(f"`{one}` has a name that another one has too, and cannot be reached.")
+        shown = [one.said if one.said["name"] == name else {**one.said, "name": name} for name, one in found.items()]
+        return found, shown
+
+    async def _list_anew(self, link: Link, params: Message) -> bool:
+        """Have a server list its tools again, which it said are others now, or which was started again; whether it
+        did."""
+        entries, rest = await self._pages(link, "tools/list", "tools", params)
+        if rest is None:
+            return False
+        self._know(link, Listed(link.name, entries))
+        self._name_tools()
+        return True
 
     def _has(self, link: Link, what: str) -> bool:
         if link is self._own:
@@ -442,8 +460,12 @@ class Relay:
         if not isinstance(name, str):
             return error(request, INVALID_PARAMS, "A call names a tool.")
         entry = self._tools.get(name)
-        if entry is None or not self._of(entry.server).listed:
+        if entry is None:
             await self._list("tools/list", envelope_of(params))
+            entry = self._tools.get(name)
+        elif not (link := self._of(entry.server)).listed:
+            if not await self._list_anew(link, envelope_of(params)):
+                return server_lost(request, link.name or "ordain", NOT_LISTED, modern=is_modern(params), tool=True)
             entry = self._tools.get(name)
         if entry is None:
             only = self._only()
@@ -529,7 +551,7 @@ class Relay:
             if self._under.get(request) == under:
                 del self._under[request]
             if said is None:
-                said = server_lost(request, link.name or "ordain", "ended before it answered", modern=modern, tool=tool)
+                said = server_lost(request, link.name or "ordain", LOST, modern=modern, tool=tool)
             else:
                 self._note_task(link, said)
                 said = {**said, "id": request}
