@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 LOG = Path(sys.argv[1])
-PREFIX = sys.argv[2] if len(sys.argv) > 2 else ""
+PREFIX = sys.argv[2].removeprefix("-") if len(sys.argv) > 2 else ""
 ERA = sys.argv[3] if len(sys.argv) > 3 else "both"
 VERSION = "2026-07-28"
 _lock = threading.Lock()
@@ -91,7 +91,13 @@ def call(request: Any, params: dict[str, Any]) -> None:
             say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         case "refuse":
             result["isError"] = True
-    say({"jsonrpc": "2.0", "id": request, "result": result, "x-envelope": 1})
+    say({"jsonrpc": "2.0", "id": request, "result": {**result, **_era(params)}, "x-envelope": 1})
+
+
+def _era(params: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """What results have in them in the modern era."""
+    modern = "io.modelcontextprotocol/protocolVersion" in (params.get("_meta") or {})
+    return {"resultType": "complete", **more} if modern else {}
 
 
 def answer(message: dict[str, Any]) -> None:
@@ -116,7 +122,7 @@ def answer(message: dict[str, Any]) -> None:
         case "tools/list":
             found = tools()
             at = int(params.get("cursor") or 0)
-            result = {"tools": found[at : at + 5], "x-list": 1}
+            result = {"x-list": 1, "tools": found[at : at + 5], **_era(params, ttlMs=5, cacheScope="public")}
             if at + 5 < len(found):
                 result["nextCursor"] = str(at + 5)
         case "tools/call":

@@ -37,12 +37,12 @@ class ServerSessions:
             try:
                 headers = {name: filled_secrets(value, secret) for name, value in source.headers.items()}
             except SecretMissing as missing:
-                raise Unreached(str(missing)) from missing
+                raise Unreached(f"cannot be had: {missing}") from missing
             return _Remote(source.url, headers)
         try:
             return _Local(await ServerProcess.start(source.mcp, source.env, self._workspace, heard=True))
         except OSError as error:
-            raise Unreached(f"it cannot be started: {error}") from error
+            raise Unreached(f"cannot be started: {error.strerror or error}") from error
 
 
 class _Local:

@@ -432,7 +432,7 @@ class Relay:
         return not link.missing and (link.capabilities is None or what in link.capabilities)
 
     async def _pages(self, link: Link, method: str, key: str, params: Message) -> tuple[list[Any], Message | None]:
-        """All that a server lists, and what else it says with it; None where it lists nothing."""
+        """All that a server lists, and the first answer that it gave; None where it gave none."""
         entries: list[Any] = []
         rest: Message | None = None
         try:
@@ -443,7 +443,7 @@ class Relay:
                         break
                     page = said.get(key)
                     entries += page if isinstance(page, list) else []
-                    rest = {name: value for name, value in said.items() if name != key} if rest is None else rest
+                    rest = said if rest is None else rest
                     if said.get("nextCursor") is None:
                         break
                     params = {**params, "cursor": said["nextCursor"]}
