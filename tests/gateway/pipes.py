@@ -1,4 +1,4 @@
-"""A raw client over a process's standard input and output: it says exactly what a test says, and keeps what it hears."""
+"""A raw client over a process's standard input and output: it says exactly what a test says, and keeps what comes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`ordain mcp --gateway` over pipes, before real servers: what passes is what would without it, and what is guarded does
-not."""
+"""`ordain mcp --gateway` over pipes, before real servers: what passes is what would without it, and nothing guarded
+does."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_servers_that_cannot_be_started_are_told_of_and_the_others_serve(site: S
         pipe.greet()
         assert pipe.names() == [*THEIRS, *OURS]
     assert "ordain: The server `gone` cannot be started" in pipe.errors
-    assert "ordain: The server `dies` ended before it answered; its tools are missing." in pipe.errors
+    assert "ordain: The server `dies` did not answer: it has ended, or is not there; its tools are missing." in pipe.errors
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGKILL])
@@ -295,7 +295,7 @@ def test_what_ours_can_do_is_what_is_said_before_it_is_started(site: Site) -> No
 def test_the_first_answer_does_not_wait_for_the_library(site: Site) -> None:
     """Hosts wait for servers one after the other; the SDK takes most of a second to load."""
     code = (
-        "import sys, ordain.interfaces.mcp.gateway.stdio, ordain.interfaces.mcp.gateway.front, ordain.adapters.upstreams;"
+        "import sys, ordain.interfaces.mcp.gateway.stdio, ordain.interfaces.mcp.gateway.own, ordain.adapters.upstreams;"
         "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'mcp_types', 'pydantic', 'httpx2')])"
     )
     with Pipe([sys.executable, "-c", code], site.path) as pipe:
