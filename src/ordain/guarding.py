@@ -25,7 +25,7 @@ from ordain.records import WORKSPACE_STREAM
 from ordain.refusals import Refusals
 from ordain.surroundings import Surroundings
 
-__all__ = ["Guarding", "Met", "Seen"]
+__all__ = ["Guarding", "InForce", "Met", "Seen"]
 
 PLANS_MAX = 50
 """How many of the newest open plans are looked at for the call that is refused."""
@@ -55,39 +55,40 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
     """The step of an approved plan that calls the same tool, if there is one."""
 
 
+class InForce(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings as they are at a time, and what calls are judged by."""
+
+    settings: Settings
+    guard: Guard
+    servers: Mapping[str, ToolSource]
+    """The MCP servers that they name, by the names that plans call them by."""
+
+
 class Guarding:
     """The guard of one workspace."""
 
     def __init__(self, here: Surroundings) -> None:
         self._here = here
-        self._in_force: tuple[object, Settings, Guard, Mapping[str, ToolSource]] | None = None
+        self._known: tuple[object, InForce] | None = None
 
-    def guard(self) -> Guard:
-        """The rules in force now."""
-        return self._now()[1]
-
-    def servers(self) -> Mapping[str, ToolSource]:
-        """The MCP servers that the settings in force name, by the names that plans call them by."""
-        return self._now()[2]
-
-    def secret(self) -> Secret:
-        """The secrets that servers may be handed, by the names of their variables."""
-        return self._here.secret(self._now()[0])
-
-    def _now(self) -> tuple[Settings, Guard, Mapping[str, ToolSource]]:
-        """Settings and rules, made anew only where anything changed that they are made of: agents call often."""
+    def in_force(self) -> InForce:
+        """What is in force now; made anew only where anything changed that it is made of, for agents call often."""
         recorded = self._here.ledger.size(WORKSPACE_STREAM) if self._here.has_ledger() else 0
         made_of = recorded, self._here.workspace.configuration()
-        if self._in_force is None or self._in_force[0] != made_of:
+        if self._known is None or self._known[0] != made_of:
             settings = self._here.settings()[0]
             every = settings.sources.items()
             servers = {name: source for name, source in every if source.mcp or source.url is not None}
-            self._in_force = made_of, settings, Guard(settings), servers
-        return self._in_force[1:]
+            self._known = made_of, InForce(settings=settings, guard=Guard(settings), servers=servers)
+        return self._known[1]
+
+    def secret(self) -> Secret:
+        """The secrets that servers may be handed, by the names of their variables."""
+        return self._here.secret(self.in_force().settings)
 
     async def meet(self, call: Call, seen: Seen) -> Met:
         """Judge a call. What is not open is noted, and where rules are enforced refused and recorded as well."""
-        guard = self.guard()
+        guard = self.in_force().guard
         judged = guard.judge(call)
         if judged.standing is Standing.OPEN:
             return Met(judged=judged)

@@ -10,7 +10,7 @@ from ordain.adapters.memory import MemoryUpstream, MemoryUpstreams, Say
 from ordain.core.guard import Call, Guard, Mode, Standing, refusal_of
 from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, ToolSource
-from ordain.guarding import Met, Seen
+from ordain.guarding import InForce, Met, Seen
 from ordain.interfaces.mcp.gateway.front import Caller, Front
 from ordain.interfaces.mcp.gateway.relay import Relay
 
@@ -73,7 +73,7 @@ class Gateway:
             servers=tuple(servers),
             open=lambda name: self.upstreams.open(self.sources[name], lambda _: None),
             own=self._own,
-            source=lambda name: self.sources.get(name),
+            in_force=lambda: InForce(settings=self.settings, guard=Guard(self.settings), servers=self.sources),
             meet=self._meet,
             say=self.said.append,
         )

@@ -147,7 +147,9 @@ def test_servers_that_cannot_be_started_are_told_of_and_the_others_serve(site: S
         pipe.greet()
         assert pipe.names() == [*THEIRS, *OURS]
     assert "ordain: The server `gone` cannot be started" in pipe.errors
-    assert "ordain: The server `dies` did not answer: it has ended, or is not there; its tools are missing." in pipe.errors
+    assert (
+        "ordain: The server `dies` did not answer: it has ended, or is not there; its tools are missing." in pipe.errors
+    )
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGKILL])

@@ -184,9 +184,9 @@ def test_what_policy_denies_no_plan_is_offered_for() -> None:
 
 def test_who_calls_is_told_to_the_guard() -> None:
     async def scenario() -> None:
-        gateway = Gateway(mail=serving("read"))
+        gateway = Gateway(Settings(guard_mode=Mode.OBSERVE), mail=serving("read"))
         await gateway.greet()
-        await gateway.call(1, "read")
+        assert "isError" not in (await gateway.call(1, "read"))["result"]
         _, seen = gateway.met[0]
         assert (seen.by.name, seen.by.agent, seen.agent, seen.through) == ("kim", "tester 1", "tester 1", "gateway")
 
@@ -216,6 +216,31 @@ def test_a_tool_that_becomes_another_is_judged_by_what_it_is_now() -> None:
         await gateway.settle()
         assert gateway.got[-1]["method"] == "notifications/tools/list_changed", "the client is told as well"
         assert (await gateway.call(2, "look"))["result"]["isError"] is True
+
+    run(scenario)
+
+
+def test_a_change_that_is_told_while_the_tools_are_listed_is_not_missed() -> None:
+    listed = 0
+
+    def turning(message: Message, say: Say) -> None:
+        nonlocal listed
+        if message.get("method") == "tools/list":
+            listed += 1
+            tool = {"name": "look", "inputSchema": {}, "annotations": {"readOnlyHint": listed == 1}}
+            say({"jsonrpc": "2.0", "id": message["id"], "result": {"tools": [tool]}})
+            if listed == 1:
+                say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        else:
+            serving()(message, say)
+
+    async def scenario() -> None:
+        gateway = Gateway(ENFORCED, a=turning)
+        gateway.sources["a"] = ToolSource(mcp=("a",), trust_annotations=True)
+        await gateway.greet()
+        await gateway.names()
+        assert (await gateway.call(1, "look"))["result"]["isError"] is True
+        assert listed == 2
 
     run(scenario)
 

@@ -11,8 +11,7 @@ from ordain.app import App
 from ordain.core.approval import Channel, Principal
 from ordain.core.guard import Call
 from ordain.core.problem import closest, refuse
-from ordain.core.tool import ToolSource
-from ordain.guarding import Met, Seen
+from ordain.guarding import InForce, Met, Seen
 from ordain.interfaces.mcp.next_calls import from_anywhere_in
 from ordain.ports import Unreached, Upstream, Upstreams
 
@@ -42,8 +41,8 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
     """Begins a session with one of them; raises Unreached, or Refused where the settings cannot be had."""
     own: Callable[[Caller], Awaitable[Upstream]]
     """Begins a session with Ordain's own server."""
-    source: Callable[[str], ToolSource | None]
-    """What the settings in force say of a server now; None where they name none of that name any more."""
+    in_force: Callable[[], InForce]
+    """The settings and rules as they are now; raises Refused where they cannot be had."""
     meet: Callable[[Call, Seen], Awaitable[Met]]
     """Judges a call, and notes what is not open."""
     told: Callable[[Any], Any] = lambda value: value
@@ -62,7 +61,7 @@ def front_of(
     """The front of a workspace's gateway: all servers of its settings, or `only` some; raises Refused where there is
     one not."""
     guarding = app.guarding
-    there = guarding.servers()
+    there = guarding.in_force().servers
     for name in only:
         if name not in there:
             raise refuse(
@@ -73,7 +72,7 @@ def front_of(
             )
 
     async def open_server(name: str) -> Upstream:
-        source = guarding.servers().get(name)
+        source = guarding.in_force().servers.get(name)
         if source is None:
             raise Unreached("is not in the settings any more")
         return await upstreams.open(source, guarding.secret())
@@ -82,7 +81,7 @@ def front_of(
         servers=tuple(name for name in there if not only or name in only),
         open=open_server,
         own=own,
-        source=lambda name: guarding.servers().get(name),
+        in_force=guarding.in_force,
         meet=guarding.meet,
         told=lambda value: from_anywhere_in(value, app.workspace_path),
         say=say,

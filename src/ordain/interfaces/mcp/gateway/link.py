@@ -74,11 +74,18 @@ class Link:
         """What it answered to `initialize`."""
         self.missing = False
         """Whether it could not be had when the session began: then it has no part in it."""
-        self.listed = False
-        """Whether what is known of its tools is what it listed last."""
+        self.changes = 0
+        """How often its tools may have become others."""
+        self.known_at = -1
+        """How often that was when it listed those that are known."""
         self.tools: dict[str, Mapping[str, Any]] = {}
 
     # --- Beginning and ending ----------------------------------------------------------------------------------------
+
+    @property
+    def listed(self) -> bool:
+        """Whether what is known of its tools is what it has, as far as it says."""
+        return self.known_at == self.changes
 
     @property
     def is_open(self) -> bool:
@@ -116,7 +123,7 @@ class Link:
             upstream = self._upstream = await self._begin()
         except Refused as refused:
             raise Unreached(f"cannot be had: {refused.problems[0].detail.removesuffix('.')}") from refused
-        self.listed = False
+        self.changes += 1
         self._reader = asyncio.create_task(self._read(upstream))
 
     async def greet(self, params: Message) -> Message:
@@ -187,7 +194,7 @@ class Link:
 
     async def _lose(self) -> None:
         """Tell everything that waits that it waits in vain."""
-        self.listed = False
+        self.changes += 1
         waiting = list(self._asked.values())
         self._asked.clear()
         self._late.clear()
@@ -265,7 +272,7 @@ class Link:
     async def _came(self, message: Message) -> None:
         if "method" in message:
             if message["method"] == "notifications/tools/list_changed":
-                self.listed = False
+                self.changes += 1
             await self._heard(self, message)
             return
         own = message.get("id")

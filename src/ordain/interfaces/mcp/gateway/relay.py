@@ -16,7 +16,7 @@ from ordain.core.guard import Call, Judged, Standing
 from ordain.core.listed_tool import callable_name, listed_definition
 from ordain.core.problem import Refused
 from ordain.core.tool import EffectClass, ToolDefinition, ToolSource, operation_name
-from ordain.guarding import Met, Seen
+from ordain.guarding import InForce, Met, Seen
 from ordain.interfaces import robot
 from ordain.interfaces.mcp.gateway.front import Caller, Front
 from ordain.interfaces.mcp.gateway.greeting import merged_discovery, merged_greeting
@@ -88,6 +88,16 @@ class _Wanted(NamedTuple):
     token: Any
 
 
+class _Said(NamedTuple):
+    """What a server listed."""
+
+    entries: list[Any]
+    first: Message | None
+    """The first answer that it gave; None where it gave none."""
+    at: int
+    """How often its tools had become others then."""
+
+
 class Relay:
     """A session. Whoever owns it hands it every message of the client, and sends what it is given."""
 
@@ -148,6 +158,8 @@ class Relay:
             await self._send(error(None, INVALID_REQUEST, "A request has an id and a method."), None)
             return
         self._note_agent(params_of(message))
+        if method == "tools/call" and self._passed_at_once(request, message):
+            return
         task = asyncio.create_task(self._served(request, method, message))
         self._tasks[request] = task
         task.add_done_callback(lambda ended: self._done(request, ended))
@@ -378,12 +390,12 @@ class Relay:
         key = _LISTS[method]
         asked = [link for link in (*self._links.values(), self._own) if self._has(link, _NEEDS[method])]
         said = await asyncio.gather(*(self._pages(link, method, key, params) for link in asked))
-        lists = [Listed(link.name, entries) for link, (entries, _) in zip(asked, said, strict=True)]
-        answers = [rest for link, (_, rest) in zip(asked, said, strict=True) if rest is not None and link.name != OWN]
-        answers = answers or [rest for _, rest in said if rest is not None] or [{}]
+        lists = [Listed(link.name, one.entries) for link, one in zip(asked, said, strict=True)]
+        theirs = [one.first for link, one in zip(asked, said, strict=True) if link is not self._own]
+        answers = [one for one in theirs or [one.first for one in said] if one is not None] or [{}]
         if method == "tools/list":
-            for link, listed in zip(asked, lists, strict=True):
-                self._know(link, listed)
+            for link, one in zip(asked, said, strict=True):
+                self._know(link, one)
             entries = self._name_tools()
         elif method == "prompts/list":
             self._prompts, entries = self._named(lists)
@@ -397,10 +409,10 @@ class Relay:
                         where.setdefault(one[field], listed.server)
         return merged_list(key, entries, answers)
 
-    def _know(self, link: Link, listed: Listed) -> None:
-        self._listed[link.name] = listed
-        link.listed = link.is_open
-        link.tools = {one["name"]: one for one in listed.entries if isinstance(one, dict) and "name" in one}
+    def _know(self, link: Link, said: _Said) -> None:
+        self._listed[link.name] = Listed(link.name, said.entries)
+        link.known_at = said.at
+        link.tools = {one["name"]: one for one in said.entries if isinstance(one, dict) and "name" in one}
 
     def _name_tools(self) -> list[Any]:
         """All tools as they are told; from now on they are known by these names."""
@@ -418,10 +430,10 @@ class Relay:
     async def _list_anew(self, link: Link, params: Message) -> bool:
         """Have a server list its tools again, which it said are others now, or which was started again; whether it
         did."""
-        entries, rest = await self._pages(link, "tools/list", "tools", params)
-        if rest is None:
+        said = await self._pages(link, "tools/list", "tools", params)
+        if said.first is None:
             return False
-        self._know(link, Listed(link.name, entries))
+        self._know(link, said)
         self._name_tools()
         return True
 
@@ -431,26 +443,29 @@ class Relay:
         # In the modern era nobody needs to ask first.
         return not link.missing and (link.capabilities is None or what in link.capabilities)
 
-    async def _pages(self, link: Link, method: str, key: str, params: Message) -> tuple[list[Any], Message | None]:
-        """All that a server lists, and the first answer that it gave; None where it gave none."""
+    async def _pages(self, link: Link, method: str, key: str, params: Message) -> _Said:
+        """All that a server lists."""
         entries: list[Any] = []
-        rest: Message | None = None
+        first: Message | None = None
+        at = -1
         try:
             async with asyncio.timeout(GREET_S):
+                await link.ready()
+                at = link.changes
                 for _ in range(PAGES_MAX):
                     said = (await link.ask(method, params)).get("result")
                     if not isinstance(said, dict):
                         break
                     page = said.get(key)
                     entries += page if isinstance(page, list) else []
-                    rest = said if rest is None else rest
+                    first = said if first is None else first
                     if said.get("nextCursor") is None:
                         break
                     params = {**params, "cursor": said["nextCursor"]}
         except (Unreached, TimeoutError) as gone:
             words = str(gone) or f"did not answer within {GREET_S:g} s"
             self._front.say(f"The server `{link.name or 'ordain'}` {words}; what it has is missing.")
-        return entries, rest
+        return _Said(entries, first, at)
 
     # --- Calls -------------------------------------------------------------------------------------------------------
 
@@ -535,17 +550,42 @@ class Relay:
         """Hand a request to a server, if it is open or rules are not enforced; `judged` is what it is known by there,
         None where nothing is judged."""
         params = params_of(message)
-        modern = is_modern(params)
         if judged is not None and link is not self._own:
-            call = self._judged_call(link, judged, params, tool=tool)
-            met = await self._meet(call)
+            call, met = await self._meet(link, judged, params, tool=tool)
             if met.refused:
-                return refusal(request, call, met, self._front.told, modern=modern, tool=tool)
+                return refusal(request, call, met, self._front.told, modern=is_modern(params), tool=tool)
         if not link.is_open:
             try:
                 await link.ready()
             except Unreached as gone:
-                return server_lost(request, link.name or "ordain", str(gone), modern=modern, tool=tool)
+                return server_lost(request, link.name or "ordain", str(gone), modern=is_modern(params), tool=tool)
+        self._hand_over(request, message, link, tool=tool)
+        return None
+
+    def _passed_at_once(self, request: Id, message: Message) -> bool:
+        """Hand over a call that is open, where nothing has to be waited for; whether it was. Most are such calls."""
+        params = params_of(message)
+        name = params.get("name")
+        entry = self._tools.get(name) if isinstance(name, str) else None
+        link = self._of(entry.server) if entry is not None else None
+        if entry is None or link is None or not link.is_open or not link.listed:
+            return False
+        if link is not self._own:
+            try:
+                in_force = self._front.in_force()
+                call = self._call_of(in_force, link, entry.said["name"], params, tool=True)
+                if in_force.guard.judge(call).standing is not Standing.OPEN:
+                    return False
+            except Exception:
+                return False  # whoever looks closer tells what is wrong
+        if entry.said["name"] != name:
+            message = {**message, "params": {**params, "name": entry.said["name"]}}
+        self._hand_over(request, message, link, tool=True)
+        return True
+
+    def _hand_over(self, request: Id, message: Message, link: Link, *, tool: bool) -> None:
+        """Hand a request to a server that is there, and its answer to the client."""
+        modern = is_modern(params_of(message))
 
         async def answered(said: Message | None) -> None:
             if self._under.get(request) == under:
@@ -560,25 +600,24 @@ class Relay:
 
         under = _Under(link, link.request(message, answered, request))
         self._under[request] = under
-        return None
 
-    def _judged_call(self, link: Link, name: str, params: Message, *, tool: bool) -> Call:
+    def _call_of(self, in_force: InForce, link: Link, name: str, params: Message, *, tool: bool) -> Call:
         known = operation_name(link.name, name)
         if tool:
             args = params.get("arguments")
             return Call(
                 tool=known,
                 args=args if isinstance(args, dict) else {},
-                definition=self._definition(link, name),
+                definition=self._definition(in_force, link, name),
             )
         args = {key: value for key, value in params.items() if key != "_meta"}
-        reads = name in _READING and self._front.source(link.name) is not None
+        reads = name in _READING and link.name in in_force.servers
         definition = ToolDefinition(name=known, description=name, effect=EffectClass.READS, schema={})
         return Call(tool=known, args=args, definition=definition if reads else None)
 
-    def _definition(self, link: Link, name: str) -> ToolDefinition | None:
+    def _definition(self, in_force: InForce, link: Link, name: str) -> ToolDefinition | None:
         """What is known of a tool: from what its server listed last, and the settings in force now."""
-        said, source = link.tools.get(name), self._front.source(link.name)
+        said, source = link.tools.get(name), in_force.servers.get(link.name)
         if said is None or source is None or not callable_name(name):
             return None
         known = self._definitions.get((link.name, name))
@@ -586,17 +625,19 @@ class Relay:
             known = self._definitions[link.name, name] = said, source, listed_definition(link.name, source, said)
         return known[2]
 
-    async def _meet(self, call: Call) -> Met:
+    async def _meet(self, link: Link, name: str, params: Message, *, tool: bool) -> tuple[Call, Met]:
         """What becomes of a call. Where that cannot be told it is refused: nobody knows then what is open."""
         agent = self._agent or self._caller.name
         seen = Seen(by=self._caller.principal(self._agent), agent=agent, through=THROUGH, session=self._session)
+        call = Call(tool=operation_name(link.name, name))
         try:
-            return await self._front.meet(call, seen)
+            call = self._call_of(self._front.in_force(), link, name, params, tool=tool)
+            return call, await self._front.meet(call, seen)
         except Refused as refused:
             problem = robot.cause(refused.problems)
         except Exception as failure:
             problem = robot.bug(failure)
-        return Met(judged=Judged(standing=Standing.DENIED, why=problem.detail), problem=problem, refused=True)
+        return call, Met(judged=Judged(standing=Standing.DENIED, why=problem.detail), problem=problem, refused=True)
 
     def _note_task(self, link: Link, said: Message) -> None:
         result = said.get("result")
