@@ -8,6 +8,7 @@ Each line of its prompt that begins with `DO ` holds one thing to do, as JSON:
 - `{"say": TEXT}` prints a line; `{"exit": N}` ends with that status; `{"wait_for": PATH}` waits for a file;
 - `{"hook": TOOL, "args": {…}}` has its host ask, as Claude Code does, before it calls a tool of its own;
 - `{"kill_server": true}` kills its server as nobody can prevent, and the next call has a new one;
+- `{"gateway": true}` has the next server started as `ordain mcp --gateway`, as an agent's own settings may say;
 - `{"raw": TEXT}` writes that into the door's pipes; `{"token": TEXT}` is the token that the next server is given.
 
 What it is answered it prints, one JSON document in a line. It needs nothing but Python.
@@ -27,9 +28,10 @@ from typing import Any
 class Server:
     """The MCP server of the step, started as a host would."""
 
-    def __init__(self, token: str | None = None) -> None:
+    def __init__(self, token: str | None = None, *, gateway: bool = False) -> None:
         env = dict(os.environ) if token is None else {**os.environ, "ORDAIN_DOOR_TOKEN": token}
         words = json.loads(os.environ["ORDAIN_DOOR_SERVER"])
+        words = [*words[:-1], "--gateway"] if gateway else words
         self.process = subprocess.Popen(words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._asked = 0
         info = {"name": "step-agent", "version": "1"}
@@ -66,11 +68,12 @@ class Agent:
     def __init__(self) -> None:
         self._server: Server | None = None
         self._token: str | None = None
+        self._gateway = False
 
     @property
     def server(self) -> Server:
         if self._server is None:
-            self._server = Server(self._token)
+            self._server = Server(self._token, gateway=self._gateway)
         return self._server
 
     def do(self, what: dict[str, Any]) -> None:
@@ -100,6 +103,8 @@ class Agent:
             self._server = None
         if "token" in what:
             self._token, self._server = what["token"], None
+        if "gateway" in what:
+            self._gateway, self._server = what["gateway"], None
         if "raw" in what:
             with open(Path(os.environ["ORDAIN_DOOR"], "0.in"), "wb") as pipe:
                 pipe.write(what["raw"].encode("latin-1") * what.get("times", 1))

@@ -16,7 +16,7 @@ from ordain.adapters.client_tokens import FileClients
 from ordain.adapters.clock import RandomIds, WallClock
 from ordain.adapters.copies import WorkspaceCopies
 from ordain.adapters.directory import DirectoryWorkspace
-from ordain.adapters.doors import PipeDoors
+from ordain.adapters.doors import DOOR, PipeDoors
 from ordain.adapters.handlers import Call, Handler, PythonHandlers
 from ordain.adapters.keyring import FileKeyring
 from ordain.adapters.known_secrets import KnownSecrets
@@ -43,11 +43,11 @@ from ordain.core.approval import WorkspaceIdentity
 from ordain.core.event import WorkspaceOpened
 from ordain.core.expr import Expressions
 from ordain.core.problem import Refused, refuse
-from ordain.ports import Clients, Ledger, StepDoor
+from ordain.ports import Clients, Ledger, StepDoor, Upstreams
 from ordain.records import WORKSPACE_STREAM, Records
 from ordain.surroundings import Former, Surroundings
 
-__all__ = ["every_workspace", "open_clients", "open_door", "open_workspace"]
+__all__ = ["every_workspace", "has_door", "open_clients", "open_door", "open_upstreams", "open_workspace"]
 
 
 def open_workspace(
@@ -125,6 +125,19 @@ def open_clients(workspace: str) -> Clients:
     """The clients that may reach this workspace's MCP server over HTTP. A token is good for one workspace."""
     path = Path(workspace)
     return FileClients(lambda: workspace_directory(state_directory(os.environ, path), path))
+
+
+def open_upstreams(workspace: str) -> Upstreams:
+    """Sessions with the servers that a workspace's settings name, which are started in it."""
+    from ordain.adapters.upstreams import ServerSessions  # only the gateway has any
+
+    return ServerSessions(Path(workspace))
+
+
+def has_door() -> bool:
+    """Whether this process says that it belongs to an agent that carries out a step; `open_door` tells whether it
+    does."""
+    return bool(os.environ.get(DOOR))
 
 
 def open_door() -> StepDoor:

@@ -9,7 +9,7 @@ is the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -21,16 +21,19 @@ from ordain.core.lineage import Stage
 from ordain.core.model import Plan, all_steps
 from ordain.core.problem import Refused
 from ordain.core.redaction import Redactor
+from ordain.core.secret_reference import Secret
+from ordain.core.settings import Settings
 from ordain.core.sighting import sighted
-from ordain.core.tool import tool_name
+from ordain.core.tool import ToolSource, tool_name
 from ordain.core.value import Instant, PlanId
+from ordain.records import WORKSPACE_STREAM
 from ordain.refusals import Refusals
 from ordain.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from ordain.core.watch import WatchReport
 
-__all__ = ["Guarding", "Met", "Seen"]
+__all__ = ["Guarding", "InForce", "Met", "Seen"]
 
 PLANS_MAX = 50
 """How many of the newest open plans are looked at for the call that is refused."""
@@ -47,29 +50,46 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
 
 
+class InForce(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings as they are at a time, and what calls are judged by."""
+
+    settings: Settings
+    guard: Guard
+    servers: Mapping[str, ToolSource]
+    """The MCP servers that they name, by the names that plans call them by."""
+
+
 class Guarding:
     """The guard of one workspace."""
 
     def __init__(self, here: Surroundings) -> None:
         self._here = here
-        self._guard: tuple[str, Guard] | None = None
+        self._known: tuple[object, InForce] | None = None
 
-    def guard(self) -> Guard:
-        """The rules in force now; where the record cannot be read any more, those that were. Raises Refused where none
-        were ever read: then nobody knows what is guarded."""
+    def in_force(self) -> InForce:
+        """What is in force now; where the record cannot be read any more, what was. Raises Refused where nothing was
+        ever read: then nobody knows what is guarded. It is made anew only where anything changed that it is made of,
+        for agents call often."""
         try:
-            settings, digest, _ = self._here.settings()
+            recorded = self._here.ledger.size(WORKSPACE_STREAM) if self._here.has_ledger() else 0
+            made_of = recorded, self._here.workspace.configuration()
+            if self._known is None or self._known[0] != made_of:
+                settings = self._here.settings()[0]
+                every = settings.sources.items()
+                servers = {name: source for name, source in every if source.mcp or source.url is not None}
+                self._known = made_of, InForce(settings=settings, guard=Guard(settings), servers=servers)
         except Refused:
-            if self._guard is None:
-                raise
-            return self._guard[1]  # what was trusted is in force, and nobody can say that it is not
-        if self._guard is None or self._guard[0] != digest:
-            self._guard = digest, Guard(settings)
-        return self._guard[1]
+            if self._known is None:
+                raise  # else: what was trusted is in force, and nobody can say that it is not
+        return self._known[1]
+
+    def secret(self) -> Secret:
+        """The secrets that servers may be handed, by the names of their variables."""
+        return self._here.secret(self.in_force().settings)
 
     async def meet(self, call: Call, seen: Seen) -> Met:
         """Judge a call. What is not open is noted, and where rules are enforced refused and recorded as well."""
-        guard = self.guard()
+        guard = self.in_force().guard
         judged = guard.judge(call)
         if judged.standing is Standing.OPEN:
             return Met(judged=judged)
@@ -100,7 +120,7 @@ class Guarding:
             if agent in (None, one.agent) and tool in (None, one.tool, one.tool.partition(":")[0]):
                 watch.add(one)
         return watch.report(
-            self.guard(),
+            self.in_force().guard,
             opened=here.settings()[0].open_calls,
             in_plans=self._called(),
             incomplete=here.sightings.incomplete(since),

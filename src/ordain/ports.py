@@ -5,7 +5,7 @@ Ports speak core's types only. A port never decides: it stores, performs, tells 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -63,12 +63,16 @@ __all__ = [
     "Saved",
     "Secrets",
     "Shell",
+    "Sightings",
     "Sources",
     "StepDoor",
     "StepLogs",
     "StepServer",
     "ToolResult",
     "Toolbox",
+    "Unreached",
+    "Upstream",
+    "Upstreams",
     "Whole",
     "Workspace",
     "WriterLock",
@@ -405,6 +409,34 @@ class Sources(Protocol):
 
     def close(self) -> None:
         """End whatever was started to ask or to call."""
+        ...
+
+
+class Unreached(Exception):
+    """A server cannot be started or reached. In words, why, as the end of a sentence."""
+
+
+class Upstream(Protocol):
+    """One session with a server of tools, in its own words: messages of the protocol go and come as they stand."""
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Hand over a message without waiting. What cannot be delivered is lost; `messages` ends then, or soon."""
+        ...
+
+    def messages(self) -> AsyncIterator[dict[str, Any]]:
+        """What the server says, until it will say nothing more. Taken by one reader, once."""
+        ...
+
+    async def close(self) -> None:
+        """End the session, and a server that was started for it with everything it started."""
+        ...
+
+
+class Upstreams(Protocol):
+    """Sessions with the servers that the configuration names."""
+
+    async def open(self, source: ToolSource, secret: Secret) -> Upstream:
+        """Begin a session with the server of a source, which must be one; raises Unreached."""
         ...
 
 

@@ -622,3 +622,14 @@ def test_once_the_attempt_is_over_its_hook_refuses_everything(site: Site, tmp_pa
         check=True,
     )
     assert b"E_DOOR" in done.stdout
+
+
+def test_the_gateway_serves_an_agent_of_a_step_what_its_step_has_and_nothing_else(site: Site) -> None:
+    """An agent's own settings may name the gateway; inside a run no server is behind it but the executor."""
+    settings = f"[tools.files]\nmcp = {json.dumps([sys.executable, str(SERVER), 'counts'])}\n"
+    does = ({"gateway": True}, {"list": True}, write("a.txt"), call("echo", text="x"), call("plan_propose"))
+    run = site.run(*does, tools=["write_file"], settings=settings)
+    assert names(run) == ["write_file", "cannot"]
+    assert (site.path / "a.txt").exists() and run.calls == ["write_file"]
+    assert [run.said[number]["isError"] for number in (2, 3)] == [True, True]
+    assert not (site.path / "calls").exists(), "nobody called the server"

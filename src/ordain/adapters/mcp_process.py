@@ -1,15 +1,11 @@
-"""An MCP server that is a process of ours: what it may see, what is read from it, and its end.
+"""An MCP server that is a process of ours, as the SDK's transports are: streams of messages from and to it.
 
-It sees a few variables and those that the configuration names. A line that is no message is passed over, a few times;
-one without an end ends it. When its session is over, everything that it started is ended with it.
+A line that is no message is passed over, a few times.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -19,17 +15,9 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from ordain.adapters.processes import MARK, SERVERS, all_processes, end_all, mark_of, with_descendants
+from ordain.adapters.server_process import GARBAGE_MAX, ServerProcess
 
 __all__ = ["served"]
-
-SEEN = ("PATH", "HOME", "LANG")
-"""The variables that every server sees."""
-LINE_MAX = 32 << 20
-GARBAGE_MAX = 100
-"""How many lines may be no messages before a server is taken to speak something else."""
-END_S = 1.0
-"""How long a server that is told to end may take."""
 
 
 @asynccontextmanager
@@ -38,33 +26,21 @@ async def served(
 ) -> AsyncIterator[tuple[Any, Any]]:
     """The streams of messages from and to a server, which runs in the workspace as long as this goes on; `over` is
     called when nothing more comes from it."""
-    mark = f"tools/{uuid.uuid4().hex}"
-    seen = {name: os.environ[name] for name in (*SEEN, *env) if name in os.environ}
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env={**seen, MARK: mark},
-        cwd=workspace,
-        start_new_session=True,
-        limit=LINE_MAX,
-    )
-    SERVERS.add(process.pid)
-    assert process.stdin is not None and process.stdout is not None
-    stdin, stdout = process.stdin, process.stdout
+    process = await ServerProcess.start(command, env, workspace)
     came, incoming = anyio.create_memory_object_stream[Any](0)
     outgoing, goes = anyio.create_memory_object_stream[Any](0)
 
     async def read() -> None:
         garbage = 0
         async with came:
-            with suppress(ValueError, anyio.BrokenResourceError, anyio.ClosedResourceError):  # a line without an end
-                while garbage < GARBAGE_MAX and (line := await stdout.readline()):
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async for line in process.lines():
                     try:
                         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                     except ValueError:
                         garbage += bool(line.strip())
+                        if garbage >= GARBAGE_MAX:
+                            break
                         continue
                     await came.send(SessionMessage(message))
         over()
@@ -73,8 +49,8 @@ async def served(
         async with goes:
             with suppress(OSError):
                 async for one in goes:
-                    stdin.write(one.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-                    await stdin.drain()
+                    process.write(one.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                    await process.drained()
 
     tasks = [asyncio.create_task(read()), asyncio.create_task(write())]
     try:
@@ -84,29 +60,5 @@ async def served(
             task.cancel()
         for stream in (came, incoming, outgoing, goes):
             stream.close()
-        ending = asyncio.gather(_end(process, mark), *tasks, return_exceptions=True)
-        while not ending.done():  # however often somebody cancels it: a server that is left would be left for good
-            with suppress(asyncio.CancelledError):
-                await asyncio.shield(ending)
-
-
-async def _end(process: asyncio.subprocess.Process, mark: str) -> None:
-    assert process.stdin is not None and process.stdout is not None
-    # Its end is only seen once everything was read that it wrote.
-    rest = asyncio.create_task(_pass_over(process.stdout))
-    with suppress(OSError):
-        process.stdin.close()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(END_S):
-            await process.wait()
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await asyncio.to_thread(end_all, lambda: with_descendants(pid for pid in all_processes() if mark_of(pid) == mark))
-    await process.wait()
-    rest.cancel()
-    SERVERS.discard(process.pid)
-
-
-async def _pass_over(stream: asyncio.StreamReader) -> None:
-    while await stream.read(1 << 16):
-        pass
+        await process.end()
+        await asyncio.gather(*tasks, return_exceptions=True)

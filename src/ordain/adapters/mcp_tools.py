@@ -13,7 +13,6 @@ import asyncio
 import atexit
 import hashlib
 import json
-import re
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
@@ -23,11 +22,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from ordain.core.command import typed
+from ordain.core.listed_tool import callable_name, listed_definition
 from ordain.core.problem import Refused, refuse
-from ordain.core.scalar import FORBIDDEN
-from ordain.core.schema import understood
 from ordain.core.secret_reference import Secret, SecretMissing, filled_secrets
-from ordain.core.tool import EffectClass, ToolDefinition, ToolSource, operation_name
+from ordain.core.tool import ToolDefinition, ToolSource
 from ordain.ports import Lost, ToolResult
 
 if TYPE_CHECKING:
@@ -43,7 +41,6 @@ OPERATIONS_MAX = 1_000
 PAGES_MAX = 100
 DEFINITION_BYTES_MAX = 256 << 10
 DETAIL_MAX = 500
-_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}")
 _T = TypeVar("_T")
 
 
@@ -222,7 +219,7 @@ async def _listed(client: mcp.Client) -> dict[str, mcp_types.Tool]:
     for _ in range(PAGES_MAX):
         page = await client.list_tools(cursor=cursor)
         for tool in page.tools:
-            if _NAME.fullmatch(tool.name):
+            if callable_name(tool.name):
                 found[tool.name] = tool
             if len(found) > OPERATIONS_MAX:
                 raise ValueError(f"it lists more than {OPERATIONS_MAX:,} operations")
@@ -243,37 +240,8 @@ def _endpoint(source: ToolSource) -> ToolSource:
 
 
 def _definition(name: str, source: ToolSource, tool: mcp_types.Tool) -> ToolDefinition:
-    effect, destructive = _effect(source, tool)
-    return ToolDefinition(
-        name=operation_name(name, tool.name),
-        description=FORBIDDEN.sub("\ufffd", tool.description or tool.title or f"The operation {tool.name}."),
-        effect=effect,
-        destructive=destructive,
-        schema=_arguments(tool.input_schema),
-        source=_endpoint(source),
-        pinned=_pin(tool),
-    )
-
-
-def _arguments(schema: Any) -> Mapping[str, Any]:
-    made = understood(schema)
-    return made if isinstance(made, Mapping) else {}
-
-
-def _effect(source: ToolSource, tool: mcp_types.Tool) -> tuple[EffectClass, bool]:
-    """What an operation counts as: what the configuration says, else the hints where they are trusted. A missing hint
-    is the worst."""
-    hints = tool.annotations if source.trust_annotations else None
-    reads = hints is not None and hints.read_only_hint is True
-    destructive = not reads and not (hints is not None and hints.destructive_hint is False)
-    effect = EffectClass.OPAQUE
-    if reads:
-        effect = EffectClass.READS
-    elif hints is not None and hints.idempotent_hint is True:
-        effect = EffectClass.REPEATABLE
-    if tool.name in source.effects:
-        effect = source.effects[tool.name]
-    return effect, destructive and effect is not EffectClass.READS
+    said = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return msgspec.structs.replace(listed_definition(name, source, said), source=_endpoint(source), pinned=_pin(tool))
 
 
 def _pin(tool: mcp_types.Tool) -> str:

@@ -26,13 +26,26 @@ from ordain.core.operands import ABSENT
 from ordain.core.path import folded, handed_fault, path_fault, pattern_fault
 from ordain.core.pattern import Pattern, normal
 from ordain.core.problem import refuse
+from ordain.core.secret_reference import Secret
 from ordain.core.settings import Settings
 from ordain.core.sighting import Sighting
 from ordain.core.signature import PublicKey, Signature
-from ordain.core.tool import HANDLER, EffectClass, ToolDefinition, handler_name
+from ordain.core.tool import HANDLER, EffectClass, ToolDefinition, ToolSource, handler_name
 from ordain.core.value import Instant
 from ordain.core.work import WorkItem
-from ordain.ports import Behind, Command, Credential, Finished, Holder, Invocation, Said, Saved, StepServer, ToolResult
+from ordain.ports import (
+    Behind,
+    Command,
+    Credential,
+    Finished,
+    Holder,
+    Invocation,
+    Said,
+    Saved,
+    StepServer,
+    ToolResult,
+    Unreached,
+)
 
 __all__ = [
     "CountingIds",
@@ -45,6 +58,8 @@ __all__ = [
     "MemorySecrets",
     "MemorySightings",
     "MemoryStepLogs",
+    "MemoryUpstream",
+    "MemoryUpstreams",
     "MemoryWorkspace",
     "MemoryWriterLock",
     "ScriptedAgents",
@@ -442,6 +457,53 @@ class MemorySightings:
 
     def incomplete(self, at: Instant) -> bool:
         return False
+
+
+class MemoryUpstreams:
+    """ports.Upstreams whose servers are functions: each is handed the messages of its session as they come, and a
+    function that says something, or None when it ends."""
+
+    def __init__(self, **servers: Callable[[dict[str, Any], Say], None]) -> None:
+        self._servers = servers
+        self.opened: list[tuple[str, MemoryUpstream]] = []
+
+    async def open(self, source: ToolSource, secret: Secret) -> MemoryUpstream:
+        name = source.mcp[0]
+        if name not in self._servers:
+            raise Unreached("there is no such server")
+        made = MemoryUpstream(self._servers[name])
+        self.opened.append((name, made))
+        return made
+
+
+Say = Callable[[dict[str, Any] | None], None]
+
+
+class MemoryUpstream:
+    """ports.Upstream with a function."""
+
+    def __init__(self, server: Callable[[dict[str, Any], Say], None]) -> None:
+        self._server = server
+        self._said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self.sent: list[dict[str, Any]] = []
+        self.closed = False
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        if not self.closed:
+            self.sent.append(dict(message))
+            self._server(dict(message), self.say)
+
+    def say(self, message: dict[str, Any] | None) -> None:
+        self._said.put_nowait(message)
+
+    async def messages(self) -> AsyncIterator[dict[str, Any]]:
+        while (message := await self._said.get()) is not None:
+            yield message
+        self.closed = True
+
+    async def close(self) -> None:
+        self.closed = True
+        self.say(None)
 
 
 class ToldNotifier:

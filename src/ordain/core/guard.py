@@ -94,6 +94,8 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
     """Why it is not made, or would not be were the rules enforced; None where it is open."""
     refused: bool = False
+    cover: Cover | None = None
+    """The step of an approved plan that calls the same tool, if there is one."""
 
 
 class Cover(msgspec.Struct, frozen=True, kw_only=True):

@@ -60,7 +60,7 @@ def sighted(
     """What becomes of a call that is not open, and what is noted of it; `clean` takes secrets out of a text."""
     named = msgspec.structs.replace(call, tool=_said(call.tool, clean))
     problem = refusal_of(named, judged, cover)
-    met = Met(judged=judged, problem=problem, refused=mode is Mode.ENFORCE)
+    met = Met(judged=judged, problem=problem, refused=mode is Mode.ENFORCE, cover=cover)
     sighting = Sighting(
         at=at,
         agent=_said(agent, clean),

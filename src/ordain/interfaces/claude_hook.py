@@ -153,7 +153,7 @@ def _in_full(asked: Asked, options: Options, start: str) -> Answer:
     from ordain.assemble import open_workspace
 
     app = open_workspace(start, exact=options.workspace is not None, alone=True)
-    guard = app.guarding.guard()
+    guard = app.guarding.in_force().guard
     try:
         return _by_app(app, asked, options)
     except Exception:
@@ -172,7 +172,7 @@ def _by_app(app: App, asked: Asked, options: Options) -> Answer:
     calls = _calls(asked, options, app.settings()[0], app.workspace_path)
     if not calls:
         return NOTHING
-    call, judged = strictest(app.guarding.guard(), calls)
+    call, judged = strictest(app.guarding.in_force().guard, calls)
     if judged.standing is Standing.OPEN:
         return NOTHING
     from ordain.guarding import Seen

@@ -51,7 +51,7 @@ content: hello
 
 async def leave_plan_mode(app: App, asked: Asked, by: Principal) -> Answer:
     """Propose the plan that the host would leave its plan mode with, or say what it lacks."""
-    enforced = app.guarding.guard().mode is Mode.ENFORCE
+    enforced = app.guarding.in_force().guard.mode is Mode.ENFORCE
     text = asked.tool_input.get("plan")
     try:
         said = await _proposed(app, text.encode(), by) if isinstance(text, str) and text.strip() else _unfinished([])

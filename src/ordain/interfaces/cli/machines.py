@@ -41,10 +41,20 @@ _OF_HTTP = {"host": "--host", "port": "--port", "allowed": "--allow-host"}
     help="With --http: a name by which others reach it. What they send is not encrypted.",
 )
 @click.option("--step", is_flag=True, help="Serve the tools of a step instead, to the agent that carries it out.")
+@click.option("--gateway", is_flag=True, help="Serve the tools of the configured servers as well, and guard them.")
+@click.option("--server", "servers", multiple=True, metavar="NAME", help="With --gateway: only this one of them.")
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
 def mcp(
-    context: click.Context, http: bool, host: str, port: int, allowed: tuple[str, ...], step: bool, as_json: bool
+    context: click.Context,
+    http: bool,
+    host: str,
+    port: int,
+    allowed: tuple[str, ...],
+    step: bool,
+    gateway: bool,
+    servers: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Serve agents over MCP on standard input and output: they propose, start and watch plans, and can ask for approval
     but never give it. An agent's settings name this command.
@@ -54,15 +64,31 @@ def mcp(
 
     With --step, it serves exactly the tools of the step whose agent started it, and is of no use to anybody else.
 
+    With --gateway, it stands before the MCP servers of ordain.toml: their open tools are called as if it were not
+    there, and guarded ones only by a plan (docs/gateway.md). To the agent of a step it is what --step is.
+
     Example: ordain mcp --http --port 0
     """
     for name, option in _OF_HTTP.items():
         if not http and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{option} goes with --http.", context)
+    if servers and not gateway:
+        raise click.UsageError("--server goes with --gateway.", context)
+    if step and gateway:
+        raise click.UsageError("--step and --gateway are two servers.", context)
+    if gateway and http:
+        raise click.UsageError("--gateway is spoken on standard input and output.", context)
     if step and http:
         raise click.UsageError("--step is spoken on standard input and output, never over HTTP.", context)
     if step:
         context.invoke(_serve_step, as_json=as_json, output_format=None)
+    elif gateway and context.invoked_subcommand is None:
+        from ordain.assemble import has_door
+
+        if has_door():
+            context.invoke(_serve_step, as_json=as_json, output_format=None)
+        else:
+            context.invoke(_serve_gateway, servers=servers, as_json=as_json, output_format=None)
     elif context.invoked_subcommand is None:
         context.invoke(_serve, http=http, host=host, port=port, allowed=allowed, as_json=as_json, output_format=None)
 
@@ -90,6 +116,25 @@ def _serve_step(session: Session) -> int:
 
     _end_on_signals()
     serve_step(open_door)
+    return FINE
+
+
+@command(name="mcp")
+def _serve_gateway(session: Session, servers: tuple[str, ...]) -> int:
+    from ordain.assemble import open_upstreams, open_workspace
+    from ordain.interfaces.mcp.gateway.front import Caller, front_of
+    from ordain.interfaces.mcp.gateway.own import own_server
+    from ordain.interfaces.mcp.gateway.stdio import serve_gateway
+
+    _refuse_json(session)
+    _want_library()
+    path = session.app.workspace_path
+    app = open_workspace(path, exact=True)
+    own = own_server(lambda: open_workspace(path, exact=True))
+    front = front_of(app, open_upstreams(path), own, servers, lambda words: click.echo(f"ordain: {words}", err=True))
+    if sys.stdin.isatty():
+        click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/gateway.md).", err=True)
+    serve_gateway(front, Caller(name=session.by.name), tuple(ends_us()), app.close)
     return FINE
 
 

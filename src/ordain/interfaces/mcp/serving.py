@@ -34,6 +34,7 @@ from ordain.interfaces.mcp.surface import (
     Task,
     Tool,
     Workspaces,
+    claimed_name,
 )
 from ordain.interfaces.mcp.tasks import TaskMethods, created, declared, refusal_words
 from ordain.interfaces.mcp.templates import match
@@ -41,8 +42,6 @@ from ordain.interfaces.mcp.watching import Watcher
 
 __all__ = ["Context", "OrdainServer"]
 
-AGENT_MAX = 80
-"""How much of what a client calls itself is kept."""
 _CACHED = CacheHint(ttl_ms=3_600_000, scope="public")
 """What does not change while the server runs: tools, prompts, kinds of resources."""
 
@@ -120,9 +119,8 @@ class OrdainServer:
     def principal(self, context: Context) -> Principal:
         """Whose request this is."""
         client = context.session.client_params.client_info if context.session.client_params is not None else None
-        agent = f"{client.name} {client.version}".strip()[:AGENT_MAX] if client is not None else ""
-        writable = agent.encode("utf-8", "replace").decode()  # else nothing that it asks for could be recorded
-        return Principal(name=self._caller(context), channel=Channel.MCP, agent=writable)
+        agent = claimed_name(client.name, client.version) if client is not None else ""
+        return Principal(name=self._caller(context), channel=Channel.MCP, agent=agent)
 
     # --- Tools -----------------------------------------------------------------------------------------------------
 

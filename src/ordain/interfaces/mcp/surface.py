@@ -30,10 +30,20 @@ __all__ = [
     "TaskStatus",
     "Tasks",
     "Tool",
+    "claimed_name",
 ]
+
+AGENT_MAX = 80
+"""How much of what a client calls itself is kept."""
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """Told how far something has come: so much, of so much where that is known, and in words."""
+
+
+def claimed_name(name: str, version: str) -> str:
+    """What a client calls itself, as far as it is kept. It decides nothing."""
+    agent = f"{name} {version}".strip()[:AGENT_MAX]
+    return agent.encode("utf-8", "replace").decode()  # else nothing that it asks for could be recorded
 
 
 class Workspaces(Protocol):

@@ -1,0 +1,288 @@
+"""One server in one session of a client: its ids and tokens, what waits for its answers, and its death.
+
+A link makes an id of its own for every request, and that is also the token of its progress, so that whatever comes from
+the server names the request it belongs to. A server that dies answers nothing more: everything that waits is told, and
+the next request starts it again, with the greeting that the client gave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ordain.core.problem import Refused
+from ordain.interfaces.mcp.gateway.wire import Id, Message, meta_of, notification, params_of
+from ordain.ports import Unreached, Upstream
+
+__all__ = ["GREET_S", "Answered", "Asked", "Link"]
+
+GREET_S = 30.0
+"""How long a server may take to start and to answer what it is asked at first."""
+DISCOVER_S = 10.0
+"""How long one may take to say whether it speaks the modern era."""
+LATE_MAX = 1_000
+"""How many requests that a client took back are remembered, should they be answered all the same."""
+
+Answered = Callable[[Message | None], Awaitable[None]]
+"""Told the answer of a server as it came; None where it is gone."""
+
+
+class Asked(msgspec.Struct):
+    """A request that a server has not answered."""
+
+    answered: Answered
+    related: Id | None = None
+    """The client's request that it belongs to."""
+    token: Any = None
+    """The client's token for its progress."""
+
+
+class Link:
+    """The way to one server."""
+
+    def __init__(
+        self,
+        name: str,
+        begin: Callable[[], Awaitable[Upstream]],
+        heard: Callable[[Link, Message], Awaitable[None]],
+        over: Callable[[Link], Awaitable[None]],
+        say: Callable[[str], None],
+    ) -> None:
+        """`heard` is told requests and notifications of the server, `over` that it is gone."""
+        self.name, self._say = name, say
+        self._begin, self._heard, self._over = begin, heard, over
+        self._upstream: Upstream | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._asked: dict[int, Asked] = {}
+        self._late: OrderedDict[int, Asked] = OrderedDict()
+        self._count = 0
+        self.greeting: Message | None = None
+        """The params of `initialize`, in the era that has it."""
+        self.level: Message | None = None
+        """The params of the last `logging/setLevel`."""
+        self.capabilities: Mapping[str, Any] | None = None
+        """What it says that it can do; None before it was asked."""
+        self.modern = False
+        """Whether it was asked in the modern era, and answered."""
+        self.greeted: Message = {}
+        """What it answered to `initialize`."""
+        self.missing = False
+        """Whether it could not be had when the session began: then it has no part in it."""
+        self.changes = 0
+        """How often its tools may have become others."""
+        self.known_at = -1
+        """How often that was when it listed those that are known."""
+        self.tools: dict[str, Mapping[str, Any]] = {}
+
+    # --- Beginning and ending ----------------------------------------------------------------------------------------
+
+    @property
+    def listed(self) -> bool:
+        """Whether what is known of its tools is what it has, as far as it says."""
+        return self.known_at == self.changes
+
+    @property
+    def is_open(self) -> bool:
+        return self._upstream is not None and self._starting is None
+
+    async def ready(self) -> None:
+        """Have it started and greeted; raises Unreached."""
+        if self.is_open:
+            return
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        try:
+            async with asyncio.timeout(GREET_S):
+                await self._open()
+                if self.greeting is not None:
+                    self._greeted(await self._ask("initialize", self.greeting))
+                    self.send(notification("notifications/initialized"))
+                    if self.level is not None:
+                        await self._ask("logging/setLevel", self.level)
+        except TimeoutError:
+            await self.close()
+            raise Unreached(f"did not answer within {GREET_S:g} s") from None
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            self._starting = None
+
+    async def _open(self) -> None:
+        try:
+            upstream = self._upstream = await self._begin()
+        except Refused as refused:
+            raise Unreached(f"cannot be had: {refused.problems[0].detail.removesuffix('.')}") from refused
+        self.changes += 1
+        self._reader = asyncio.create_task(self._read(upstream))
+
+    async def greet(self, params: Message) -> Message:
+        """Start it and ask it to take up the session, in the client's own words; what it answers. Raises Unreached."""
+        try:
+            async with asyncio.timeout(GREET_S):
+                if self._upstream is None:
+                    await self._open()
+                said = await self._ask("initialize", params)
+        except TimeoutError:
+            await self.close()
+            raise Unreached(f"did not answer within {GREET_S:g} s") from None
+        self._greeted(said)
+        return said
+
+    def _greeted(self, said: Message) -> None:
+        result = said.get("result")
+        if not isinstance(result, dict):
+            raise Unreached(f"does not take up the session: {_words(said)}")
+        self._note(result)
+        self.greeted = result
+
+    async def discover(self, params: Message) -> Message | None:
+        """What it says of itself in the modern era; None where it does not speak that. Raises Unreached where it cannot
+        be started."""
+        if self._upstream is None:
+            await self._open()
+        try:
+            async with asyncio.timeout(DISCOVER_S):
+                result = (await self._ask("server/discover", params)).get("result")
+        except (TimeoutError, Unreached):  # some never answer, or die of, what they do not know
+            await self.close()
+            return None
+        if not isinstance(result, dict):
+            return None
+        self._note(result)
+        self.modern = True
+        return result
+
+    def _note(self, result: Message) -> None:
+        said = result.get("capabilities")
+        self.capabilities = said if isinstance(said, dict) else {}
+
+    async def close(self) -> None:
+        """End the session; what waits is told."""
+        upstream, reader = self._upstream, self._reader
+        self._upstream = self._reader = None
+        self.modern = False
+        if reader is not None and reader is not asyncio.current_task():
+            reader.cancel()
+            with suppress(asyncio.CancelledError):
+                await reader
+        if upstream is not None:
+            await self._lose()
+            await upstream.close()
+
+    async def _read(self, upstream: Upstream) -> None:
+        async for message in upstream.messages():
+            try:
+                await self._came(message)
+            except Exception as failure:  # whatever a server says, it is not the end of the session
+                self._say(f"What the server `{self.name}` said could not be passed on: {type(failure).__name__}")
+        if self._upstream is upstream:
+            self._upstream = self._reader = None
+            self.modern = False
+            await self._lose()
+            await upstream.close()
+
+    async def _lose(self) -> None:
+        """Tell everything that waits that it waits in vain."""
+        self.changes += 1
+        waiting = list(self._asked.values())
+        self._asked.clear()
+        self._late.clear()
+        await self._over(self)
+        for one in waiting:
+            await one.answered(None)
+
+    # --- Going -------------------------------------------------------------------------------------------------------
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Hand it something that needs no answer, if it is there."""
+        if self._upstream is not None:
+            self._upstream.send(message)
+
+    def request(self, message: Message, answered: Answered, related: Id | None = None) -> int:
+        """Hand it a request under an id of its own; what it says to that comes to `answered`, with that id. It must be
+        open."""
+        self._count += 1
+        own = self._count
+        params = message.get("params")
+        asked = Asked(answered, related)
+        if isinstance(params, dict) and (meta := meta_of(params)) and "progressToken" in meta:
+            asked.token = meta["progressToken"]
+            message = {**message, "params": {**params, "_meta": {**meta, "progressToken": own}}}
+        self._asked[own] = asked
+        self.send({**message, "id": own})
+        return own
+
+    async def ask(self, method: str, params: Message) -> Message:
+        """The answer to a request of ours; raises Unreached where the server is gone before it came."""
+        await self.ready()
+        return await self._ask(method, params)
+
+    async def _ask(self, method: str, params: Message) -> Message:
+        came: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+
+        async def answered(message: Message | None) -> None:
+            if not came.done():
+                came.set_result(message)
+
+        own = self.request({"jsonrpc": "2.0", "method": method, "params": params}, answered)
+        try:
+            message = await came
+        except asyncio.CancelledError:
+            self.take_back(own)
+            raise
+        if message is None:
+            raise Unreached("did not answer: it has ended, or is not there")
+        return message
+
+    def take_back(self, own: int, params: Mapping[str, Any] | None = None) -> None:
+        """Tell it that nobody waits for an answer any more, in the client's words where there are any. What it answers
+        all the same is still passed on."""
+        asked = self._asked.pop(own, None)
+        if asked is None:
+            return
+        self._late[own] = asked
+        if len(self._late) > LATE_MAX:
+            self._late.popitem(last=False)
+        self.send(notification("notifications/cancelled", {**(params or {}), "requestId": own}))
+
+    def asked(self, own: object) -> Asked | None:
+        """The request that goes by an id or token of ours."""
+        if not isinstance(own, int):
+            return None
+        return self._asked.get(own) or self._late.get(own)
+
+    def only_request(self) -> Id | None:
+        """The client's request that whatever the server says now must belong to: where there is only one."""
+        related = [one.related for one in self._asked.values() if one.related is not None]
+        return related[0] if len(related) == 1 else None
+
+    # --- Coming ------------------------------------------------------------------------------------------------------
+
+    async def _came(self, message: Message) -> None:
+        if "method" in message:
+            if message["method"] == "notifications/tools/list_changed":
+                self.changes += 1
+            await self._heard(self, message)
+            return
+        own = message.get("id")
+        if not isinstance(own, int):
+            return
+        asked = self._asked.pop(own, None) or self._late.pop(own, None)
+        if asked is not None:
+            await asked.answered(message)
+
+
+def _words(answered: Message) -> str:
+    said = answered.get("error")
+    return str(params_of({"params": said}).get("message", "it says no"))[:200]

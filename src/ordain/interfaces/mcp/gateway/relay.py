@@ -1,0 +1,667 @@
+"""One session of a client over any number of servers, and Ordain's own beside them.
+
+The invariant: what a client sends reaches exactly the server it is meant for, and what that says comes back under the
+client's own ids and tokens; nothing else of a message is changed. A call that is not open reaches nobody where rules
+are enforced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from ordain.core.guard import Call, Judged, Standing
+from ordain.core.listed_tool import callable_name, listed_definition
+from ordain.core.problem import Refused
+from ordain.core.tool import EffectClass, ToolDefinition, ToolSource, operation_name
+from ordain.guarding import InForce, Met, Seen
+from ordain.interfaces import robot
+from ordain.interfaces.mcp.gateway.front import Caller, Front
+from ordain.interfaces.mcp.gateway.greeting import merged_discovery, merged_greeting
+from ordain.interfaces.mcp.gateway.link import GREET_S, Link
+from ordain.interfaces.mcp.gateway.listening import Listening
+from ordain.interfaces.mcp.gateway.names import OWN, Entry, Listed, merged_list, named
+from ordain.interfaces.mcp.gateway.own import OWN_CAPABILITIES
+from ordain.interfaces.mcp.gateway.refusing import refusal, server_lost
+from ordain.interfaces.mcp.gateway.wire import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Id,
+    Message,
+    answer,
+    client_info,
+    envelope_of,
+    error,
+    is_modern,
+    meta_of,
+    notification,
+    params_of,
+)
+from ordain.interfaces.mcp.surface import claimed_name
+from ordain.ports import Unreached
+
+__all__ = ["Relay", "Send"]
+
+PAGES_MAX = 100
+TASKS_MAX = 10_000
+"""How many tasks of servers are remembered by whose they are."""
+THROUGH = "gateway"
+LOST = "ended before it answered; nobody can tell whether it did what it was asked"
+NOT_LISTED = "does not say what tools it has"
+_T = TypeVar("_T")
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+Send = Callable[[Message, Id | None], Awaitable[None]]
+"""Sends a message to the client: with the request of its own that it belongs to, where it does to one."""
+
+_LISTS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+_NEEDS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resources",
+    "prompts/list": "prompts",
+}
+"""What a server says that it has where it can be asked for a list."""
+
+
+class _Under(NamedTuple):
+    """A request of the client's that is under way."""
+
+    link: Link
+    own: int
+
+
+class _Wanted(NamedTuple):
+    """A request of a server that the client has not answered."""
+
+    link: Link
+    id: Any
+    token: Any
+
+
+class _Said(NamedTuple):
+    """What a server listed."""
+
+    entries: list[Any]
+    first: Message | None
+    """The first answer that it gave; None where it gave none."""
+    at: int
+    """How often its tools had become others then."""
+
+
+class Relay:
+    """A session. Whoever owns it hands it every message of the client, and sends what it is given."""
+
+    def __init__(self, front: Front, send: Send, caller: Caller) -> None:
+        self._front, self._send, self._caller = front, send, caller
+        self._session = caller.session or secrets.token_hex(4)
+        self._agent = caller.agent
+        self._links = {name: self._link(name) for name in front.servers}
+        self._own = self._link(OWN)
+        self._tasks: dict[Id, asyncio.Task[None]] = {}
+        """What is being done about requests that no server has been handed yet, or several have."""
+        self._under: dict[Id, _Under] = {}
+        self._wanted: dict[str, _Wanted] = {}
+        self._wants = 0
+        self._listed: dict[str, Listed] = {}
+        self._tools: dict[str, Entry] = {}
+        self._prompts: dict[str, Entry] = {}
+        self._resources: dict[str, str] = {}
+        self._templates: dict[str, str] = {}
+        self._jobs: dict[str, Link] = {}
+        self._definitions: dict[tuple[str, str], tuple[Mapping[str, Any], ToolSource, ToolDefinition]] = {}
+        self._listening: dict[Id, Listening] = {}
+        self._greeting: Message | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    def _link(self, name: str) -> Link:
+        begin = (lambda: self._front.own(self._caller)) if name == OWN else (lambda: self._front.open(name))
+        return Link(name, begin, self._heard, self._lost, self._front.say)
+
+    async def received(self, message: Any) -> None:
+        """Take a message of the client. Nothing is waited for."""
+        if isinstance(message, list):
+            for one in message:
+                await self.received(one)
+        elif not isinstance(message, dict):
+            await self._send(error(None, INVALID_REQUEST, "A message is an object."), None)
+        elif "method" in message and "id" in message:
+            await self._asked(message)
+        elif "method" in message:
+            self._notified(message)
+        else:
+            self._answered(message)
+
+    async def close(self) -> None:
+        """End the session and everything that was started for it."""
+        self._closed = True
+        for task in (*self._tasks.values(), *self._background):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), *self._background, return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in (*self._links.values(), self._own)), return_exceptions=True)
+
+    # --- From the client ---------------------------------------------------------------------------------------------
+
+    async def _asked(self, message: Message) -> None:
+        request, method = message["id"], message["method"]
+        if isinstance(request, bool) or not isinstance(request, str | int) or not isinstance(method, str):
+            await self._send(error(None, INVALID_REQUEST, "A request has an id and a method."), None)
+            return
+        self._note_agent(params_of(message))
+        if method == "tools/call" and self._passed_at_once(request, message):
+            return
+        task = asyncio.create_task(self._served(request, method, message))
+        self._tasks[request] = task
+        task.add_done_callback(lambda ended: self._done(request, ended))
+
+    def _done(self, request: Id, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(request) is task:
+            del self._tasks[request]
+
+    def _note_agent(self, params: Message) -> None:
+        info = client_info(params)
+        if isinstance(info, dict):
+            self._agent = claimed_name(str(info.get("name", "")), str(info.get("version", ""))) or self._caller.agent
+
+    async def _served(self, request: Id, method: str, message: Message) -> None:
+        try:
+            said = await self._serve(request, method, message)
+        except Unreached as gone:
+            said = error(request, INTERNAL_ERROR, f"The server {gone}.")
+        except Refused as refused:
+            said = error(request, INTERNAL_ERROR, refused.problems[0].detail)
+        except Exception as failure:  # one request that goes wrong is not the end of the others
+            self._front.say(f"{method} failed: {robot.bug(failure).detail}")
+            said = error(request, INTERNAL_ERROR, robot.bug(failure).detail)
+        if said is not None:
+            await self._send(said, request)
+
+    async def _serve(self, request: Id, method: str, message: Message) -> Message | None:
+        """What is answered here; None where a server answers, or nobody yet."""
+        params = params_of(message)
+        match method:
+            case "initialize":
+                return await self._initialize(request, params)
+            case "server/discover":
+                return await self._discover(request, params)
+            case "ping":
+                return answer(request, {})
+            case "logging/setLevel":
+                return await self._set_level(request, params)
+            case "tools/call":
+                return await self._call(request, message)
+            case "prompts/get":
+                return await self._get_prompt(request, message)
+            case "resources/read" | "resources/subscribe" | "resources/unsubscribe":
+                link = await self._reader_of(params.get("uri"), params)
+                if link is None:
+                    return error(request, INVALID_PARAMS, f"Resource not found: {params.get('uri')}")
+                return await self._pass(request, message, link, judged=method)
+            case "completion/complete":
+                return await self._complete(request, message)
+            case "subscriptions/listen":
+                return await self._listen(request, message)
+            case _ if method in _LISTS and params.get("cursor") is not None:
+                return error(request, INVALID_PARAMS, "There is no such page: lists are whole.")
+            case _ if method in _LISTS:
+                return answer(request, await self._list(method, params))
+            case _ if method.startswith("tasks/"):
+                link = self._jobs.get(str(params.get("taskId")), self._only() or self._own)
+                return await self._pass(request, message, link)
+            case _:
+                only = self._only()
+                if only is None:
+                    return error(request, METHOD_NOT_FOUND, "Method not found", {"method": method})
+                return await self._pass(request, message, only, judged=method)
+
+    def _notified(self, message: Message) -> None:
+        method, params = message["method"], params_of(message)
+        if method == "notifications/cancelled":
+            self._take_back(params)
+        elif method == "notifications/progress":
+            wanted = self._wanted.get(str(params.get("progressToken")))
+            if wanted is not None and wanted.token is not None:
+                wanted.link.send({**message, "params": {**params, "progressToken": wanted.token}})
+        else:
+            for link in self._links.values():
+                if link.is_open:
+                    link.send(message)
+
+    def _take_back(self, params: Message) -> None:
+        request = params.get("requestId")
+        if isinstance(request, bool) or not isinstance(request, str | int):
+            return
+        under = self._under.pop(request, None)
+        if under is not None:
+            under.link.take_back(under.own, params)
+        elif (listening := self._listening.pop(request, None)) is not None:
+            listening.end()
+        elif (task := self._tasks.get(request)) is not None:
+            task.cancel()
+
+    def _answered(self, message: Message) -> None:
+        wanted = self._wanted.pop(str(message.get("id")), None)
+        if wanted is not None:
+            wanted.link.send({**message, "id": wanted.id})
+
+    # --- From servers ------------------------------------------------------------------------------------------------
+
+    async def _heard(self, link: Link, message: Message) -> None:
+        """Pass on what a server asks or tells."""
+        method, params = message["method"], params_of(message)
+        if "id" in message:
+            await self._want(link, message, params)
+        elif method == "notifications/progress":
+            asked = link.asked(params.get("progressToken"))
+            if asked is not None and asked.token is not None:
+                said = {**message, "params": {**params, "progressToken": asked.token}}
+                await self._send(said, asked.related)
+        elif method == "notifications/cancelled":
+            await self._cancelled_by(link, message, params)
+        elif _SUBSCRIPTION in (meta := meta_of(params)):
+            asked = link.asked(meta[_SUBSCRIPTION])
+            listening = self._listening.get(asked.related) if asked is not None and asked.related is not None else None
+            if asked is not None and asked.related is not None:
+                said = {**message, "params": {**params, "_meta": {**meta, _SUBSCRIPTION: asked.related}}}
+                if listening is None:
+                    await self._send(said, asked.related)
+                else:
+                    await listening.heard(link, said)
+        else:
+            await self._send(message, link.only_request())
+
+    async def _want(self, link: Link, message: Message, params: Message) -> None:
+        self._wants += 1
+        own = f"ordain-{self._wants}"
+        meta = meta_of(params)
+        token = meta.get("progressToken")
+        if token is not None:
+            message = {**message, "params": {**params, "_meta": {**meta, "progressToken": own}}}
+        self._wanted[own] = _Wanted(link, message["id"], token)
+        await self._send({**message, "id": own}, link.only_request())
+
+    async def _cancelled_by(self, link: Link, message: Message, params: Message) -> None:
+        """A server takes back what it asked the client; or ends a stream that the client asked for."""
+        request = params.get("requestId")
+        for own, wanted in self._wanted.items():
+            if wanted.link is link and wanted.id == request and type(wanted.id) is type(request):
+                del self._wanted[own]
+                await self._send({**message, "params": {**params, "requestId": own}}, None)
+                return
+        asked = link.asked(request)
+        if asked is not None and asked.related is not None:
+            await self._send({**message, "params": {**params, "requestId": asked.related}}, asked.related)
+
+    async def _lost(self, link: Link) -> None:
+        """A server is gone: what it asked the client nobody waits for any more."""
+        for own in [own for own, wanted in self._wanted.items() if wanted.link is link]:
+            del self._wanted[own]
+            if not self._closed:
+                reason = {"requestId": own, "reason": "The server that asked has ended."}
+                await self._send(notification("notifications/cancelled", reason), None)
+
+    # --- Greeting ----------------------------------------------------------------------------------------------------
+
+    async def _initialize(self, request: Id, params: Message) -> Message:
+        for link in (*self._links.values(), self._own):
+            if link.modern or link is self._own:  # what was asked in the other era does not take up this one
+                await link.close()
+        self._greeting = params
+        answers = await self._each(lambda link: link.greet(params))
+        results = [(name, params_of({"params": said.get("result")})) for name, said in answers]
+        for link in self._links.values():
+            link.greeting = params
+        version = results[0][1].get("protocolVersion") if results else None
+        self._own.greeting = {**params, "protocolVersion": version} if isinstance(version, str) else params
+        if not results:
+            await self._own.ready()
+            return answer(request, self._own.greeted)
+        self._beside(self._own.ready())
+        return answer(request, merged_greeting(results, OWN_CAPABILITIES[False]))
+
+    async def _discover(self, request: Id, params: Message) -> Message:
+        """Served in the modern era only where every server speaks it: what one says cannot be told in the other's
+        words. Whoever is refused here falls back to `initialize`."""
+        answers = await self._each(lambda link: link.discover(params))
+        results = [(name, said) for name, said in answers if said is not None]
+        said = None
+        if not answers:
+            said = await self._own.discover(params)
+        elif len(results) == len(answers):
+            said = merged_discovery(results, OWN_CAPABILITIES[True])
+        if said is None:
+            return error(request, METHOD_NOT_FOUND, "Method not found", {"method": "server/discover"})
+        self._beside(self._own.ready())
+        return answer(request, said)
+
+    async def _each(self, ask: Callable[[Link], Awaitable[_T]]) -> list[tuple[str, _T]]:
+        """What the servers answer a client's first request. One that cannot be had is told of, and missing."""
+
+        async def asked(link: Link) -> _T | Unreached:
+            try:
+                return await ask(link)
+            except Unreached as gone:
+                link.missing = True
+                await link.close()
+                self._front.say(f"The server `{link.name}` {gone}; its tools are missing.")
+                return gone
+
+        links = list(self._links.values())
+        for link in links:
+            link.missing = False
+        said = await asyncio.gather(*map(asked, links))
+        return [(link.name, one) for link, one in zip(links, said, strict=True) if not isinstance(one, Unreached)]
+
+    def _beside(self, work: Awaitable[None]) -> None:
+        """Do something that nobody waits for yet."""
+
+        async def doing() -> None:
+            try:
+                await work
+            except Unreached as gone:
+                self._front.say(f"Ordain's own server {gone}.")
+
+        task = asyncio.create_task(doing())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _set_level(self, request: Id, params: Message) -> Message:
+        asked = [link for link in self._links.values() if "logging" in (link.capabilities or {})]
+        for link in asked:
+            link.level = params
+        said = await asyncio.gather(*(link.ask("logging/setLevel", params) for link in asked), return_exceptions=True)
+        wrong = [one for one in said if isinstance(one, dict) and "error" in one]
+        return {**wrong[0], "id": request} if wrong and len(wrong) == len(asked) else answer(request, {})
+
+    # --- Lists -------------------------------------------------------------------------------------------------------
+
+    async def _list(self, method: str, params: Message) -> Message:
+        """One list of what all servers list, and what is known by which name from now on."""
+        key = _LISTS[method]
+        asked = [link for link in (*self._links.values(), self._own) if self._has(link, _NEEDS[method])]
+        said = await asyncio.gather(*(self._pages(link, method, key, params) for link in asked))
+        lists = [Listed(link.name, one.entries) for link, one in zip(asked, said, strict=True)]
+        theirs = [one.first for link, one in zip(asked, said, strict=True) if link is not self._own]
+        answers = [one for one in theirs or [one.first for one in said] if one is not None] or [{}]
+        if method == "tools/list":
+            for link, one in zip(asked, said, strict=True):
+                self._know(link, one)
+            entries = self._name_tools()
+        elif method == "prompts/list":
+            self._prompts, entries = self._named(lists)
+        else:
+            entries = [one for listed in lists for one in listed.entries]
+            where = self._resources if method == "resources/list" else self._templates
+            field = "uri" if method == "resources/list" else "uriTemplate"
+            for listed in lists:
+                for one in listed.entries:
+                    if isinstance(one, dict) and isinstance(one.get(field), str):
+                        where.setdefault(one[field], listed.server)
+        return merged_list(key, entries, answers)
+
+    def _know(self, link: Link, said: _Said) -> None:
+        self._listed[link.name] = Listed(link.name, said.entries)
+        link.known_at = said.at
+        link.tools = {one["name"]: one for one in said.entries if isinstance(one, dict) and "name" in one}
+
+    def _name_tools(self) -> list[Any]:
+        """All tools as they are told; from now on they are known by these names."""
+        order = [self._listed[link.name] for link in (*self._links.values(), self._own) if link.name in self._listed]
+        self._tools, entries = self._named(order)
+        return entries
+
+    def _named(self, lists: list[Listed]) -> tuple[dict[str, Entry], list[Any]]:
+        found, left_out = named(lists)
+        for one in left_out:
+            self._front.say(f"`{one}` has a name that another one has too, and cannot be reached.")
+        shown = [one.said if one.said["name"] == name else {**one.said, "name": name} for name, one in found.items()]
+        return found, shown
+
+    async def _list_anew(self, link: Link, params: Message) -> bool:
+        """Have a server list its tools again, which it said are others now, or which was started again; whether it
+        did."""
+        said = await self._pages(link, "tools/list", "tools", params)
+        if said.first is None:
+            return False
+        self._know(link, said)
+        self._name_tools()
+        return True
+
+    def _has(self, link: Link, what: str) -> bool:
+        if link is self._own:
+            return True
+        # In the modern era nobody needs to ask first.
+        return not link.missing and (link.capabilities is None or what in link.capabilities)
+
+    async def _pages(self, link: Link, method: str, key: str, params: Message) -> _Said:
+        """All that a server lists."""
+        entries: list[Any] = []
+        first: Message | None = None
+        at = -1
+        try:
+            async with asyncio.timeout(GREET_S):
+                await link.ready()
+                at = link.changes
+                for _ in range(PAGES_MAX):
+                    said = (await link.ask(method, params)).get("result")
+                    if not isinstance(said, dict):
+                        break
+                    page = said.get(key)
+                    entries += page if isinstance(page, list) else []
+                    first = said if first is None else first
+                    if said.get("nextCursor") is None:
+                        break
+                    params = {**params, "cursor": said["nextCursor"]}
+        except (Unreached, TimeoutError) as gone:
+            words = str(gone) or f"did not answer within {GREET_S:g} s"
+            self._front.say(f"The server `{link.name or 'ordain'}` {words}; what it has is missing.")
+        return _Said(entries, first, at)
+
+    # --- Calls -------------------------------------------------------------------------------------------------------
+
+    async def _call(self, request: Id, message: Message) -> Message | None:
+        params = params_of(message)
+        name = params.get("name")
+        if not isinstance(name, str):
+            return error(request, INVALID_PARAMS, "A call names a tool.")
+        entry = self._tools.get(name)
+        if entry is None:
+            await self._list("tools/list", envelope_of(params))
+            entry = self._tools.get(name)
+        elif not (link := self._of(entry.server)).listed:
+            if not await self._list_anew(link, envelope_of(params)):
+                return server_lost(request, link.name or "ordain", NOT_LISTED, modern=is_modern(params), tool=True)
+            entry = self._tools.get(name)
+        if entry is None:
+            only = self._only()
+            if only is None:
+                return error(request, INVALID_PARAMS, f"Unknown tool: {name}")
+            return await self._pass(request, message, only, judged=name, tool=True)
+        if entry.said["name"] != name:
+            message = {**message, "params": {**params, "name": entry.said["name"]}}
+        return await self._pass(request, message, self._of(entry.server), judged=entry.said["name"], tool=True)
+
+    async def _get_prompt(self, request: Id, message: Message) -> Message | None:
+        params = params_of(message)
+        name = params.get("name")
+        if name not in self._prompts:
+            await self._list("prompts/list", envelope_of(params))
+        entry = self._prompts.get(str(name))
+        link = self._of(entry.server) if entry is not None else self._only()
+        if link is None:
+            return error(request, INVALID_PARAMS, f"Unknown prompt: {name}")
+        if entry is not None and entry.said["name"] != name:
+            message = {**message, "params": {**params, "name": entry.said["name"]}}
+        return await self._pass(request, message, link, judged="prompts/get")
+
+    async def _complete(self, request: Id, message: Message) -> Message | None:
+        params = params_of(message)
+        ref = params.get("ref")
+        ref = ref if isinstance(ref, dict) else {}
+        if ref.get("type") == "ref/prompt":
+            if ref.get("name") not in self._prompts:
+                await self._list("prompts/list", envelope_of(params))
+            entry = self._prompts.get(str(ref.get("name")))
+            link = self._of(entry.server) if entry is not None else self._only()
+            if entry is not None and entry.said["name"] != ref["name"]:
+                message = {**message, "params": {**params, "ref": {**ref, "name": entry.said["name"]}}}
+        else:
+            link = await self._reader_of(ref.get("uri"), params)
+        if link is None:
+            return error(request, INVALID_PARAMS, "Nobody here completes that.")
+        return await self._pass(request, message, link, judged="completion/complete")
+
+    async def _reader_of(self, uri: Any, params: Message) -> Link | None:
+        """Whose a resource is: as it was listed, or else by the template that fits it best."""
+        if not isinstance(uri, str):
+            return self._only()
+        server = self._resources.get(uri, self._templates.get(uri))
+        if server is None and (self._only() is None or uri.startswith("ordain://")):
+            await self._list("resources/list", envelope_of(params))
+            await self._list("resources/templates/list", envelope_of(params))
+            server = self._resources.get(uri, self._templates.get(uri))
+            fits = [one for one in self._templates if uri.startswith(one.partition("{")[0])]
+            if server is None and fits:
+                server = self._templates[max(fits, key=lambda one: len(one.partition("{")[0]))]
+        return self._of(server) if server is not None else self._only()
+
+    def _of(self, server: str) -> Link:
+        return self._own if server == OWN else self._links[server]
+
+    def _only(self) -> Link | None:
+        """The only server, where there is one: what nobody else can be meant by is for it."""
+        return next(iter(self._links.values())) if len(self._links) == 1 else None
+
+    # --- Passing on --------------------------------------------------------------------------------------------------
+
+    async def _pass(
+        self, request: Id, message: Message, link: Link, *, judged: str | None = None, tool: bool = False
+    ) -> Message | None:
+        """Hand a request to a server, if it is open or rules are not enforced; `judged` is what it is known by there,
+        None where nothing is judged."""
+        params = params_of(message)
+        if judged is not None and link is not self._own:
+            call, met = await self._meet(link, judged, params, tool=tool)
+            if met.refused:
+                return refusal(request, call, met, self._front.told, modern=is_modern(params), tool=tool)
+        if not link.is_open:
+            try:
+                await link.ready()
+            except Unreached as gone:
+                return server_lost(request, link.name or "ordain", str(gone), modern=is_modern(params), tool=tool)
+        self._hand_over(request, message, link, tool=tool)
+        return None
+
+    def _passed_at_once(self, request: Id, message: Message) -> bool:
+        """Hand over a call that is open, where nothing has to be waited for; whether it was. Most are such calls."""
+        params = params_of(message)
+        name = params.get("name")
+        entry = self._tools.get(name) if isinstance(name, str) else None
+        link = self._of(entry.server) if entry is not None else None
+        if entry is None or link is None or not link.is_open or not link.listed:
+            return False
+        if link is not self._own:
+            try:
+                in_force = self._front.in_force()
+                call = self._call_of(in_force, link, entry.said["name"], params, tool=True)
+                if in_force.guard.judge(call).standing is not Standing.OPEN:
+                    return False
+            except Exception:
+                return False  # whoever looks closer tells what is wrong
+        if entry.said["name"] != name:
+            message = {**message, "params": {**params, "name": entry.said["name"]}}
+        self._hand_over(request, message, link, tool=True)
+        return True
+
+    def _hand_over(self, request: Id, message: Message, link: Link, *, tool: bool) -> None:
+        """Hand a request to a server that is there, and its answer to the client."""
+        modern = is_modern(params_of(message))
+
+        async def answered(said: Message | None) -> None:
+            if self._under.get(request) == under:
+                del self._under[request]
+            if said is None:
+                said = server_lost(request, link.name or "ordain", LOST, modern=modern, tool=tool)
+            else:
+                self._note_task(link, said)
+                said = {**said, "id": request}
+            if not self._closed:
+                await self._send(said, request)
+
+        under = _Under(link, link.request(message, answered, request))
+        self._under[request] = under
+
+    def _call_of(self, in_force: InForce, link: Link, name: str, params: Message, *, tool: bool) -> Call:
+        known = operation_name(link.name, name)
+        if tool:
+            args = params.get("arguments")
+            return Call(
+                tool=known,
+                args=args if isinstance(args, dict) else {},
+                definition=self._definition(in_force, link, name),
+            )
+        args = {key: value for key, value in params.items() if key != "_meta"}
+        reads = name in _READING and link.name in in_force.servers
+        definition = ToolDefinition(name=known, description=name, effect=EffectClass.READS, schema={})
+        return Call(tool=known, args=args, definition=definition if reads else None)
+
+    def _definition(self, in_force: InForce, link: Link, name: str) -> ToolDefinition | None:
+        """What is known of a tool: from what its server listed last, and the settings in force now."""
+        said, source = link.tools.get(name), in_force.servers.get(link.name)
+        if said is None or source is None or not callable_name(name):
+            return None
+        known = self._definitions.get((link.name, name))
+        if known is None or known[0] is not said or known[1] != source:
+            known = self._definitions[link.name, name] = said, source, listed_definition(link.name, source, said)
+        return known[2]
+
+    async def _meet(self, link: Link, name: str, params: Message, *, tool: bool) -> tuple[Call, Met]:
+        """What becomes of a call. Where that cannot be told it is refused: nobody knows then what is open."""
+        agent = self._agent or self._caller.name
+        seen = Seen(by=self._caller.principal(self._agent), agent=agent, through=THROUGH, session=self._session)
+        call = Call(tool=operation_name(link.name, name))
+        try:
+            call = self._call_of(self._front.in_force(), link, name, params, tool=tool)
+            return call, await self._front.meet(call, seen)
+        except Refused as refused:
+            problem = robot.cause(refused.problems)
+        except Exception as failure:
+            problem = robot.bug(failure)
+        return call, Met(judged=Judged(standing=Standing.DENIED, why=problem.detail), problem=problem, refused=True)
+
+    def _note_task(self, link: Link, said: Message) -> None:
+        result = said.get("result")
+        if isinstance(result, dict) and result.get("resultType") == "task" and isinstance(result.get("taskId"), str):
+            self._jobs[result["taskId"]] = link
+            if len(self._jobs) > TASKS_MAX:
+                del self._jobs[next(iter(self._jobs))]
+
+    # --- Streams of changes ------------------------------------------------------------------------------------------
+
+    async def _listen(self, request: Id, message: Message) -> Message | None:
+        links = [link for link in (*self._links.values(), self._own) if not link.missing]
+        gone = await asyncio.gather(*(link.ready() for link in links), return_exceptions=True)
+        there = [link for link, fault in zip(links, gone, strict=True) if fault is None]
+        if not there:
+            return error(request, INTERNAL_ERROR, "There is nobody who could be listened to.")
+        listening = self._listening[request] = Listening(
+            request, self._send, lambda: self._listening.pop(request, None)
+        )
+        listening.begin(message, there)
+        return None
+
+
+_READING = frozenset(
+    ["resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete"]
+)
+"""What is asked of servers that changes nothing, by the protocol."""
