@@ -146,7 +146,8 @@ def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> No
             click.echo("No client has a token yet, so one was made for as long as this runs:", err=True)
             click.echo(_settings(address(listening), clients.lend()), err=True)
         server = OrdainServer(PLAN_SURFACE, lambda: open_workspace(path, exact=True), http_caller)
-        serve_http(server, http_application(server, hosts(listening, allowed), clients.holder), listening)
+        application = http_application(server, hosts(listening, allowed), clients.holder)
+        serve_http(application, listening, server.subscribing.close)
 
 
 def _settings(where: str, token: str) -> str:
