@@ -174,5 +174,5 @@ def notification(method: str, **params: Any) -> Json:
 
 
 def modern(method: str, number: RequestId = 1, **params: Any) -> Json:
-    meta = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
+    meta = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}, **params.pop("_meta", {})}
     return request(method, number, **params, _meta=meta)
