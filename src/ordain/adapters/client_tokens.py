@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Callable, Sequence
@@ -53,7 +54,7 @@ class FileClients:
         token = _new_token()
         kept = _ClientFile(name=name, made_at=at, token_sha256=_digest(token))
         try:
-            self._files().write(_file(name), msgspec.json.encode(kept) + b"\n")
+            self._files.write(_file(name), msgspec.json.encode(kept) + b"\n")
         except FileExistsError:
             hint = "A token is told once. Revoke it to make another."
             command = f"ordain mcp token revoke {name}"
@@ -84,14 +85,14 @@ class FileClients:
         return next(iter((*lent, *kept)), None)
 
     def revoke(self, name: str) -> bool:
-        return _NAME.fullmatch(name) is not None and self._files().remove(_file(name))
+        return _NAME.fullmatch(name) is not None and self._files.remove(_file(name))
 
     def _kept(self) -> list[_ClientFile]:
-        read = (self._read(name) for name in self._files().names())
+        read = (self._read(name) for name in self._files.names())
         return [one for one in read if one is not None]  # none where it was revoked while we looked
 
     def _read(self, name: str) -> _ClientFile | None:
-        files = self._files()
+        files = self._files
         content = files.read(name, FILE_BYTES_MAX)
         if content is None:
             return None
@@ -103,6 +104,7 @@ class FileClients:
             raise files.refused(name, f"is about {one.name!a}")
         return one
 
+    @functools.cached_property
     def _files(self) -> PrivateFiles:
         return PrivateFiles(self._directory() / "clients", "E_CLIENT")
 

@@ -1,4 +1,5 @@
-"""The gateway: how agents reach the MCP servers of a workspace, so that nothing guarded happens without a plan.
+"""The gateway: stands between an agent's host and the MCP servers that the configuration names.
 
-Messages are relayed as the plain JSON values that they are, so that what neither side of us knows passes unchanged.
+Messages pass as the values that they are; what is rewritten is what tells sessions apart (ids, tokens, names that two
+servers share). Nothing here imports the SDK but `own`, which is needed when Ordain's own tools are.
 """
