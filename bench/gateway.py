@@ -44,7 +44,7 @@ async def measure(size: Size) -> list[Line]:
     behind = f'[tools.bench]\nmcp = {json.dumps(_SERVER)}\neffects = {{ echo = "reads" }}\n'
     await trust(size.directory / "home", workspace, f'[guard]\nmode = "enforce"\nopen = ["bench:echo"]\n{behind}')
     ordain = [str(Path(sys.executable).with_name("ordain")), "mcp", "--gateway"]
-    proxy = [sys.executable, str(_HERE / "peer_proxy.py")]
+    proxy = [sys.executable, "-P", str(_HERE / "peer_proxy.py")]  # else `mcp` would be our benchmark
     env = installed(size.directory)
     with ExitStack() as stack:
         begun = lambda command: _stdio(stack, command, workspace, env)  # noqa: E731
