@@ -8,6 +8,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +24,8 @@ _PROXY = "a minimal proxy made with the SDK"
 _HERE = Path(__file__).parent
 _SERVER = [sys.executable, "-I", "-S", str(_HERE / "tool_server.py")]
 _LARGE = 100_000
+_FRESH_S = 2
+"""How long a connection is used again: servers close what nobody uses."""
 _HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
@@ -145,11 +148,14 @@ def _served(stack: ExitStack, command: list[str], workspace: Path, env: dict[str
 def _http(stack: ExitStack, port: int, headers: dict[str, str]) -> Ask:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     stack.callback(connection.close)
-    sent = {**_HEADERS, **headers}
+    sent, used = {**_HEADERS, **headers}, [time.monotonic()]
 
     def ask(method: str, params: dict[str, Any], number: int | None) -> bytes:
+        if time.monotonic() - used[0] > _FRESH_S:
+            connection.close()  # and made again with the request
         connection.request("POST", "/mcp", _message(method, params, number), sent)
         answer = connection.getresponse()
+        used[0] = time.monotonic()
         body = answer.read()
         if answer.headers["Mcp-Session-Id"] is not None:
             sent["Mcp-Session-Id"] = answer.headers["Mcp-Session-Id"]
