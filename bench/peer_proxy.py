@@ -34,6 +34,7 @@ async def main(how: str, command: str, *args: str) -> None:
         import uvicorn
 
         listening = socket.create_server(("127.0.0.1", 0))
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as ours, and as uvicorn's own sockets
         print(listening.getsockname()[1], file=sys.stderr, flush=True)
         config = uvicorn.Config(server.streamable_http_app(), http="h11", log_level="critical")
         await uvicorn.Server(config).serve(sockets=[listening])
