@@ -1,7 +1,7 @@
 """A small MCP server for one client of many, without the SDK, quick to start: it answers calls in the order in which
 they are due, keeps what it was asked in the file of its first argument, and says so when it is another client's.
 
-`python -I -S many_server.py FILE`. Tools: `say`, which answers what it is given after a while, with news before where
+`python -I -S many_server.py FILE [legacy]`; `legacy` is one that knows the protocol of 2025 only. Tools: `say`, which answers what it is given after a while, with news before where
 they are wanted, and `send`, which does the same and should need a plan.
 """
 
@@ -62,6 +62,10 @@ def received(message, count, clients, kept):
         answer(due, count + 0.99, number, text, result)
     elif number is not None and method is not None:
         info = {"name": "many", "version": "1"}
+        if method == "server/discover" and "legacy" in sys.argv:
+            error = {"code": -32601, "message": "Method not found"}
+            heapq.heappush(DUE, (time.monotonic(), count, number, "", {"jsonrpc": "2.0", "id": number, "error": error}))
+            return
         found = {
             "initialize": {
                 "protocolVersion": VERSIONS["initialize"],
@@ -75,6 +79,7 @@ def received(message, count, clients, kept):
 
 
 def answer(due, count, number, text, result):
+    result["resultType"] = "complete"
     heapq.heappush(DUE, (due, count, number, text, {"jsonrpc": "2.0", "id": number, "result": result}))
 
 

@@ -38,7 +38,7 @@ def listen(host: str, port: int, allowed: Sequence[str]) -> socket.socket:
     family = socket.AF_INET6 if ":" in here else socket.AF_INET
     try:
         listening = socket.create_server((here, port), family=family)
-        # What is accepted has it from here. Else the second part of an answer waits 40 ms for the first to be confirmed.
+        # What is accepted has it from here. Else the second part of an answer waits 40 ms until the first is confirmed.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OSError as error:
