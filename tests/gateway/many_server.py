@@ -1,8 +1,9 @@
 """A small MCP server for one client of many, without the SDK, quick to start: it answers calls in the order in which
 they are due, keeps what it was asked in the file of its first argument, and says so when it is another client's.
 
-`python -I -S many_server.py FILE [legacy]`; `legacy` is one that knows the protocol of 2025 only. Tools: `say`, which answers what it is given after a while, with news before where
-they are wanted, and `send`, which does the same and should need a plan.
+`python -I -S many_server.py FILE [legacy]`; `legacy` is one that knows the protocol of 2025 only. Tools: `say`, which
+answers what it is given after a while, with news before where they are wanted, and `send`, which does the same and
+should need a plan.
 """
 
 import heapq
@@ -73,7 +74,7 @@ def received(message, count, clients, kept):
                 "serverInfo": info,
             },
             "server/discover": {"supportedVersions": [VERSIONS["server/discover"]], "capabilities": {"tools": {}}},
-            "tools/list": {"tools": [{"name": name, "inputSchema": SCHEMA} for name in ("say", "send")]},
+            "tools/list": {"tools": [{"name": name, "inputSchema": SCHEMA} for name in ("say", "send")], **kept_for},
         }.get(method, {})
         answer(time.monotonic(), count, number, "", found)
 
