@@ -62,19 +62,16 @@ def received(message, count, clients, kept):
         result = {"content": [{"type": "text", "text": text}], "structuredContent": structured}
         answer(due, count + 0.99, number, text, result)
     elif number is not None and method is not None:
-        info = {"name": "many", "version": "1"}
+        has = {"capabilities": {"tools": {}}, "serverInfo": {"name": "many", "version": "1"}}
+        keep = {"ttlMs": 0, "cacheScope": "private"}
         if method == "server/discover" and "legacy" in sys.argv:
             error = {"code": -32601, "message": "Method not found"}
             heapq.heappush(DUE, (time.monotonic(), count, number, "", {"jsonrpc": "2.0", "id": number, "error": error}))
             return
         found = {
-            "initialize": {
-                "protocolVersion": VERSIONS["initialize"],
-                "capabilities": {"tools": {}},
-                "serverInfo": info,
-            },
-            "server/discover": {"supportedVersions": [VERSIONS["server/discover"]], "capabilities": {"tools": {}}},
-            "tools/list": {"tools": [{"name": name, "inputSchema": SCHEMA} for name in ("say", "send")], **kept_for},
+            "initialize": {"protocolVersion": VERSIONS["initialize"], **has},
+            "server/discover": {"supportedVersions": [VERSIONS["server/discover"]], **has, **keep},
+            "tools/list": {"tools": [{"name": name, "inputSchema": SCHEMA} for name in ("say", "send")], **keep},
         }.get(method, {})
         answer(time.monotonic(), count, number, "", found)
 
