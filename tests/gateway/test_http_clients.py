@@ -51,6 +51,8 @@ def reach(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reach]:
                     yield found
 
         yield client
+    left = [file.suffix for file in tmp_path.glob("asked.*") if Path(f"/proc/{file.suffix[1:]}").exists()]
+    assert left == []  # what was started for clients ends with the gateway
 
 
 def asked(tmp_path: Path) -> list[str]:
