@@ -14,12 +14,32 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from ordain.assemble import open_clients
+from ordain.core.value import Instant
 from tests.gateway.asgi import ACCEPT, LEGACY, MODERN, modern, notification, request
+from tests.interfaces.workspace import Workspace
 
 Json = dict[str, Any]
 GATEWAY = (sys.executable, "-m", "ordain", "mcp", "--gateway", "--http", "--port", "0")
 FRESH_S = 2
 """How long a connection is used again: a server closes what nobody uses."""
+
+
+def fronting(tmp_path: Path, *words: str) -> Workspace:
+    """A workspace with `many_server.py` behind its gateway, which keeps what it was asked in `asked.PID`: `say` is open,
+    and `send` needs a plan."""
+    (tmp_path / "workspace").mkdir()
+    workspace = Workspace(tmp_path / "workspace")
+    server = Path(__file__).with_name("many_server.py")
+    command = json.dumps([sys.executable, "-I", "-S", str(server), str(tmp_path / "asked"), *words])
+    guard = '[guard]\nmode = "enforce"\nopen = ["many:say"]\n'
+    workspace.trust(f'{guard}[tools.many]\nmcp = {command}\neffects = {{ say = "reads" }}\n')
+    return workspace
+
+
+def token(workspace: Workspace, name: str) -> str:
+    """The token of a new client."""
+    return open_clients(str(workspace.path)).add(name, Instant(0))
 
 
 @contextmanager

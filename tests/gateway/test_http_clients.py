@@ -4,8 +4,6 @@ clients can have."""
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -16,12 +14,8 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from ordain.assemble import open_clients
-from ordain.core.value import Instant
-from tests.gateway.served import gateway
-from tests.interfaces.workspace import Workspace
+from tests.gateway.served import fronting, gateway, token
 
-SERVER = Path(__file__).with_name("many_server.py")
 FOREVER_MS = 600_000
 
 Reach = Callable[[], AbstractAsyncContextManager[Client]]
@@ -34,17 +28,13 @@ Reach = Callable[[], AbstractAsyncContextManager[Client]]
 def reach(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reach]:
     """A gateway over a server of one era, and how a client of one era reaches it."""
     mode, era = request.param
-    (tmp_path / "workspace").mkdir()
-    workspace = Workspace(tmp_path / "workspace")
-    command = json.dumps([sys.executable, "-I", "-S", str(SERVER), str(tmp_path / "asked"), era])
-    guard = '[guard]\nmode = "enforce"\nopen = ["many:say"]\n'
-    workspace.trust(f'{guard}[tools.many]\nmcp = {command}\neffects = {{ say = "reads" }}\n')
-    token = open_clients(str(workspace.path)).add("sdk", Instant(0))
+    workspace = fronting(tmp_path, era)
+    shown = token(workspace, "sdk")
     with gateway(workspace.path) as port:
 
         @asynccontextmanager
         async def client() -> AsyncIterator[Client]:
-            headers = {"Authorization": f"Bearer {token}"}
+            headers = {"Authorization": f"Bearer {shown}"}
             async with httpx2.AsyncClient(headers=headers, timeout=30) as over:
                 where = streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=over)
                 async with Client(where, mode=mode) as found:

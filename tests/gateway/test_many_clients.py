@@ -4,33 +4,22 @@ answered with its own result, or refused, or cancelled, and none of it is lost o
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from ordain.assemble import open_clients
-from ordain.core.value import Instant
 from tests.gateway.asgi import notification
-from tests.gateway.served import Client, gateway
-from tests.interfaces.workspace import Workspace
+from tests.gateway.served import Client, fronting, gateway, token
 
 CLIENTS, CALLS, AT_ONCE = 100, 100, 4
 KINDS = {"plain": 80, "news": 10, "refused": 5, "cancelled": 5}
 FOREVER_MS = 600_000
-SERVER = Path(__file__).with_name("many_server.py")
 
 
 def test_of_many_calls_by_many_clients_each_is_answered_its_own(tmp_path: Path) -> None:
-    (tmp_path / "workspace").mkdir()
-    workspace = Workspace(tmp_path / "workspace")
-    command = json.dumps([sys.executable, "-I", "-S", str(SERVER), str(tmp_path / "asked")])
-    guard = '[guard]\nmode = "enforce"\nopen = ["many:say"]\n'
-    workspace.trust(f'{guard}[tools.many]\nmcp = {command}\neffects = {{ say = "reads" }}\n')
-    known = open_clients(str(workspace.path))
-    tokens = [known.add(f"c{number}", Instant(0)) for number in range(CLIENTS)]
+    workspace = fronting(tmp_path)
+    tokens = [token(workspace, f"c{number}") for number in range(CLIENTS)]
     with gateway(workspace.path) as port:
         found = asyncio.run(_all(port, tokens))
     told = {text: kind for one in found for text, kind in one.items()}
@@ -43,17 +32,17 @@ def test_of_many_calls_by_many_clients_each_is_answered_its_own(tmp_path: Path) 
 
 async def _all(port: int, tokens: list[str]) -> list[Mapping[str, str]]:
     async with asyncio.TaskGroup() as group:
-        lives = [group.create_task(_life(port, token, number)) for number, token in enumerate(tokens)]
+        lives = [group.create_task(_life(port, shown, number)) for number, shown in enumerate(tokens)]
     servers = {server for life in lives for server in life.result()[1]}
     assert len(servers) == CLIENTS  # each has its own
     return [life.result()[0] for life in lives]
 
 
-async def _life(port: int, token: str, number: int) -> tuple[Mapping[str, str], set[int]]:
+async def _life(port: int, shown: str, number: int) -> tuple[Mapping[str, str], set[int]]:
     """What became of each call of one client, and which processes answered it."""
     chance = random.Random(number)
     kinds = chance.choices([*KINDS], [*KINDS.values()], k=CALLS)
-    client = Client(port, token, legacy=number % 2 == 0)
+    client = Client(port, shown, legacy=number % 2 == 0)
     told: dict[str, str] = {}
     servers: set[int] = set()
     await client.begin()

@@ -11,12 +11,8 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_clients
-from ordain.core.value import Instant
-from tests.gateway.served import gateway
-from tests.gateway.test_http_clients import SERVER as MANY_SERVER
+from tests.gateway.served import fronting, gateway, token
 from tests.interfaces.http_server import HttpServer
-from tests.interfaces.workspace import Workspace
 from tests.mcp.node import INSPECTOR, node
 
 pytestmark = pytest.mark.mcp
@@ -38,9 +34,9 @@ def through(*where: str) -> Inspect:
     return ask
 
 
-def through_http(port: int, token: str) -> Inspect:
+def through_http(port: int, shown: str) -> Inspect:
     where = f"http://127.0.0.1:{port}/mcp"
-    return through("--server-url", where, "--transport", "http", "--header", f"Authorization: Bearer {token}")
+    return through("--server-url", where, "--transport", "http", "--header", f"Authorization: Bearer {shown}")
 
 
 @pytest.fixture(params=["stdio", "http"])
@@ -72,14 +68,9 @@ def test_the_inspector_lists_tools_and_proposes_a_plan(inspect: Inspect, era: st
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 def test_the_inspector_reaches_a_server_through_the_gateway_over_http(tmp_path: Path, era: str):
-    (tmp_path / "workspace").mkdir()
-    workspace = Workspace(tmp_path / "workspace")
-    command = json.dumps([sys.executable, "-I", "-S", str(MANY_SERVER), str(tmp_path / "asked")])
-    guard = '[guard]\nmode = "enforce"\nopen = ["many:say"]\n'
-    workspace.trust(f'{guard}[tools.many]\nmcp = {command}\neffects = {{ say = "reads" }}\n')
-    token = open_clients(str(workspace.path)).add("inspector", Instant(0))
+    workspace = fronting(tmp_path)
     with gateway(workspace.path) as port:
-        inspect = through_http(port, token)
+        inspect = through_http(port, token(workspace, "inspector"))
         listed = inspect(era, "--method", "tools/list", "--strict")
         assert {"say", "send", "plan_propose"} <= {tool["name"] for tool in listed["tools"]}
         arguments = ("--tool-args-json", json.dumps({"text": "a-1"}))
