@@ -26,8 +26,8 @@ FRESH_S = 2
 
 
 def fronting(tmp_path: Path, *words: str) -> Workspace:
-    """A workspace with `many_server.py` behind its gateway, which keeps what it was asked in `asked.PID`: `say` is open,
-    and `send` needs a plan."""
+    """A workspace with `many_server.py` behind its gateway, which keeps what it was asked in `asked.PID`. `say` is
+    open, `send` needs a plan."""
     (tmp_path / "workspace").mkdir()
     workspace = Workspace(tmp_path / "workspace")
     server = Path(__file__).with_name("many_server.py")
