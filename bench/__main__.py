@@ -13,7 +13,22 @@ from pathlib import Path
 
 import apsw
 
-from bench import agents, chain, commands, document, history, ledger, live, mcp, resume, sandbox, startup, wide
+from bench import (
+    agents,
+    chain,
+    commands,
+    document,
+    gateway,
+    history,
+    hook,
+    ledger,
+    live,
+    mcp,
+    resume,
+    sandbox,
+    startup,
+    wide,
+)
 from bench.measure import Line, Size
 
 BENCHMARKS = {
@@ -27,6 +42,8 @@ BENCHMARKS = {
     "document": document.measure,
     "live": live.measure,
     "mcp": mcp.measure,
+    "gateway": gateway.measure,
+    "hook": hook.measure,
     "sandbox": sandbox.measure,
     "agents": agents.measure,
 }

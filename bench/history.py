@@ -38,7 +38,7 @@ from ordain.core.settings import Settings, limits
 from ordain.core.value import Instant, RunId
 from ordain.ports import Append
 
-__all__ = ["measure"]
+__all__ = ["lived", "measure"]
 
 LOOK_TARGET = 3.0
 VERIFY_TARGET = 30.0
@@ -54,25 +54,29 @@ async def measure(size: Size) -> list[Line]:
     count, rounds = size.pick(10_000, 1_000), size.pick(9, 5)
     home = size.directory / "home"
     long, empty = size.directory / "long", size.directory / "empty"
-    for workspace in (long, empty):
-        (workspace / ".ordain").mkdir(parents=True)  # else the workspace is the checkout that this lies in
-        shelf_path(home, workspace).mkdir(parents=True, mode=0o700)
-        for made in (home, home / "workspaces", shelf_path(home, workspace)):
-            made.chmod(0o700)
-        ledger = SqliteLedger.open(shelf_path(home, workspace) / "ledger.db")
-        await ledger.append(_AT, Append(stream="workspace", expected=0, events=(_opened(workspace),)))
-        if workspace is long:
-            await _live(ledger, workspace, count)
-            events = ledger.checkpoint().size
-            works = (_verify, _audit, _count)
-            verifying, auditing, counting = (_looking_through(ledger, rounds, work) for work in works)
-        await ledger.close()
+    ledger = await lived(home, long, count)
+    events = ledger.checkpoint().size
+    verifying, auditing, counting = (_looking_through(ledger, rounds, work) for work in (_verify, _audit, _count))
+    await ledger.close()
+    await (await lived(home, empty, 0)).close()
     lines = [_looking(command, home, long, empty, rounds, count) for command in ("list", "status")]
     what = f"every chain and the checkpoint, {events:,} events"
     lines.append(compare("history", what, "sha256 of their bytes", verifying, target=VERIFY_TARGET))
     lines.append(compare("history", "and the whole audit", "sha256 of their bytes", auditing))
     lines.append(compare("history", "all that `ordain stats` counts", "sha256 of their bytes", counting))
     return lines
+
+
+async def lived(home: Path, workspace: Path, plans: int) -> SqliteLedger:
+    """The ledger of a new workspace in which so many plans were made, all of them completed but the last few."""
+    (workspace / ".ordain").mkdir(parents=True)  # else the workspace is the checkout that this lies in
+    shelf_path(home, workspace).mkdir(parents=True, mode=0o700)
+    for made in (home, home / "workspaces", shelf_path(home, workspace)):
+        made.chmod(0o700)
+    ledger = SqliteLedger.open(shelf_path(home, workspace) / "ledger.db")
+    await ledger.append(_AT, Append(stream="workspace", expected=0, events=(_opened(workspace),)))
+    await _live(ledger, workspace, plans)
+    return ledger
 
 
 def _looking(command: str, home: Path, long: Path, empty: Path, rounds: int, plans: int) -> Line:

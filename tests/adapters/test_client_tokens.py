@@ -30,6 +30,15 @@ def test_a_token_is_known_to_whoever_looks_next_and_to_nobody_once_it_is_revoked
     assert clients.holder(token) is None and clients.all() == ()
 
 
+def test_a_token_that_was_good_a_moment_ago_is_looked_at_again(tmp_path: Path, clients: FileClients):
+    other = FileClients(lambda: tmp_path)
+    token = clients.add("ci", AT)
+    assert clients.holder(token) == clients.holder(token) == "ci"
+    assert other.revoke("ci") and clients.holder(token) is None
+    again = other.add("ci", AT)  # the same file, and not the same token
+    assert (clients.holder(token), clients.holder(again), clients.holder(again)) == (None, "ci", "ci")
+
+
 def test_every_token_is_another_and_only_the_whole_of_it_counts(clients: FileClients):
     first, second = clients.add("one", AT), clients.add("two", AT)
     assert first != second and (clients.holder(first), clients.holder(second)) == ("one", "two")

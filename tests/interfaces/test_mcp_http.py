@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -393,6 +394,13 @@ def test_a_name_that_others_use_is_allowed_by_saying_it(workspace: Workspace):
         token = server.token("ci")
         for host, status in {"build.example:8443": 200, "build.example": 421, "build.example:8444": 421}.items():
             assert server.request(body=LIST, headers=listing(token, Host=host)).status == status
+
+
+def test_no_part_of_an_answer_waits_for_another_to_be_confirmed():
+    with listen("127.0.0.1", 0, ()) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_clients_may_leave_out_the_usual_port():

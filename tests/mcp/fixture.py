@@ -471,7 +471,7 @@ def main() -> None:
     with listen("127.0.0.1", 0, ()) as listening:
         application = http_application(server, own_hosts(listening), clients.holder)
         Path(port_file).write_text(f"{listening.getsockname()[1]}\n")
-        serve_http(server, with_token(application, clients.lend()), listening)
+        serve_http(with_token(application, clients.lend()), listening, server.subscribing.close)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Callable, Sequence
@@ -40,6 +41,8 @@ class FileClients:
     def __init__(self, directory: Callable[[], Path]) -> None:
         self._directory = directory
         self._lent: list[_ClientFile] = []
+        self._found: dict[str, str] = {}
+        """In whose file the digest of a token was last seen: where to look first, and no more than that."""
 
     def add(self, name: str, at: Instant) -> str:
         if _NAME.fullmatch(name) is None or name == LOCAL:
@@ -51,7 +54,7 @@ class FileClients:
         token = _new_token()
         kept = _ClientFile(name=name, made_at=at, token_sha256=_digest(token))
         try:
-            self._files().write(_file(name), msgspec.json.encode(kept) + b"\n")
+            self._files.write(_file(name), msgspec.json.encode(kept) + b"\n")
         except FileExistsError:
             hint = "A token is told once. Revoke it to make another."
             command = f"ordain mcp token revoke {name}"
@@ -68,29 +71,40 @@ class FileClients:
 
     def holder(self, token: str) -> str | None:
         given = _digest(token)
+        # With a hundred clients, reading every file with every request would be most of what a request takes.
+        if given in self._found:
+            one = self._read(_file(self._found[given]))
+            if one is not None and compare_digest(one.token_sha256, given):
+                return one.name
+            del self._found[given]
         # All of them are compared, each to its end: how long it takes tells nothing.
-        found = [one.name for one in (*self._lent, *self._kept()) if compare_digest(one.token_sha256, given)]
-        return found[0] if found else None
+        kept = [one.name for one in self._kept() if compare_digest(one.token_sha256, given)]
+        if kept:
+            self._found[given] = kept[0]
+        lent = [one.name for one in self._lent if compare_digest(one.token_sha256, given)]
+        return next(iter((*lent, *kept)), None)
 
     def revoke(self, name: str) -> bool:
-        return _NAME.fullmatch(name) is not None and self._files().remove(_file(name))
+        return _NAME.fullmatch(name) is not None and self._files.remove(_file(name))
 
     def _kept(self) -> list[_ClientFile]:
-        files = self._files()
-        found = []
-        for name in files.names():
-            content = files.read(name, FILE_BYTES_MAX)
-            if content is None:  # revoked while we looked
-                continue
-            try:
-                one = msgspec.json.decode(content, type=_ClientFile)
-            except ValueError:
-                raise files.refused(name, "is damaged, or no file of this version") from None
-            if _file(one.name) != name:
-                raise files.refused(name, f"is about {one.name!a}")
-            found.append(one)
-        return found
+        read = (self._read(name) for name in self._files.names())
+        return [one for one in read if one is not None]  # none where it was revoked while we looked
 
+    def _read(self, name: str) -> _ClientFile | None:
+        files = self._files
+        content = files.read(name, FILE_BYTES_MAX)
+        if content is None:
+            return None
+        try:
+            one = msgspec.json.decode(content, type=_ClientFile)
+        except ValueError:
+            raise files.refused(name, "is damaged, or no file of this version") from None
+        if _file(one.name) != name:
+            raise files.refused(name, f"is about {one.name!a}")
+        return one
+
+    @functools.cached_property
     def _files(self) -> PrivateFiles:
         return PrivateFiles(self._directory() / "clients", "E_CLIENT")
 

@@ -7,7 +7,11 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from socket import socket
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -22,6 +26,9 @@ from ordain.interfaces.extras import extra_missing
 from ordain.interfaces.results.around import SkillResult
 from ordain.interfaces.results.people import ClientsResult
 from ordain.interfaces.skill import is_skill, skill_text
+
+if TYPE_CHECKING:
+    from ordain.interfaces.mcp.gateway.lines import Begin
 
 __all__ = ["mcp", "skill"]
 
@@ -172,16 +179,38 @@ def _serve_stdio(path: str, user: str) -> None:
 
 
 def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> None:
-    from ordain.assemble import open_clients, open_workspace
-    from ordain.interfaces.mcp.listening import address, hosts, listen
+    from ordain.assemble import open_workspace
     from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
+
+    with _reached(path, host, port, allowed) as (listening, names, holder):
+        from ordain.interfaces.mcp.http import http_application, http_caller, serve_http
+        from ordain.interfaces.mcp.serving import OrdainServer
+
+        server = OrdainServer(PLAN_SURFACE, lambda: open_workspace(path, exact=True), http_caller)
+        serve_http(http_application(server, names, holder), listening, server.subscribing.close)
+
+
+def _serve_gateway_http(path: str, begin: Begin, host: str, port: int, allowed: tuple[str, ...]) -> None:
+    """`begin` begins a session with the servers behind the gateway, for a client `mcp/NAME`."""
+    with _reached(path, host, port, allowed) as (listening, names, holder):
+        from ordain.interfaces.mcp.gateway.http import GatewayHttp, gateway_application
+        from ordain.interfaces.mcp.http import serve_http
+
+        gateway = GatewayHttp(begin)
+        serve_http(gateway_application(gateway, names, holder), listening, gateway.end)
+
+
+@contextmanager
+def _reached(
+    path: str, host: str, port: int, allowed: tuple[str, ...]
+) -> Iterator[tuple[socket, Sequence[str], Callable[[str], str | None]]]:
+    """Where clients reach us, by which names, and whose a token is; whoever started us is told."""
+    from ordain.assemble import open_clients
+    from ordain.interfaces.mcp.listening import address, hosts, listen
 
     clients = open_clients(path)
     names = [one.name for one in clients.all()]
     with listen(host, port, allowed) as listening:
-        from ordain.interfaces.mcp.http import http_application, http_caller, serve_http
-        from ordain.interfaces.mcp.serving import OrdainServer
-
         click.echo(f"Serving MCP for {path} at {address(listening)}", err=True)
         if allowed:
             click.echo(f"Reached by others as {', '.join(allowed)}. What is sent is not encrypted.", err=True)
@@ -190,8 +219,7 @@ def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> No
         else:
             click.echo("No client has a token yet, so one was made for as long as this runs:", err=True)
             click.echo(_settings(address(listening), clients.lend()), err=True)
-        server = OrdainServer(PLAN_SURFACE, lambda: open_workspace(path, exact=True), http_caller)
-        serve_http(server, http_application(server, hosts(listening, allowed), clients.holder), listening)
+        yield listening, hosts(listening, allowed), clients.holder
 
 
 def _settings(where: str, token: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ordain.core.problem import Refused
 
-__all__ = ["PATH", "Application", "Entrance", "Passed", "Scope"]
+__all__ = ["PATH", "Application", "Entrance", "Message", "Passed", "Receive", "Scope", "Send"]
 
 PATH = "/mcp"
 

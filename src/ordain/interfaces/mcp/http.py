@@ -22,7 +22,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from ordain.interfaces.mcp.entrance import PATH, Application, Entrance, Scope
 from ordain.interfaces.mcp.serving import Context, OrdainServer
 
-__all__ = ["http_application", "http_caller", "serve_http"]
+__all__ = ["BODY_MAX", "http_application", "http_caller", "mark", "serve_http"]
 
 BODY_MAX = 4 << 20
 """How large a request may be, in bytes: more than the largest document that is read."""
@@ -50,12 +50,16 @@ def http_application(server: OrdainServer, hosts: Sequence[str], holder: Callabl
 
 def _passed(scope: Scope, client: str, token: str) -> None:
     """Let the SDK know whose request it is. A client's next token does not take over what its last one began."""
-    mark = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-    scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=client, scopes=[], subject=mark))
+    scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=client, scopes=[], subject=mark(token)))
 
 
-def serve_http(server: OrdainServer, application: Application, listening: socket.socket) -> None:
-    """Serve until a signal ends it."""
+def mark(token: str) -> str:
+    """What a token is known by to what it begins, which keeps no token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def serve_http(application: Application, listening: socket.socket, ending: Callable[[], None]) -> None:
+    """Serve until a signal ends it; `ending` lets go of the streams that would go on."""
     config = uvicorn.Config(
         application,
         http="h11",
@@ -69,7 +73,7 @@ def serve_http(server: OrdainServer, application: Application, listening: socket
         proxy_headers=False,
         timeout_graceful_shutdown=ENDING_S,
     )
-    asyncio.run(_Server(config, server.subscribing.close).serve(sockets=[listening]))
+    asyncio.run(_Server(config, ending).serve(sockets=[listening]))
 
 
 class _Server(uvicorn.Server):

@@ -37,7 +37,10 @@ def listen(host: str, port: int, allowed: Sequence[str]) -> socket.socket:
         )
     family = socket.AF_INET6 if ":" in here else socket.AF_INET
     try:
-        return socket.create_server((here, port), family=family)
+        listening = socket.create_server((here, port), family=family)
+        # What is accepted has it from here. Else the second part of an answer waits 40 ms until the first is confirmed.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         detail = f"It is not possible to listen on {host}, port {port}: {reason}."

@@ -6,6 +6,7 @@ with `isError`, never a protocol error: a model must be able to read what helps.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import time
@@ -301,6 +302,7 @@ class OrdainServer:
         )
 
 
+@functools.cache  # a gateway has a server for each of its clients, and their tools are the same
 def _tool(tool: Tool) -> types.Tool:
     return types.Tool(
         name=tool.name,
