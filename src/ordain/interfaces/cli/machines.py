@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -83,8 +83,6 @@ def mcp(
         raise click.UsageError("--server goes with --gateway.", context)
     if step and gateway:
         raise click.UsageError("--step and --gateway are two servers.", context)
-    if gateway and http:
-        raise click.UsageError("--gateway is spoken on standard input and output.", context)
     if step and http:
         raise click.UsageError("--step is spoken on standard input and output, never over HTTP.", context)
     if step:
@@ -92,10 +90,11 @@ def mcp(
     elif gateway and context.invoked_subcommand is None:
         from ordain.assemble import has_door
 
-        if has_door():
+        if has_door() and not http:
             context.invoke(_serve_step, as_json=as_json, output_format=None)
         else:
-            context.invoke(_serve_gateway, servers=servers, as_json=as_json, output_format=None)
+            reached = {"host": host, "port": port, "allowed": allowed} if http else None
+            context.invoke(_serve_gateway, servers=servers, reached=reached, as_json=as_json, output_format=None)
     elif context.invoked_subcommand is None:
         context.invoke(_serve, http=http, host=host, port=port, allowed=allowed, as_json=as_json, output_format=None)
 
@@ -127,11 +126,11 @@ def _serve_step(session: Session) -> int:
 
 
 @command(name="mcp")
-def _serve_gateway(session: Session, servers: tuple[str, ...]) -> int:
+def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str, Any] | None) -> int:
+    """`reached` says where it is reached over HTTP; None: on standard input and output."""
     from ordain.assemble import open_upstreams, open_workspace
     from ordain.interfaces.mcp.gateway.front import Caller, front_of
     from ordain.interfaces.mcp.gateway.own import own_server
-    from ordain.interfaces.mcp.gateway.stdio import serve_gateway
 
     _refuse_json(session)
     _want_library()
@@ -139,6 +138,14 @@ def _serve_gateway(session: Session, servers: tuple[str, ...]) -> int:
     app = open_workspace(path, exact=True)
     own = own_server(lambda: open_workspace(path, exact=True))
     front = front_of(app, open_upstreams(path), own, servers, lambda words: click.echo(f"ordain: {words}", err=True))
+    if reached is not None:
+        from ordain.interfaces.mcp.gateway.relay import Relay
+
+        _serve_gateway_http(path, lambda send, client: Relay(front, send, Caller(name=client)), **reached)
+        app.let_go()
+        return FINE
+    from ordain.interfaces.mcp.gateway.stdio import serve_gateway
+
     if sys.stdin.isatty():
         click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/gateway.md).", err=True)
     serve_gateway(front, Caller(name=session.by.name), tuple(ends_us()), app.close)
