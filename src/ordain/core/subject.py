@@ -13,6 +13,7 @@ from ordain.core.action import (
     Custom,
     Task,
 )
+from ordain.core.command import command_of
 from ordain.core.effect import ABOUT_PATHS, PlannedEffect, effects_of, with_agents
 from ordain.core.lint.paths import folded, path_fault
 from ordain.core.model import Action, Plan, Step
@@ -132,13 +133,14 @@ def _classes(effect: PlannedEffect) -> frozenset[str]:
 def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset[str], frozenset[str]]:
     """The words for an effect, and those of them that can mean nothing else."""
     classes = _classes(effect)
-    match action:  # commands by their names: with arguments that are none they are no less what somebody named
+    match action:
         case CallTool(tool=EXEC.name, operation=None):
-            # Any command can be run this way, so whoever denies commands denies it; who allows them does not allow it.
+            # Any command can be run this way, so whoever denies commands denies it, whatever its arguments are; whoever
+            # allows them does not allow it.
             surely = classes | {EXEC.name}
             return surely | {SHELL.name}, surely
-        case CallTool(tool=SHELL.name, operation=None):
-            words = classes | {SHELL.name}
+        case CallTool() if command_of(action) is not None:
+            words = classes | {effect.tool}
         case CallTool(tool=tool, operation=operation):
             names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
             taken = tool in OWN_WORDS or f"{tool}:".startswith((PATH, AGENT, HANDLER))
