@@ -15,6 +15,7 @@ NO, MAYBE, YES = 0, 1, 2
 CLASSES = ("reads", "repeatable", "checkable", "opaque", "destructive")
 OWN = (*CLASSES, "task", "shell")
 COMMANDS = ("shell", "exec")
+FIXED = re.compile(r"/?[^/]*[*?]")
 NOBODYS = re.compile(r"(?i)\.env|\.netrc|id_rsa")
 Args = Mapping[str, Any]
 
@@ -73,13 +74,11 @@ def outside(case: Case, approved: Iterable[Sequence[tuple[str, Args]]]) -> tuple
 
 
 def inside(case: Case, step: Inside) -> str:
-    """The code that a step's agent is refused with; empty where it may call."""
     if case.tool is None or not in_scope(case, step):
         return "E_CALL_SCOPE"
-    known = {**case.tool.needs, **case.tool.takes}
-    fit = case.tool.needs.keys() <= case.args.keys() <= known.keys()
-    secret = {key for key, value in case.args.items() if served(case) and "secret:" in str(value)}
-    if not fit or not all(type(value) is known[key] or key in secret for key, value in case.args.items()):
+    served = not case.tool.paths and case.name not in COMMANDS
+    secret = {key for key, value in case.args.items() if served and "secret:" in str(value)}
+    if not fits(case.tool, case.args, secret):
         return "E_CALL_ARGUMENTS"
     if secret or not all(within(case, step, case.args.get(key, "."), deep) for key, deep in case.tool.paths.items()):
         return "E_CALL_BOUNDS"
@@ -90,8 +89,10 @@ def inside(case: Case, step: Inside) -> str:
     return "" if step.approved or unasked else "E_PLAN_APPROVAL_MISSING"
 
 
-def served(case: Case) -> bool:
-    return case.tool is not None and not case.tool.paths and case.name not in COMMANDS
+def fits(tool: Tool, args: Args, unknown: Iterable[str] = ()) -> bool:
+    known = {**tool.needs, **tool.takes}
+    fit = (type(value) is known.get(key) or key in unknown for key, value in args.items())
+    return tool.needs.keys() <= args.keys() and all(fit)
 
 
 def in_scope(case: Case, step: Inside) -> bool:
@@ -112,7 +113,9 @@ def within(case: Case, step: Inside, text: str, deep: bool) -> bool:
     if path.lower() == "ordain.toml" or (deep and not path):
         return False
     folded = path.lower()
-    if any(matches(one, folded) or (deep and f"{fixed(one)}/".startswith(f"{folded}/")) for one in step.protect):
+    if any(
+        matches(one, folded) or (deep and f"{FIXED.split(one)[0]}/".startswith(f"{folded}/")) for one in step.protect
+    ):
         return False
     makes = case.name == "make_dir" and f"{path}/**" in step.writes
     all_of_it = case.args.get("recursive") is True
@@ -153,7 +156,6 @@ def one_strictly(case: Case, entry: str) -> int:
 
 
 def vouched(case: Case, entries: Iterable[str]) -> bool:
-    """Whether entries that let through mean a call."""
     if any(one_vouches(case, entry) for entry in entries):
         return True
     if case.tool is None or not case.tool.paths or not classes(case).isdisjoint(("opaque", "destructive")):
@@ -173,7 +175,8 @@ def one_vouches(case: Case, entry: str) -> bool:
         harmless = "destructive" not in classes(case)
         return case.tool is not None and entry in classes(case) and (harmless or entry == "destructive")
     first = case.name.partition(":")[0]  # a word of ours allows no tool that bears it
-    return entry in (case.name, first) and (case.name in COMMANDS or first not in OWN)
+    command = case.name == "shell" and case.tool is not None and fits(case.tool, case.args)
+    return entry in (case.name, first) and (command or first not in OWN)
 
 
 def value_strictly(wanted: Any, value: Any) -> int:
@@ -224,8 +227,8 @@ def path_strictly(pattern: str, text: Any, deep: bool) -> int:
         return YES
     if path is None or "${" in text or path.split("/")[0] in (".git", ".ordain"):
         return MAYBE
-    path, deep = fixed(path), deep or text.endswith("/") or not sure(text)
-    above = not path or f"{fixed(pattern.lower())}/".startswith(f"{path}/")
+    path, deep = FIXED.split(path)[0], deep or text.endswith("/") or not sure(text)
+    above = not path or f"{FIXED.split(pattern.lower())[0]}/".startswith(f"{path}/")
     return MAYBE if above or (deep and below(pattern.lower(), path)) else NO
 
 
@@ -236,16 +239,11 @@ def meant(pattern: str, path: str) -> bool:
 
 
 def below(pattern: str, path: str) -> bool:
-    """Whether a pattern may mean something beneath a path."""
     names = path.split("/") if path else []
     for part, name in zip(pattern.split("/"), names, strict=False):
         if part == "**" or not matches(part, name):
             return part == "**"
     return pattern.count("/") >= len(names)
-
-
-def fixed(pattern: str) -> str:
-    return re.split(r"/?[^/]*[*?]", pattern)[0]
 
 
 def matches(pattern: str, path: str, all_of_it: bool = False) -> bool:
