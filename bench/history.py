@@ -23,6 +23,7 @@ from ordain.core.canonical import canonical_bytes, plan_id
 from ordain.core.event import (
     AttemptEnded,
     AttemptStarted,
+    ConfigTrusted,
     Event,
     ExecutorStarted,
     Outcome,
@@ -42,6 +43,7 @@ __all__ = ["measure"]
 
 LOOK_TARGET = 3.0
 VERIFY_TARGET = 30.0
+HOOK_TARGET = 2.5
 OPEN = 20
 _TOGETHER = 250
 """How many plans are written with one append."""
@@ -60,7 +62,8 @@ async def measure(size: Size) -> list[Line]:
         for made in (home, home / "workspaces", shelf_path(home, workspace)):
             made.chmod(0o700)
         ledger = SqliteLedger.open(shelf_path(home, workspace) / "ledger.db")
-        await ledger.append(_AT, Append(stream="workspace", expected=0, events=(_opened(workspace),)))
+        begun = (_opened(workspace), _enforcing(workspace))
+        await ledger.append(_AT, Append(stream="workspace", expected=0, events=begun))
         if workspace is long:
             await _live(ledger, workspace, count)
             events = ledger.checkpoint().size
@@ -68,6 +71,7 @@ async def measure(size: Size) -> list[Line]:
             verifying, auditing, counting = (_looking_through(ledger, rounds, work) for work in works)
         await ledger.close()
     lines = [_looking(command, home, long, empty, rounds, count) for command in ("list", "status")]
+    lines += [_asking(what, tool, home, long, rounds, count) for what, tool in _ASKED.items()]
     what = f"every chain and the checkpoint, {events:,} events"
     lines.append(compare("history", what, "sha256 of their bytes", verifying, target=VERIFY_TARGET))
     lines.append(compare("history", "and the whole audit", "sha256 of their bytes", auditing))
@@ -80,6 +84,30 @@ def _looking(command: str, home: Path, long: Path, empty: Path, rounds: int, pla
     pairs = [(_start(command, home, long), _start(command, home, empty)) for _ in range(rounds + 1)]
     note = f"{plans:,} plans, {OPEN} of them open"
     return compare("history", f"ordain {command}", "with an empty ledger", pairs[1:], target=LOOK_TARGET, note=note)
+
+
+_ASKED = {
+    "and nothing is said": {"tool_name": "Read", "tool_input": {"file_path": "notes.txt"}},
+    "and it is refused": {"tool_name": "Bash", "tool_input": {"command": "ls"}},
+}
+"""What a host asks its hook about."""
+
+
+def _asking(what: str, tool: dict[str, object], home: Path, long: Path, rounds: int, plans: int) -> Line:
+    """The hook of an agent's host, as the host starts it, beside importing the one library a command line needs."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env["ORDAIN_HOME"] = str(home)
+    asked = msgspec.json.encode({"hook_event_name": "PreToolUse", "cwd": str(long), **tool})
+    hook = [sys.executable, "-P", "-m", "ordain", "guard", "hook", "claude-code", "--workspace", str(long)]
+    click = [sys.executable, "-c", "import click"]
+
+    def start(command: list[str], said: bytes) -> float:
+        return timed(lambda: subprocess.run(command, check=True, capture_output=True, input=said, cwd=long, env=env))
+
+    pairs = [(start(hook, asked), start(click, b"")) for _ in range(rounds + 1)]
+    note = f"{plans:,} plans"
+    name = f"ordain guard hook, {what}"
+    return compare("history", name, "python -c 'import click'", pairs[1:], target=HOOK_TARGET, note=note)
 
 
 def _start(command: str, home: Path, workspace: Path) -> float:
@@ -169,6 +197,13 @@ def _life(number: int, where: WorkspaceIdentity, *, opened: bool) -> list[Append
         Append(stream=stream, expected=0, events=tuple(events), new_epoch=1),
         Append(stream=lineage, expected=2, events=(ended,)),
     ]
+
+
+def _enforcing(workspace: Path) -> ConfigTrusted:
+    """The trust in a configuration that is there."""
+    text = '[guard]\nmode = "enforce"\n'
+    (workspace / "ordain.toml").write_text(text)
+    return ConfigTrusted(digest=f"sha256:{hashlib.sha256(text.encode()).hexdigest()}", text=text, by=_BY)
 
 
 def _opened(workspace: Path) -> WorkspaceOpened:
