@@ -50,6 +50,8 @@ class Guarding:
         """The rules in force now; where the record cannot be read any more, those that were. Raises Refused where none
         were ever read: then nobody knows what is guarded."""
         try:
+            if not self._here.has_ledger():
+                self._here.refuse_moved()  # else moving a directory would open what is guarded in it
             settings, digest, _ = self._here.settings()
         except Refused:
             if self._guard is None:
