@@ -1,4 +1,4 @@
-"""From a directory and an environment to an App over real adapters; the only file that names them."""
+"""From a directory and an environment to an App over real adapters; but for `quick`, the only file that names them."""
 
 from __future__ import annotations
 

@@ -71,6 +71,8 @@ class Guarding:
         ever read: then nobody knows what is guarded. It is made anew only where anything changed that it is made of,
         for agents call often."""
         try:
+            if not self._here.has_ledger():
+                self._here.refuse_moved()  # else moving a directory would open what is guarded in it
             recorded = self._here.ledger.size(WORKSPACE_STREAM) if self._here.has_ledger() else 0
             made_of = recorded, self._here.workspace.configuration()
             if self._known is None or self._known[0] != made_of:

@@ -122,7 +122,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     def ledger(self) -> Ledger:
         if self.opened is None:
             if not self.ledger_exists():
-                self._refuse_moved()
+                self.refuse_moved()
             self.opened = self.open_ledger()
         return self.opened
 
@@ -161,7 +161,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
             assert known is not None
         return WorkspaceIdentity(id=known, path=path, device=device, inode=inode)
 
-    def _refuse_moved(self) -> None:
+    def refuse_moved(self) -> None:
         """Raise Refused where a new record would leave behind what somebody trusted or enrolled for this directory."""
         former = self.former_ledger()
         if former is not None and former.governed:

@@ -219,6 +219,13 @@ def test_where_a_glance_does_not_tell_an_app_is_asked(workspace: Workspace) -> N
     assert "E_STATE_DIR" in (reason(asked(workspace)) or "")
 
 
+def test_moving_a_directory_opens_nothing_in_it(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    moved = workspace.path.rename(workspace.path.with_name("moved"))
+    assert "E_WORKSPACE_MOVED" in (reason(asked(workspace, cwd=str(moved))) or "")
+    assert "E_WORKSPACE" in (reason(asked(workspace, cwd=str(moved)), workspace=str(workspace.path)) or "")
+
+
 def test_a_record_that_somebody_wrote_in_is_believed_by_nobody(workspace: Workspace) -> None:
     import apsw
 

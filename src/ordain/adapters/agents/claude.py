@@ -34,6 +34,8 @@ def _start(asked: Asked) -> Start:
             *(("--model", model) if model else ()),
         ),
         env={
+            # For the hook of managed settings, which is asked about its own tools too: the door says what may be.
+            **(asked.server.env if asked.server is not None else {}),
             "CLAUDE_CONFIG_DIR": f"{room}/claude",
             "XDG_CACHE_HOME": f"{room}/claude/cache",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
