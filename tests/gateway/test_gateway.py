@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from ordain.assemble import open_workspace
+from ordain.documents.configuration import read_settings
 from tests.gateway.conftest import KIM, Site
 from tests.gateway.pipes import GATEWAY, LEGACY, META, MODERN, Pipe
 
@@ -274,6 +276,14 @@ def test_without_servers_it_is_ordains_own(site: Site) -> None:
         with site.gateway(era=era) as pipe:
             assert "capabilities" in pipe.greet()["result"]
             assert pipe.names() == OURS
+        assert "name no MCP server" in pipe.errors
+
+
+def test_the_settings_on_the_gateways_page_are_settings() -> None:
+    page = Path(__file__).parents[2] / "docs" / "gateway.md"
+    (text,) = re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    settings, problems = read_settings(text.encode())
+    assert not problems and list(settings.sources) == ["mail", "tickets"]
 
 
 def test_one_server_of_the_older_era_brings_all_to_it(site: Site) -> None:

@@ -50,9 +50,12 @@ class _Local:
 
     def __init__(self, process: ServerProcess) -> None:
         self._process = process
+        self._ending: asyncio.Task[None] | None = None
 
     def send(self, message: Mapping[str, Any]) -> None:
-        self._process.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        taken = self._process.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+        if not taken and self._ending is None:  # nobody shall wait for what it will never read
+            self._ending = asyncio.create_task(self._process.end())
 
     async def messages(self) -> AsyncIterator[dict[str, Any]]:
         garbage = 0

@@ -137,7 +137,9 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
     path = session.app.workspace_path
     app = open_workspace(path, exact=True)
     own = own_server(lambda: open_workspace(path, exact=True))
-    front = front_of(app, open_upstreams(path), own, servers, lambda words: click.echo(f"ordain: {words}", err=True))
+    front = front_of(app, open_upstreams(path), own, servers, _say)
+    if not front.servers:
+        _say("The trusted settings name no MCP server, so there is none to stand before.")
     if reached is not None:
         from ordain.interfaces.mcp.gateway.relay import Relay
 
@@ -150,6 +152,10 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
         click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/gateway.md).", err=True)
     serve_gateway(front, Caller(name=session.by.name), tuple(ends_us()), app.close)
     return FINE
+
+
+def _say(words: str) -> None:
+    click.echo(f"ordain: {words}", err=True)
 
 
 def _refuse_json(session: Session) -> None:

@@ -169,6 +169,10 @@ class Link:
 
     async def close(self) -> None:
         """End the session; what waits is told."""
+        starting = self._starting
+        if starting is not None and starting is not asyncio.current_task():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
         upstream, reader = self._upstream, self._reader
         self._upstream = self._reader = None
         self.modern = False

@@ -41,6 +41,8 @@ async def _serve(
         await serving
     except (asyncio.CancelledError, ConnectionError):
         pass
+    except ValueError:
+        front.say(f"A line of more than {LINE_MAX:,} bytes was sent, which nobody reads.")
     finally:
         await relay.close()
         await close()
