@@ -224,7 +224,7 @@ def test_settings_that_a_person_trusts_count_from_the_next_call_on_and_edits_do_
         assert pipe.call("send")["result"]["isError"] is True, "an agent can write that file"
         site.trust(opened)
         assert "isError" not in pipe.call("send")["result"]
-        site.trust(opened + '[policy]\ndeny = ["odd:send"]\n')
+        site.trust(site.odd() + ENFORCE + '[policy]\ndeny = ["odd:send"]\n')
         denied = pipe.call("send")["result"]
         assert denied["structuredContent"]["error"]["code"] == "E_POLICY_DENIED"
 
