@@ -2,7 +2,7 @@
 settings that were read at a glance.
 
 Where anything is out of the ordinary there is none, and an App has to be asked: no ledger yet, a directory that was
-moved, enrolled keys, a record that is damaged or that this version does not know, a plan that may hold the call.
+moved, enrolled keys, a record that is damaged or that this version does not know.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 from ordain.adapters.known_secrets import KnownSecrets
-from ordain.adapters.ledger_glance import glance
+from ordain.adapters.ledger_glance import approved_plans, glance
 from ordain.adapters.sighting_log import SightingLog
 from ordain.adapters.state_directory import check_state_directory, shelf_path, state_directory
-from ordain.adapters.whereabouts import configuration, find_workspace, ledger_of, real_directory, state_paths
+from ordain.adapters.whereabouts import LEDGER, configuration, find_workspace, ledger_of, real_directory, state_paths
 from ordain.core.door import DOOR
-from ordain.core.guard import Call, Guard, Judged, Met
+from ordain.core.guard import Call, Guard, Judged, Met, cover_of
 from ordain.core.problem import Refused
 from ordain.core.settings import Settings, secret_variables
 from ordain.core.sighting import Sighting, sighted
@@ -31,25 +31,33 @@ __all__ = ["QuickGuard", "at_a_door", "quick_guard", "state_places"]
 class QuickGuard:
     """The guard of one workspace."""
 
-    def __init__(self, workspace: Path, state: Path, settings: Settings, *, approved: bool) -> None:
+    def __init__(self, workspace: Path, state: Path, settings: Settings) -> None:
         self.workspace, self.settings, self.guard = str(workspace), settings, Guard(settings)
         self._shelf = shelf_path(state, workspace)
-        self._approved = approved
 
     def meet(
         self, call: Call, judged: Judged, *, agent: str, through: str, session: str
     ) -> tuple[Met, Sighting] | None:
-        """What becomes of a call that is not open, once it is noted; None where a plan may hold it. That it was refused
-        is for an App to record."""
-        if self._approved:
+        """What becomes of a call that is not open, once it is noted; None where an App has to be asked. That it was
+        refused is for an App to record."""
+        now = Instant(time.time_ns() // 1_000_000)
+        approved = approved_plans(self._shelf / LEDGER, now)
+        if approved is None:
             return None
         from ordain.core.redaction import Redactor  # what is open needs none, and is answered sooner
 
         known, _ = KnownSecrets().known(secret_variables(self.settings), self.settings.secret_files)
         clean = Redactor(known).text
-        now = Instant(time.time_ns() // 1_000_000)
         met, sighting = sighted(
-            call, judged, None, self.guard.mode, clean, at=now, agent=agent, through=through, session=session
+            call,
+            judged,
+            cover_of(call, approved),
+            self.guard.mode,
+            clean,
+            at=now,
+            agent=agent,
+            through=through,
+            session=session,
         )
         SightingLog(lambda: self._shelf).note([sighting])
         return met, sighting
@@ -71,7 +79,7 @@ def quick_guard(start: str, *, exact: bool) -> QuickGuard | None:
         settings, _ = in_force(seen.trusted, configuration(workspace))
     except Refused:
         return None  # an App says why
-    return QuickGuard(workspace, state, settings, approved=seen.approved)
+    return QuickGuard(workspace, state, settings)
 
 
 def state_places() -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def reason(data: bytes, **options: Any) -> str | None:
 
 
 def sightings(workspace: Workspace) -> list[Sighting]:
-    shelf = quick.QuickGuard(workspace.path, Path(os.environ["ORDAIN_HOME"]), quick.Settings(), approved=False)._shelf
+    shelf = quick.QuickGuard(workspace.path, Path(os.environ["ORDAIN_HOME"]), quick.Settings())._shelf
     return list(quick.SightingLog(lambda: shelf).since(Instant(0)))
 
 
@@ -199,12 +199,49 @@ def test_a_glance_and_an_app_answer_alike(workspace: Workspace, rules: str, monk
     assert bare[::2] == bare[1::2]
 
 
-def test_a_plan_that_holds_the_call_is_pointed_at(workspace: Workspace) -> None:
+WRITES = """\
+# Write a note
+
+## Steps
+
+### 1. Write it
+
+**tool:** write_file
+**args:**
+```yaml
+path: note.txt
+content: x
+```
+"""
+
+
+@pytest.mark.parametrize("in_full", [False, True])
+def test_a_plan_that_holds_the_call_is_pointed_at(
+    workspace: Workspace, in_full: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace.trust(ENFORCE)
     workspace.approved("small.plan.md")
+    workspace.write("note.plan.md", WRITES)
+    workspace.approved("note.plan.md")
+    if in_full:
+        monkeypatch.setattr(claude_hook, "quick_guard", lambda *_, **__: None)
+    else:
+        monkeypatch.setattr(claude_hook, "_in_full", lambda *_: pytest.fail("a glance is enough"))
     said = reason(asked(workspace, tool_input={"command": "echo one >> effects"}))
-    assert said is not None and "this very call, and Ordain makes it, once" in said
-    assert "plan_commit" in said
+    assert said is not None and "this very call, and Ordain makes it, once" in said and "plan_commit" in said
+    other = {"file_path": str(workspace.path / "note.txt"), "content": "y"}
+    assert "E_TOOL_ARGS_NOT_APPROVED" in (reason(asked(workspace, "Write", tool_input=other)) or "")
+    # Of commands it says nothing: any other one is another one.
+    assert "E_TOOL_GUARDED" in (reason(asked(workspace)) or "")
+
+
+def test_an_approval_that_ran_out_is_none(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace.trust(ENFORCE)
+    workspace.approved("small.plan.md")
+    later = quick.time.time_ns() + 10 * 24 * 3_600_000_000_000
+    monkeypatch.setattr(quick.time, "time_ns", lambda: later)
+    said = reason(asked(workspace, tool_input={"command": "echo one >> effects"}))
+    assert said is not None and "this very call" not in said
 
 
 def test_where_a_glance_does_not_tell_an_app_is_asked(workspace: Workspace) -> None:

@@ -1,34 +1,41 @@
-"""A glance at a ledger for whoever must answer at once: what a person trusted last, and whether a plan may be meant.
+"""A glance at a ledger for whoever must answer at once: what a person trusted last, and the plans that are approved.
 
 It loads nothing that knows events, which takes longer than the answer. It believes what `ledger_reading` believes and
-no more: the workspace's chain must be whole. Whatever is out of the ordinary (an older format, an enrolled key, an
-event that is not known here, damage) it leaves to those who read the ledger in full, and says so with None.
+no more: every chain that is looked at must be whole. Whatever is out of the ordinary (an older format, an enrolled key,
+an event that is not known here, damage) it leaves to those who read the ledger in full, and says so with None.
 """
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import apsw
 import msgspec
 
 from ordain.adapters.ledger_file import FORMAT, WALK, connect_to_look, first, format_of, inspect, real_place, rows
+from ordain.core.canonical import plan_from_bytes, plan_id
 from ordain.core.link import Row, Tip, verify
+from ordain.core.model import Plan
 from ordain.core.problem import Refused
+from ordain.core.value import Instant, PlanId
 
-__all__ = ["Glance", "glance"]
+__all__ = ["Glance", "approved_plans", "glance"]
 
 BUSY_TIMEOUT_MS = 2_000
 PLANS_MAX = 50
 """How many of the newest open plans are looked at."""
-_STREAM = "workspace"
+_TRUSTED, _PREPARED = "config_trusted", "plan_prepared"
 _STAND = "SELECT opened, size, head, last FROM streams WHERE stream = ?"
 _OPEN = "SELECT body FROM plans WHERE open = 1 ORDER BY opened DESC LIMIT ?"
 _PASSED_OVER = ("workspace_opened", "signature_refused")
 """Events of the workspace's stream that change nothing about what is trusted, as long as nobody is enrolled."""
+
+
+T = TypeVar("T")
 
 
 class Glance(NamedTuple):
@@ -36,66 +43,106 @@ class Glance(NamedTuple):
 
     trusted: str | None
     """The configuration that a person trusted last."""
-    approved: bool
-    """Whether a plan is approved or being carried out, as far as a projection can tell."""
 
 
 class _Body(msgspec.Struct):
     stream: str
     seq: int
-    event: dict[str, Any]
+    event: msgspec.Raw
+
+
+class _Told(msgspec.Struct):
+    """An event, as far as it matters here."""
+
+    type: str
+    text: str = ""
+    digest: str = ""
+    plan_id: str = ""
+    plan: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Approval(msgspec.Struct):
+    expires_at: int
+
+
+class _Permission(msgspec.Struct):
+    approval: _Approval
 
 
 class _State(msgspec.Struct):
     stage: str | None
+    permissions: dict[str, _Permission] = {}
     runs: dict[str, str | None] = {}
 
 
 class _Summary(msgspec.Struct):
+    """What is kept beside the chain about a plan (`core.summary`)."""
+
+    stream: str
     state: _State
 
 
 def glance(path: Path) -> Glance | None:
     """What this ledger says at a glance; None where only somebody who reads it in full can tell."""
-    path = real_place(path)
-    try:
+    return _looking(path, _trusted)
+
+
+def approved_plans(path: Path, now: Instant) -> list[tuple[PlanId, bool, Plan]] | None:
+    """The newest plans that a person has approved and that did not end, and whether each is being carried out; None
+    where only somebody who reads the ledger in full can tell."""
+    return _looking(path, lambda connection: _approved(connection, now))
+
+
+def _looking(path: Path, look: Callable[[apsw.Connection], T | None]) -> T | None:
+    """What somebody sees who looks at one moment of a ledger of the present format."""
+    with suppress(apsw.Error, OSError, msgspec.MsgspecError, TypeError, ValueError, Refused):
+        path = real_place(path)
         inspect(path)
         with closing(connect_to_look(path, BUSY_TIMEOUT_MS)) as connection:
-            if format_of(path, connection) != FORMAT:
-                return None
-            connection.execute("BEGIN")
-            events = _workspace(connection)
-            return Glance(_trusted(events), _approved(connection)) if events is not None else None
-    except (apsw.Error, OSError, msgspec.MsgspecError, TypeError, ValueError, KeyError, Refused):
-        return None  # who reads it in full says what is wrong with it
+            if format_of(path, connection) == FORMAT:
+                connection.execute("BEGIN")
+                return look(connection)
+    return None  # who reads it in full says what is wrong with it
 
 
-def _workspace(connection: apsw.Connection) -> list[dict[str, Any]] | None:
-    """The events of the workspace's stream; None where it is not whole, or has one that is not known here."""
-    found = first(connection, _STAND, (_STREAM,))
-    if found is None:
+def _trusted(connection: apsw.Connection) -> Glance | None:
+    events = _events(connection, "workspace")
+    if not events or not all(map(_plain, events)):
         return None
+    return Glance(next((event.text for event in reversed(events) if event.type == _TRUSTED), None))
+
+
+def _approved(connection: apsw.Connection, now: Instant) -> list[tuple[PlanId, bool, Plan]] | None:
+    stored = [msgspec.json.decode(body, type=_Summary) for (body,) in rows(connection, _OPEN, (PLANS_MAX,))]
+    found = []
+    for one in reversed(stored):
+        running = None in one.state.runs.values()
+        good = any(now < permission.approval.expires_at for permission in one.state.permissions.values())
+        if running or (one.state.stage == "approved" and good):
+            prepared = [event for event in _events(connection, one.stream) if event.type == _PREPARED][-1:]
+            plans = [(PlanId(event.plan_id), running, plan_from_bytes(bytes(event.plan))) for event in prepared]
+            if not plans or any(plan_id(plan) != identity for identity, _, plan in plans):
+                return None
+            found += plans
+    return found
+
+
+def _events(connection: apsw.Connection, stream: str) -> list[_Told]:
+    """The events of a stream; raises ValueError where its chain is not whole."""
+    found = first(connection, _STAND, (stream,))
+    if found is None:
+        return []
     opened, size, head, last = found
     stored = [Row(*row) for row in rows(connection, WALK, (opened, last, 0))][::-1]
-    if verify(stored, end=Tip(size, head)) is not None:
-        return None
     bodies = [msgspec.json.decode(row.body, type=_Body) for row in stored]
-    if any((body.stream, body.seq) != (_STREAM, row.seq) for body, row in zip(bodies, stored, strict=True)):
-        return None
-    events = [body.event for body in bodies]
-    return events if all(_plain(event) for event in events) else None
+    whole = verify(stored, end=Tip(size, head)) is None
+    if not whole or any((body.stream, body.seq) != (stream, at) for at, body in enumerate(bodies, 1)):
+        raise ValueError(stream)
+    return [msgspec.json.decode(body.event, type=_Told) for body in bodies]
 
 
-def _plain(event: dict[str, Any]) -> bool:
-    if event["type"] != "config_trusted":
-        return event["type"] in _PASSED_OVER
-    return bool(event["digest"] == f"sha256:{sha256(event['text'].encode()).hexdigest()}")
-
-
-def _trusted(events: list[dict[str, Any]]) -> str | None:
-    return next((str(event["text"]) for event in reversed(events) if event["type"] == "config_trusted"), None)
-
-
-def _approved(connection: apsw.Connection) -> bool:
-    summaries = (msgspec.json.decode(body, type=_Summary) for (body,) in rows(connection, _OPEN, (PLANS_MAX,)))
-    return any(one.state.stage in ("approved", "executing") or None in one.state.runs.values() for one in summaries)
+def _plain(event: _Told) -> bool:
+    """Whether this changes nothing about what is trusted but in the plainest way."""
+    if event.type != _TRUSTED:
+        return event.type in _PASSED_OVER
+    return event.digest == f"sha256:{sha256(event.text.encode()).hexdigest()}"
