@@ -124,7 +124,11 @@ class Gateway:
             self.relays.append(Relay(send, client, does))
             return self.relays[-1]
 
-        self.inside = GatewayHttp(begin, **limits)
+        async def close() -> None:
+            self.closed = True
+
+        self.closed = False
+        self.inside = GatewayHttp(begin, close, **limits)
         self._application = gateway_application(self.inside, [HOST], TOKENS.get)
 
     def ask(self, body: Any = None, *, method: str = "POST", token: str = "anna's", **headers: str | None) -> Asked:

@@ -292,7 +292,7 @@ async def test_at_the_end_everybody_is_let_go_and_everything_closed():
     gateway.inside.end()
     assert [(await one.done()).status for one in (standing, *asked)] == [200, 500, 500]
     await gateway.shut_down()
-    assert all(relay.closed for relay in gateway.relays)
+    assert gateway.closed and all(relay.closed for relay in gateway.relays)
 
 
 # --- Each request by itself ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from socket import socket
@@ -203,13 +203,15 @@ def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> No
         serve_http(http_application(server, names, holder), listening, server.subscribing.close)
 
 
-def _serve_gateway_http(path: str, begin: Begin, host: str, port: int, allowed: tuple[str, ...]) -> None:
-    """`begin` begins a session with the servers behind the gateway, for a client `mcp/NAME`."""
+def _serve_gateway_http(
+    path: str, begin: Begin, close: Callable[[], Awaitable[None]], host: str, port: int, allowed: tuple[str, ...]
+) -> None:
+    """`begin` begins a session with the servers behind the gateway, for a client `mcp/NAME`; `close` ends it all."""
     with _reached(path, host, port, allowed) as (listening, names, holder):
         from ordain.interfaces.mcp.gateway.http import GatewayHttp, gateway_application
         from ordain.interfaces.mcp.http import serve_http
 
-        gateway = GatewayHttp(begin)
+        gateway = GatewayHttp(begin, close)
         serve_http(gateway_application(gateway, names, holder), listening, gateway.end)
 
 

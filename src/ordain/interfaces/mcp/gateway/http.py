@@ -10,7 +10,7 @@ import asyncio
 import functools
 import json
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from mcp.server.streamable_http import check_accept_headers
@@ -64,8 +64,16 @@ def _passed(scope: Scope, client: str, token: str) -> None:
 class GatewayHttp:
     """Sessions and lines of all clients that were let in."""
 
-    def __init__(self, begin: Begin, *, idle_s: float = IDLE_S, sessions_max: int = SESSIONS_MAX) -> None:
-        self._begin, self._idle_s, self._sessions_max = begin, idle_s, sessions_max
+    def __init__(
+        self,
+        begin: Begin,
+        close: Callable[[], Awaitable[None]],
+        *,
+        idle_s: float = IDLE_S,
+        sessions_max: int = SESSIONS_MAX,
+    ) -> None:
+        """`close` closes what all of them stand on, when they are closed."""
+        self._begin, self._close, self._idle_s, self._sessions_max = begin, close, idle_s, sessions_max
         self._sessions: dict[str, Session] = {}
         self._direct: dict[str, Direct] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -92,6 +100,7 @@ class GatewayHttp:
             self._sessions.clear()
             self._direct.clear()
             await asyncio.gather(*(line.close() for line in lines), *self._closing, return_exceptions=True)
+            await self._close()
             await send({"type": "lifespan.shutdown.complete"})
             return
 
