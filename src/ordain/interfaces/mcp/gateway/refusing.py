@@ -1,7 +1,8 @@
 """What an agent reads whose call is not made: why, what helps, and the plan to propose, ready to be sent.
 
-Some hosts show their models only the text of a result, others only its structure, and some cut both short: so all of it
-stands in each, and is short.
+Some hosts show their models only the text of a result, others only its structure where it has one, and some cut both
+short: so all of it stands in each, and is short. Where a tool says what shape its results have, there is only the text:
+some hosts compare even what was refused with that shape, and then show nothing of it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ BODY_BYTES_MAX = 4 << 10
 _TOOL = "plan_propose"
 
 
-def refusal(request: Id, call: Call, met: Met, told: Any, *, modern: bool, tool: bool) -> Message:
-    """The answer to a request that is refused: a result with `isError` for a call of a tool, else an error."""
+def refusal(request: Id, call: Call, met: Met, told: Any, *, modern: bool, tool: bool, shaped: bool) -> Message:
+    """The answer to a request that is refused: a result with `isError` for a call of a tool, else an error. `shaped`
+    says that the tool's results have a shape of their own."""
     assert met.problem is not None
     problem = met.problem
     wanted = tool and met.judged.standing is Standing.GUARDED and not (met.cover is not None and met.cover.exact)
@@ -33,7 +35,8 @@ def refusal(request: Id, call: Call, met: Met, told: Any, *, modern: bool, tool:
     if not tool:
         return error(request, REFUSED, f"{problem.code}: {problem.detail}", value)
     text = "\n".join(_lines(value, body))
-    result = {"content": [{"type": "text", "text": text}], "structuredContent": value, "isError": True}
+    structured = {} if shaped else {"structuredContent": value}
+    result = {"content": [{"type": "text", "text": text}], **structured, "isError": True}
     return answer(request, {**({"resultType": "complete"} if modern else {}), **result})
 
 

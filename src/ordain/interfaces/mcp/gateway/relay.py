@@ -553,7 +553,8 @@ class Relay:
         if judged is not None and link is not self._own:
             call, met = await self._meet(link, judged, params, tool=tool)
             if met.refused:
-                return refusal(request, call, met, self._front.told, modern=is_modern(params), tool=tool)
+                shaped = tool and self._is_shaped(link, judged)
+                return refusal(request, call, met, self._front.told, modern=is_modern(params), tool=tool, shaped=shaped)
         if not link.is_open:
             try:
                 await link.ready()
@@ -638,6 +639,11 @@ class Relay:
         except Exception as failure:
             problem = robot.bug(failure)
         return call, Met(judged=Judged(standing=Standing.DENIED, why=problem.detail), problem=problem, refused=True)
+
+    def _is_shaped(self, link: Link, name: str) -> bool:
+        """Whether a tool says what shape its results have."""
+        mine = (one.said for one in self._tools.values() if one.server == link.name and one.said["name"] == name)
+        return any("outputSchema" in said for said in mine)
 
     def _note_task(self, link: Link, said: Message) -> None:
         result = said.get("result")
