@@ -194,11 +194,12 @@ def test_ten_thousand_operations_are_refused(sources: ToolSources):
     assert "more than 1,000 operations" in refusal(sources, served_by("many"))
 
 
-def test_what_it_started_ends_with_it(sources: ToolSources):
+def test_what_it_started_ends_with_it(sources: ToolSources, tmp_path: Path):
     operations(sources, served_by("leaves"))
 
     def left() -> list[int]:
-        return [pid for pid in all_processes() if (mark_of(pid) or "").startswith("tools/")]
+        marked = (pid for pid in all_processes() if (mark_of(pid) or "").startswith("tools/"))
+        return [pid for pid in marked if os.path.realpath(f"/proc/{pid}/cwd") == str(tmp_path.resolve())]
 
     assert len(left()) >= 2
     sources.close()

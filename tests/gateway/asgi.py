@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from ordain.interfaces.mcp.entrance import Entrance, Message
-from ordain.interfaces.mcp.gateway.exchange import Json, RequestId
 from ordain.interfaces.mcp.gateway.http import GatewayHttp, gateway_application
-from ordain.interfaces.mcp.gateway.lines import Sending
+from ordain.interfaces.mcp.gateway.relay import Send as Sending
+from ordain.interfaces.mcp.gateway.wire import Id as RequestId
+from ordain.interfaces.mcp.gateway.wire import Message as Json
 
 HOST = "localhost:1"
 TOKENS = {"anna's": "anna", "anna's next": "anna", "bert's": "bert"}

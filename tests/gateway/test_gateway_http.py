@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ordain.interfaces.mcp.gateway import exchange
-from ordain.interfaces.mcp.gateway.exchange import Json
+from ordain.interfaces.mcp.gateway.wire import Message as Json
 from tests.gateway.asgi import LEGACY, META, MODERN, Gateway, Relay, modern, notification, request
 
 Life = Callable[[], Coroutine[Any, Any, None]]

@@ -182,6 +182,19 @@ def test_what_policy_denies_no_plan_is_offered_for() -> None:
     run(scenario)
 
 
+def test_arguments_that_no_rule_could_read_reach_nobody() -> None:
+    async def scenario() -> None:
+        gateway = Gateway(mail=serving("read"))
+        await gateway.greet()
+        await gateway.names()
+        for request, arguments in enumerate(([{"to": "kim"}], "to=kim", 5, True)):
+            said = await gateway.ask(request, "tools/call", name="read", arguments=arguments)
+            assert said["error"]["code"] == -32602
+        assert all(one["method"] != "tools/call" for one in gateway.server("mail").sent)
+
+    run(scenario)
+
+
 def test_who_calls_is_told_to_the_guard() -> None:
     async def scenario() -> None:
         gateway = Gateway(Settings(guard_mode=Mode.OBSERVE), mail=serving("read"))

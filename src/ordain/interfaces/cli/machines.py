@@ -143,8 +143,7 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
     if reached is not None:
         from ordain.interfaces.mcp.gateway.relay import Relay
 
-        _serve_gateway_http(path, lambda send, client: Relay(front, send, Caller(name=client)), **reached)
-        app.let_go()
+        _serve_gateway_http(path, lambda send, client: Relay(front, send, Caller(name=client)), app.close, **reached)
         return FINE
     from ordain.interfaces.mcp.gateway.stdio import serve_gateway
 

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
 
 from ordain.interfaces.mcp.entrance import Receive, Send
+from ordain.interfaces.mcp.gateway.wire import INTERNAL_ERROR, Message, error, written
 
-__all__ = ["HELD_MAX", "Exchange", "Headers", "Json", "RequestId", "answer_json", "answer_nothing", "error_message"]
-
-Json = dict[str, Any]
-RequestId = str | int
+__all__ = ["HELD_MAX", "Exchange", "Headers", "answer_json", "answer_nothing"]
 
 HELD_MAX = 16
 """How many messages wait for a client that is slow to read; whoever has more to send waits too."""
@@ -35,13 +32,13 @@ Headers = tuple[tuple[bytes, bytes], ...]
 class Exchange:
     """What is sent to one HTTP request, from when it is asked until it is answered."""
 
-    def __init__(self, before: Sequence[Json] = ()) -> None:
+    def __init__(self, before: Sequence[Message] = ()) -> None:
         """`before` are messages that came before it."""
-        self._in, self._out = anyio.create_memory_object_stream[Json](HELD_MAX)
+        self._in, self._out = anyio.create_memory_object_stream[Message](HELD_MAX)
         for message in before:
             self._in.send_nowait(message)
 
-    async def tell(self, message: Json) -> None:
+    async def tell(self, message: Message) -> None:
         """Send a message; whoever is gone misses it."""
         try:
             await self._in.send(message)
@@ -53,14 +50,20 @@ class Exchange:
         self._in.close()
 
     async def answer(
-        self, receive: Receive, send: Send, headers: Headers = (), status: Callable[[Json], int] = lambda message: 200
+        self,
+        receive: Receive,
+        send: Send,
+        headers: Headers = (),
+        status: Callable[[Message], int] = lambda message: 200,
     ) -> bool:
         """Send all until the response; whether it came to that. `status` is of a response that is all there is."""
         async with self._listened_to(receive):
             try:
                 first = await self._next()
             except anyio.EndOfStream:
-                await answer_json(send, 500, error_message(-32603, "The session ended before the answer."), headers)
+                await answer_json(
+                    send, 500, error(None, INTERNAL_ERROR, "The session ended before the answer."), headers
+                )
                 return False
             if first is not None and "method" not in first:
                 await answer_json(send, status(first), first, headers)
@@ -72,12 +75,12 @@ class Exchange:
         async with self._listened_to(receive):
             await self._events(send, headers, None)
 
-    async def _events(self, send: Send, headers: Headers, message: Json | None) -> bool:
+    async def _events(self, send: Send, headers: Headers, message: Message | None) -> bool:
         await send({"type": "http.response.start", "status": 200, "headers": [*_STREAM, *headers]})
         answered = False
         while not answered:
             answered = message is not None and "method" not in message
-            event = _PING if message is None else b"event: message\r\ndata: " + _encoded(message) + b"\r\n\r\n"
+            event = _PING if message is None else b"event: message\r\ndata: " + written(message).rstrip() + b"\r\n\r\n"
             await send({"type": "http.response.body", "body": event, "more_body": True})
             try:
                 message = await self._next() if not answered else None
@@ -86,7 +89,7 @@ class Exchange:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         return answered
 
-    async def _next(self) -> Json | None:
+    async def _next(self) -> Message | None:
         """The next message; none when it takes its time. Raises EndOfStream where nothing follows."""
         with anyio.move_on_after(PING_S):
             return await self._out.receive()
@@ -109,17 +112,9 @@ class Exchange:
         self.end()
 
 
-def error_message(code: int, words: str, to: RequestId | None = None, data: Any = None) -> Json:
-    """An error, as an answer to a request or to what was none."""
-    error: Json = {"code": code, "message": words}
-    if data is not None:
-        error["data"] = data
-    return {"jsonrpc": "2.0", "id": to, "error": error}
-
-
 async def answer_json(send: Send, status: int, message: Mapping[str, Any], headers: Headers = ()) -> None:
     """One JSON document, and that is all."""
-    body = _encoded(message)
+    body = written(message).rstrip()
     sent = [_JSON, (b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": sent})
     await send({"type": "http.response.body", "body": body, "more_body": False})
@@ -128,8 +123,3 @@ async def answer_json(send: Send, status: int, message: Mapping[str, Any], heade
 async def answer_nothing(send: Send, status: int, headers: Headers = ()) -> None:
     await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0"), *headers]})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _encoded(message: Mapping[str, Any]) -> bytes:
-    """ASCII, so that nothing in it is the end of a line to anybody, and half a character passes as it came."""
-    return json.dumps(message, separators=(",", ":")).encode()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
@@ -30,8 +29,9 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from ordain.interfaces.mcp.entrance import Entrance, Receive, Scope, Send
-from ordain.interfaces.mcp.gateway.exchange import Json, RequestId, answer_json, answer_nothing, error_message
+from ordain.interfaces.mcp.gateway.exchange import answer_json, answer_nothing
 from ordain.interfaces.mcp.gateway.lines import Begin, Direct, Line, Session
+from ordain.interfaces.mcp.gateway.wire import Id, Message, error, read_line
 from ordain.interfaces.mcp.http import BODY_MAX, mark
 
 __all__ = ["GatewayHttp", "gateway_application"]
@@ -46,9 +46,9 @@ _CLIENT, _OWNER = "ordain.client", "ordain.owner"
 class _Turned(Exception):
     """What is answered with an error of the protocol, before anything is relayed."""
 
-    def __init__(self, status: int, code: int, words: str, to: RequestId | None = None, data: Any = None) -> None:
+    def __init__(self, status: int, code: int, words: str, to: Id | None = None, data: Any = None) -> None:
         super().__init__(words)
-        self.status, self.message = status, error_message(code, words, to, data)
+        self.status, self.message = status, error(to, code, words, data)
 
 
 def gateway_application(gateway: GatewayHttp, hosts: Sequence[str], holder: Callable[[str], str | None]) -> Entrance:
@@ -149,7 +149,7 @@ class GatewayHttp:
             raise _Turned(404, INVALID_REQUEST, "There is no such session.")
         return session
 
-    async def _open(self, request: Request, message: Json, receive: Receive, send: Send) -> None:
+    async def _open(self, request: Request, message: Message, receive: Receive, send: Send) -> None:
         owner, name = request.scope[_OWNER], secrets.token_hex(16)
         self._make_room(owner)
 
@@ -175,7 +175,7 @@ class GatewayHttp:
         del self._sessions[left.name]
         self._soon(left.close())
 
-    async def _post(self, session: Session, message: Json, receive: Receive, send: Send) -> None:
+    async def _post(self, session: Session, message: Message, receive: Receive, send: Send) -> None:
         with session.used():
             if "method" not in message or "id" not in message:
                 await session.say(message)
@@ -237,11 +237,11 @@ class GatewayHttp:
         task.add_done_callback(self._closing.discard)
 
 
-def _message(body: bytes) -> Json:
+def _message(body: bytes) -> Message:
     """The one message of a body; raises where it is none."""
     try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):  # also integers that nobody would read
+        message = read_line(body)
+    except ValueError:  # also integers that nobody would read
         raise _Turned(400, PARSE_ERROR, "Parse error") from None
     well_formed = isinstance(message, dict) and message.get("jsonrpc") == "2.0"
     if well_formed and "id" in message:
@@ -264,13 +264,13 @@ def _there(session: Session | None) -> Session:
     return session
 
 
-def _want(rejection: InboundLadderRejection | None, to: RequestId | None = None) -> None:
+def _want(rejection: InboundLadderRejection | None, to: Id | None = None) -> None:
     if rejection is not None:
         status = ERROR_CODE_HTTP_STATUS.get(rejection.code, 400)
         raise _Turned(status, rejection.code, rejection.message, to, rejection.data)
 
 
-def _params_rejection(line: Direct, message: Json, headers: Headers) -> InboundLadderRejection | None:
+def _params_rejection(line: Direct, message: Message, headers: Headers) -> InboundLadderRejection | None:
     """What is wrong with the arguments that a call says in its headers too, where a client was told to."""
     params = message["params"]
     name, arguments = params.get("name"), params.get("arguments") or {}
@@ -280,7 +280,7 @@ def _params_rejection(line: Direct, message: Json, headers: Headers) -> InboundL
     return validate_mcp_param_headers(schema, arguments, headers) if schema is not None else None
 
 
-def _status(message: Json) -> int:
+def _status(message: Message) -> int:
     error = message.get("error")
     code = error.get("code") if isinstance(error, dict) else None
     return ERROR_CODE_HTTP_STATUS.get(code, 200) if isinstance(code, int) else 200

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from ordain.interfaces.mcp.entrance import Receive, Send
-from ordain.interfaces.mcp.gateway.exchange import HELD_MAX, Exchange, Headers, Json, RequestId, error_message
+from ordain.interfaces.mcp.gateway.exchange import HELD_MAX, Exchange, Headers
+from ordain.interfaces.mcp.gateway.relay import Send as Sending
+from ordain.interfaces.mcp.gateway.wire import METHOD_NOT_FOUND, Id, Message, error, notification
 
 __all__ = ["Begin", "Direct", "Line", "Relaying", "Sending", "Session"]
 
@@ -22,14 +24,11 @@ CANCELLED = -32800
 """What a cancelled request is answered, where a request ends with its answer only; as the SDK has it."""
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
-Sending = Callable[[Json, RequestId | None], Awaitable[None]]
-"""Sends a message to the client; with the id of the client's request that it belongs to."""
-
 
 class Relaying(Protocol):
     """One client's way to the servers."""
 
-    async def received(self, message: Json) -> None:
+    async def received(self, message: Message) -> None:
         """A message of the client's; returns before it is dealt with."""
         ...
 
@@ -48,7 +47,7 @@ class Line:
         self._idle_s, self._idle = idle_s, idle
         self._users, self._closed = 0, False
         self._timer: asyncio.TimerHandle | None = None
-        self._exchanges: dict[RequestId, Exchange] = {}
+        self._exchanges: dict[Id, Exchange] = {}
 
     @property
     def idle_until(self) -> float | None:
@@ -83,7 +82,7 @@ class Line:
             self._timer.cancel()
             self._timer = None
 
-    async def _tell(self, message: Json, related: RequestId | None) -> None:
+    async def _tell(self, message: Message, related: Id | None) -> None:
         raise NotImplementedError
 
 
@@ -95,7 +94,7 @@ class Session(Line):
         self.begun = False
         """Whether it was begun as the protocol has it; what was not is none."""
         self._standing: Exchange | None = None
-        self._waiting: deque[Json] = deque(maxlen=HELD_MAX)
+        self._waiting: deque[Message] = deque(maxlen=HELD_MAX)
         """What belongs to no request and came while no stream was open."""
         super().__init__(begin, client, idle_s, idle)
 
@@ -108,10 +107,10 @@ class Session(Line):
         """Whether a stream is open for what belongs to no request."""
         return self._standing is not None
 
-    def asked(self, number: RequestId) -> bool:
+    def asked(self, number: Id) -> bool:
         return number in self._exchanges
 
-    async def ask(self, message: Json, receive: Receive, send: Send) -> None:
+    async def ask(self, message: Message, receive: Receive, send: Send) -> None:
         """A request and its answer. It goes on when its client leaves, who may ask for what came of it otherwise."""
         number, exchange = message["id"], Exchange()
         self._exchanges[number] = exchange
@@ -121,13 +120,13 @@ class Session(Line):
         finally:
             self._exchanges.pop(number, None)
 
-    async def say(self, message: Json) -> None:
+    async def say(self, message: Message) -> None:
         """A message that has no answer."""
         await self.relay.received(message)
         if message.get("method") == "notifications/cancelled":
             number = (message.get("params") or {}).get("requestId")
             if isinstance(number, str | int) and (exchange := self._exchanges.get(number)) is not None:
-                await exchange.tell(error_message(CANCELLED, "Request cancelled", number))
+                await exchange.tell(error(number, CANCELLED, "Request cancelled"))
 
     async def listen(self, receive: Receive, send: Send) -> None:
         """A stream of what belongs to no request."""
@@ -143,7 +142,7 @@ class Session(Line):
         if self._standing is not None:
             self._standing.end()
 
-    async def _tell(self, message: Json, related: RequestId | None) -> None:
+    async def _tell(self, message: Message, related: Id | None) -> None:
         if "method" not in message:
             self.begun = self.begun or "result" in message
             exchange = self._exchanges.get(message["id"])
@@ -163,8 +162,8 @@ class Direct(Line):
 
     def __init__(self, begin: Begin, client: str, idle_s: float, idle: Callable[[], None]) -> None:
         self._numbers = itertools.count(1)
-        self._originals: dict[RequestId, RequestId] = {}
-        self._listing: set[RequestId] = set()
+        self._originals: dict[Id, Id] = {}
+        self._listing: set[Id] = set()
         self._schemas: dict[str, Any] = {}
         super().__init__(begin, client, idle_s, idle)
 
@@ -172,7 +171,7 @@ class Direct(Line):
         """The schema of a tool's arguments, as a client was told it."""
         return self._schemas.get(tool)
 
-    async def ask(self, message: Json, receive: Receive, send: Send, status: Callable[[Json], int]) -> None:
+    async def ask(self, message: Message, receive: Receive, send: Send, status: Callable[[Message], int]) -> None:
         """A request and its answer. Its client cancels it by leaving."""
         number, exchange = next(self._numbers), Exchange()
         self._exchanges[number], self._originals[number] = exchange, message["id"]
@@ -187,14 +186,14 @@ class Direct(Line):
             self._listing.discard(number)
             if not answered:
                 params = {"requestId": number, "reason": "The client has left."}
-                await self.relay.received({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
+                await self.relay.received(notification("notifications/cancelled", params))
 
-    async def _tell(self, message: Json, related: RequestId | None) -> None:
+    async def _tell(self, message: Message, related: Id | None) -> None:
         number = related if "method" in message else message["id"]
         exchange = self._exchanges.get(number) if number is not None else None
         if number is None or exchange is None:
             if "method" in message and "id" in message:  # nobody can be asked in this era
-                await self.relay.received(error_message(-32601, "Method not found", message["id"]))
+                await self.relay.received(error(message["id"], METHOD_NOT_FOUND, "Method not found"))
             return
         if number in self._listing:
             self._learn(message.get("result"))
@@ -209,7 +208,7 @@ class Direct(Line):
                 self._schemas[tool["name"]] = tool.get("inputSchema")
 
 
-def _of_subscription(message: Json, number: RequestId, original: RequestId) -> Json:
+def _of_subscription(message: Message, number: Id, original: Id) -> Message:
     """A message that says by which request its subscription was made says so by the client's own id."""
     for part in ("params", "result"):
         inside = message.get(part)

@@ -8,18 +8,14 @@ are enforced.
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
-from ordain.core.guard import Call, Judged, Standing
-from ordain.core.listed_tool import callable_name, listed_definition
 from ordain.core.problem import Refused
-from ordain.core.tool import EffectClass, ToolDefinition, ToolSource, operation_name
-from ordain.guarding import InForce, Met, Seen
 from ordain.interfaces import robot
 from ordain.interfaces.mcp.gateway.front import Caller, Front
 from ordain.interfaces.mcp.gateway.greeting import merged_discovery, merged_greeting
+from ordain.interfaces.mcp.gateway.judging import Judging
 from ordain.interfaces.mcp.gateway.link import GREET_S, Link
 from ordain.interfaces.mcp.gateway.listening import Listening
 from ordain.interfaces.mcp.gateway.names import OWN, Entry, Listed, merged_list, named
@@ -33,7 +29,6 @@ from ordain.interfaces.mcp.gateway.wire import (
     Id,
     Message,
     answer,
-    client_info,
     envelope_of,
     error,
     is_modern,
@@ -41,7 +36,6 @@ from ordain.interfaces.mcp.gateway.wire import (
     notification,
     params_of,
 )
-from ordain.interfaces.mcp.surface import claimed_name
 from ordain.ports import Unreached
 
 __all__ = ["Relay", "Send"]
@@ -49,7 +43,6 @@ __all__ = ["Relay", "Send"]
 PAGES_MAX = 100
 TASKS_MAX = 10_000
 """How many tasks of servers are remembered by whose they are."""
-THROUGH = "gateway"
 LOST = "ended before it answered; nobody can tell whether it did what it was asked"
 NOT_LISTED = "does not say what tools it has"
 _T = TypeVar("_T")
@@ -103,8 +96,7 @@ class Relay:
 
     def __init__(self, front: Front, send: Send, caller: Caller) -> None:
         self._front, self._send, self._caller = front, send, caller
-        self._session = caller.session or secrets.token_hex(4)
-        self._agent = caller.agent
+        self._judging = Judging(front, caller)
         self._links = {name: self._link(name) for name in front.servers}
         self._own = self._link(OWN)
         self._tasks: dict[Id, asyncio.Task[None]] = {}
@@ -118,7 +110,6 @@ class Relay:
         self._resources: dict[str, str] = {}
         self._templates: dict[str, str] = {}
         self._jobs: dict[str, Link] = {}
-        self._definitions: dict[tuple[str, str], tuple[Mapping[str, Any], ToolSource, ToolDefinition]] = {}
         self._listening: dict[Id, Listening] = {}
         self._greeting: Message | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -157,7 +148,7 @@ class Relay:
         if isinstance(request, bool) or not isinstance(request, str | int) or not isinstance(method, str):
             await self._send(error(None, INVALID_REQUEST, "A request has an id and a method."), None)
             return
-        self._note_agent(params_of(message))
+        self._judging.note_agent(params_of(message))
         if method == "tools/call" and self._passed_at_once(request, message):
             return
         task = asyncio.create_task(self._served(request, method, message))
@@ -167,11 +158,6 @@ class Relay:
     def _done(self, request: Id, task: asyncio.Task[None]) -> None:
         if self._tasks.get(request) is task:
             del self._tasks[request]
-
-    def _note_agent(self, params: Message) -> None:
-        info = client_info(params)
-        if isinstance(info, dict):
-            self._agent = claimed_name(str(info.get("name", "")), str(info.get("version", ""))) or self._caller.agent
 
     async def _served(self, request: Id, method: str, message: Message) -> None:
         try:
@@ -474,6 +460,8 @@ class Relay:
         name = params.get("name")
         if not isinstance(name, str):
             return error(request, INVALID_PARAMS, "A call names a tool.")
+        if not isinstance(params.get("arguments"), dict | None):  # no rule could tell what they are
+            return error(request, INVALID_PARAMS, "Arguments are an object.")
         entry = self._tools.get(name)
         if entry is None:
             await self._list("tools/list", envelope_of(params))
@@ -551,7 +539,7 @@ class Relay:
         None where nothing is judged."""
         params = params_of(message)
         if judged is not None and link is not self._own:
-            call, met = await self._meet(link, judged, params, tool=tool)
+            call, met = await self._judging.meet(link, judged, params, tool=tool)
             if met.refused:
                 shaped = tool and self._is_shaped(link, judged)
                 return refusal(request, call, met, self._front.told, modern=is_modern(params), tool=tool, shaped=shaped)
@@ -571,14 +559,10 @@ class Relay:
         link = self._of(entry.server) if entry is not None else None
         if entry is None or link is None or not link.is_open or not link.listed:
             return False
-        if link is not self._own:
-            try:
-                in_force = self._front.in_force()
-                call = self._call_of(in_force, link, entry.said["name"], params, tool=True)
-                if in_force.guard.judge(call).standing is not Standing.OPEN:
-                    return False
-            except Exception:
-                return False  # whoever looks closer tells what is wrong
+        if not isinstance(params.get("arguments"), dict | None):
+            return False
+        if link is not self._own and not self._judging.is_open(link, entry.said["name"], params):
+            return False
         if entry.said["name"] != name:
             message = {**message, "params": {**params, "name": entry.said["name"]}}
         self._hand_over(request, message, link, tool=True)
@@ -601,44 +585,6 @@ class Relay:
 
         under = _Under(link, link.request(message, answered, request))
         self._under[request] = under
-
-    def _call_of(self, in_force: InForce, link: Link, name: str, params: Message, *, tool: bool) -> Call:
-        known = operation_name(link.name, name)
-        if tool:
-            args = params.get("arguments")
-            return Call(
-                tool=known,
-                args=args if isinstance(args, dict) else {},
-                definition=self._definition(in_force, link, name),
-            )
-        args = {key: value for key, value in params.items() if key != "_meta"}
-        reads = name in _READING and link.name in in_force.servers
-        definition = ToolDefinition(name=known, description=name, effect=EffectClass.READS, schema={})
-        return Call(tool=known, args=args, definition=definition if reads else None)
-
-    def _definition(self, in_force: InForce, link: Link, name: str) -> ToolDefinition | None:
-        """What is known of a tool: from what its server listed last, and the settings in force now."""
-        said, source = link.tools.get(name), in_force.servers.get(link.name)
-        if said is None or source is None or not callable_name(name):
-            return None
-        known = self._definitions.get((link.name, name))
-        if known is None or known[0] is not said or known[1] != source:
-            known = self._definitions[link.name, name] = said, source, listed_definition(link.name, source, said)
-        return known[2]
-
-    async def _meet(self, link: Link, name: str, params: Message, *, tool: bool) -> tuple[Call, Met]:
-        """What becomes of a call. Where that cannot be told it is refused: nobody knows then what is open."""
-        agent = self._agent or self._caller.name
-        seen = Seen(by=self._caller.principal(self._agent), agent=agent, through=THROUGH, session=self._session)
-        call = Call(tool=operation_name(link.name, name))
-        try:
-            call = self._call_of(self._front.in_force(), link, name, params, tool=tool)
-            return call, await self._front.meet(call, seen)
-        except Refused as refused:
-            problem = robot.cause(refused.problems)
-        except Exception as failure:
-            problem = robot.bug(failure)
-        return call, Met(judged=Judged(standing=Standing.DENIED, why=problem.detail), problem=problem, refused=True)
 
     def _is_shaped(self, link: Link, name: str) -> bool:
         """Whether a tool says what shape its results have."""
@@ -665,9 +611,3 @@ class Relay:
         )
         listening.begin(message, there)
         return None
-
-
-_READING = frozenset(
-    ["resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/get", "completion/complete"]
-)
-"""What is asked of servers that changes nothing, by the protocol."""
