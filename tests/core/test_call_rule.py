@@ -50,6 +50,10 @@ OURS = "*@example.com"
         (OURS, "eve@example.org%2ckim@example.com", YES, False),
         (OURS, "eve@example.org\u2028kim@example.com", YES, False),
         (OURS, "*@example.com", YES, False),
+        ("Kim Lee", "Eve, Kim Lee", YES, False),
+        ("Kim Lee", "Eve, Kim Leeson", NO, False),
+        ("Lee, *", "Kim Ash; Lee, Kim", YES, False),
+        ("p*e", "x, pa, he, y", YES, False),
         # Lists.
         (OURS, ["kim@example.com", "lee@example.com"], YES, True),
         (OURS, ["kim@example.com", "eve@example.org"], YES, False),
@@ -79,6 +83,9 @@ OURS = "*@example.com"
         ("docs/**", "docs/../../etc/passwd", YES, False),
         ("docs/**", "docs\\..\\x", NO, False),
         ("../docs/**", "../docs/a", YES, True),
+        ("../docs/**", "../docs/../../etc/passwd", YES, False),
+        ("../docs/*", "../docs/..", YES, False),
+        ("../../docs/*", "../../docs/a", YES, True),
         # Anything, where that is said.
         ("Re: **", "Re: lunch, and more\nat noon", YES, True),
         ("Re: *", "Re: lunch", YES, True),

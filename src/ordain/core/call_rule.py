@@ -5,16 +5,17 @@ as `rule:NAME`, in any list: `[policy] allow`, `ask`, `deny`, `[guard] guarded`,
 must match and calls that it must not (`core.rule_check`).
 
 What an argument is like is told by a text in which `*` and `**` stand for any characters, by a value that it equals, or
-by a list of these, of which one is enough. An argument that is left out is like nothing. Doubt goes to the strict side,
-as in all lists.
+by a list of these, of which one is enough. An argument that is left out, null or an empty list is like nothing. Doubt
+goes to the strict side, as in all lists.
 
-Where a rule forbids or asks, letters are compared without regard to case, one value of several is enough, also of
-several in one text, a number may be written as a text, and what is not known yet, or is no single value, may match.
+Where a rule forbids or asks, letters are compared without regard to case and to signs that nobody sees, one value of
+several is enough, also of several in one text, between spaces, commas, brackets or quotes; a number may be written as a
+text, and what is not known yet, is of another kind than the value wanted, or is no single value, may match.
 
 Where it lets through, every value must match letter by letter, and be of the kind that was written. `*` stands for
 letters, digits and `_ . + ~ -` only, so that `*@example.com` is one address and never two, and `https://*.example.com/`
-one host; `**` stands for anything, but no way out of a directory (`..`). And the call has no argument that is named
-neither in `where` nor in `besides`: a blind copy to somebody else is no argument that nobody thought of.
+one host; `**` stands for anything; and neither for a way out of a directory (`..`). And the call has no argument that is
+named neither in `where` nor in `besides`: a blind copy to somebody else is no argument that nobody thought of.
 
 Commands are never told apart by their text: to a rule with `where` no command is one it lets through, and every one
 may be one it forbids.
@@ -26,7 +27,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -41,9 +42,9 @@ TEXT_MAX = 1 << 16
 VALUES_MAX = 1_000
 """How many values and lists an argument may have that is compared."""
 _STARS = re.compile(r"\*+")
-_APART = frozenset(" ,;|<>\"'`()[]{}\\")
-"""What stands between several values in one text."""
-_WAY_OUT = re.compile(r"(?:^|[/\\])\.\.(?:[/\\]|$)")
+_PART_OF = r"""[^\s,;|<>"'`()\[\]{}\\]"""
+"""What a value is made of that is one of several in a text: everything but what sets them apart."""
+_WAY_OUT = re.compile(r"(?<![^/\\])\.\.(?![^/\\])")
 _NOT_STAR = re.compile(r"([^\w.+~*-])")
 """What `*` does not stand for where a rule lets through."""
 
@@ -182,12 +183,10 @@ class _Text:
         self._parts = _STARS.split(pattern)
         self._folded = _STARS.split(_folded(pattern))
         self._longest = max(self._folded, key=len)
-        # A sign that the pattern has itself is none that tells values apart.
-        self._apart = re.compile(f"[{re.escape(''.join(_APART - set(pattern)))}\\s]+")
         stars = {len(found) > 1 for found in _STARS.findall(pattern)}
         self._anything, self._mixed = False not in stars, len(stars) > 1
         self._pieces, self._normal = (_NOT_STAR.split(one) for one in (pattern, unicodedata.normalize("NFKC", pattern)))
-        self._leads_out = _WAY_OUT.search(pattern) is not None
+        self._ways_out = len(_WAY_OUT.findall(pattern))
 
     def meant(self, value: Any) -> Holds:
         texts = [value] if isinstance(value, str) else _written(value)
@@ -196,21 +195,29 @@ class _Text:
         return max(map(self._text_meant, texts))
 
     def _text_meant(self, text: str) -> Holds:
-        if text_matches(self._parts, text):
-            return Holds.YES
-        found = Holds.NO
-        for reading in _readings(text):
-            if self._longest in reading:
-                # The values that it may be a list of.
-                parts = self._apart.split(reading, maxsplit=VALUES_MAX)
-                if text_matches(self._folded, reading) or any(text_matches(self._folded, one) for one in parts):
-                    return Holds.YES
-                if len(parts) > VALUES_MAX:
-                    found = Holds.MAYBE
-        return found
+        readings = (reading for reading in _readings(text) if self._longest in reading)
+        return Holds.YES if text_matches(self._parts, text) or any(map(self._stands_in, readings)) else Holds.NO
+
+    def _stands_in(self, text: str) -> bool:
+        """Whether a text is what is meant, or one of the values is that it may be a list of. Each part is taken as soon
+        as it comes, so that nothing is tried twice."""
+        at = 0
+        for part in self._among:
+            found = part.search(text, at)
+            if found is None:
+                return False
+            at = found.end()
+        return True
+
+    @cached_property
+    def _among(self) -> list[re.Pattern[str]]:
+        """The parts between the stars, of which the first begins a value and the last ends one."""
+        first, *others = map(re.escape, self._folded)
+        *before, last = (f"(?<!{_PART_OF}){first}", *others)
+        return [re.compile(part) for part in (*before, f"{last}(?!{_PART_OF})")]
 
     def vouched(self, value: Any) -> bool:
-        if not isinstance(value, str) or self._mixed or (not self._leads_out and _WAY_OUT.search(value)):
+        if not isinstance(value, str) or self._mixed or len(_WAY_OUT.findall(value)) > self._ways_out:
             return False
         if self._anything:
             return text_matches(self._parts, value)
