@@ -1,66 +1,63 @@
 """What may be called, written once more from what is documented, sharing nothing with the product: a model to compare.
 
-It is plain and slow. Where the product disagrees with docs/approvals.md ("Policy"), docs/agents.md ("The tools of a
-step") or the words of `core.guard` and `core.call_rule`, one of the two is wrong. It has at most 200 lines that are not
-empty, so that it can be read at once.
+It is plain and slow. Where the product disagrees with docs/guard.md, docs/approvals.md ("Policy"), docs/agents.md ("The
+tools of a step") or the words of `core.guard` and `core.call_rule`, one of the two is wrong. It has at most 200 lines
+besides empty ones and words like these, so that it can be read at once.
 """
 
-import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from itertools import product, starmap
+from typing import Any, NamedTuple
 
 NO, MAYBE, YES = 0, 1, 2
 CLASSES = ("reads", "repeatable", "checkable", "opaque", "destructive")
 OWN = (*CLASSES, "task", "shell")
 COMMANDS = ("shell", "exec")
 FIXED = re.compile(r"/?[^/]*[*?]")
+APART = r"""[\s,;|<>"'`()\[\]{}\\]"""
 NOBODYS = re.compile(r"(?i)\.env|\.netrc|id_rsa")
 Args = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(NamedTuple):
     effect: str
     destructive: bool = False
-    paths: Mapping[str, bool] = field(
-        default_factory=dict
-    )  # arguments that are paths; whether what is beneath is meant
-    needs: Mapping[str, type] = field(default_factory=dict)
-    takes: Mapping[str, type] = field(default_factory=dict)
+    paths: Mapping[str, bool] = {}  # arguments that are; whether what is beneath is meant
+    needs: Mapping[str, type] = {}
+    takes: Mapping[str, type] = {}
 
 
-@dataclass(frozen=True)
-class Lists:
-    deny: Sequence[str] = ()
-    ask: Sequence[str] = ()
-    allow: Sequence[str] = ("reads",)
-    guarded: Sequence[str] = ("*",)
-    open: Sequence[str] = ("reads",)
-    rules: Mapping[str, tuple[Sequence[str], Args]] = field(default_factory=dict)
-    enforce: bool = False
+class Lists(NamedTuple):
+    deny: Sequence[str]
+    ask: Sequence[str]
+    allow: Sequence[str]
+    guarded: Sequence[str]
+    open: Sequence[str]
+    rules: Mapping[str, tuple[Sequence[str], Args, Sequence[str]]]  # tools, where, besides
+    enforce: bool
 
 
-@dataclass(frozen=True)
-class Inside:
+class Inside(NamedTuple):
     tools: Sequence[str] | None  # what the step lists
     plan_tools: Sequence[str] | None
     writes: Sequence[str]
     protect: Sequence[str]
     approved: bool
+    check: str | None
+    own_tools: bool
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     lists: Lists
     name: str
     args: Args
     tool: Tool | None
 
 
-def outside(case: Case, approved: Iterable[Sequence[tuple[str, Args]]]) -> tuple[str, str, bool]:
-    """How a call stands, the code that is told of it, and whether it is refused."""
+def outside(case: Case, plans: Iterable[tuple[str, Sequence[tuple[str, Args]]]]) -> tuple[str, str, bool]:
+    """How a call stands, the code that is told of it, and whether it is refused. Plans come with how far they are."""
     lists, denied = case.lists, strictly(case, case.lists.deny)
     if denied == YES:
         return "denied", "E_POLICY_DENIED", lists.enforce
@@ -68,7 +65,8 @@ def outside(case: Case, approved: Iterable[Sequence[tuple[str, Args]]]) -> tuple
     opened = vouched(case, lists.open) or (case.tool is not None and "*" not in lists.guarded)
     if opened and not denied and not strictly(case, [*lists.ask, *named]):
         return "open", "", False
-    called = [args for steps in approved for name, args in steps if name == case.name]
+    counting = [steps for stage, steps in plans if stage in ("approved", "executing")]
+    called = [args for steps in counting for name, args in steps if name == case.name]
     other = called and case.name not in COMMANDS and not any(same(args, case.args) for args in called)
     return "guarded", "E_TOOL_ARGS_NOT_APPROVED" if other else "E_TOOL_GUARDED", lists.enforce
 
@@ -89,19 +87,28 @@ def inside(case: Case, step: Inside) -> str:
     return "" if step.approved or unasked else "E_PLAN_APPROVAL_MISSING"
 
 
+def may(case: Case, step: Inside) -> str:
+    """The same where the agent makes the call itself, with a tool of its host."""
+    if step.own_tools and (case.name.partition(":")[0] in COMMANDS or (case.tool is not None and case.tool.paths)):
+        return ""
+    found, checked = inside(case, step), case.name == "shell" and step.check is not None
+    if checked and case.args == {"command": step.check}:
+        return ""
+    return "E_TOOL_ARGS_NOT_APPROVED" if checked and found == "E_CALL_SCOPE" else found
+
+
 def fits(tool: Tool, args: Args, unknown: Iterable[str] = ()) -> bool:
-    known = {**tool.needs, **tool.takes}
-    fit = (type(value) is known.get(key) or key in unknown for key, value in args.items())
-    return tool.needs.keys() <= args.keys() and all(fit)
+    known, words = {**tool.needs, **tool.takes}, args.get("argv", ["a word"])
+    fit = (key in unknown or type(one) is known.get(key) or (key, one) == ("row", 5.0) for key, one in args.items())
+    return tool.needs.keys() <= args.keys() and all(fit) and isinstance(words, list) and {*map(type, words)} == {str}
 
 
 def in_scope(case: Case, step: Inside) -> bool:
     names = {case.name, case.name.partition(":")[0]}
-    if step.tools is not None:
-        return not names.isdisjoint(step.tools)
-    if step.plan_tools is not None:
-        return case.name not in COMMANDS and not names.isdisjoint(step.plan_tools)
-    return case.tool is not None and bool(case.tool.paths)
+    listed = step.tools if step.tools is not None else step.plan_tools
+    if listed is None:
+        return case.tool is not None and bool(case.tool.paths)
+    return not names.isdisjoint(listed) and (step.tools is not None or case.name not in COMMANDS)
 
 
 def within(case: Case, step: Inside, text: str, deep: bool) -> bool:
@@ -110,12 +117,8 @@ def within(case: Case, step: Inside, text: str, deep: bool) -> bool:
         return False
     if tool is None or tool.effect == "reads":
         return True
-    if path.lower() == "ordain.toml" or (deep and not path):
-        return False
-    folded = path.lower()
-    if any(
-        matches(one, folded) or (deep and f"{FIXED.split(one)[0]}/".startswith(f"{folded}/")) for one in step.protect
-    ):
+    kept = any(matches(one, path.lower()) or (deep and begins_in(path.lower(), one)) for one in step.protect)
+    if kept or path.lower() == "ordain.toml" or (deep and not path):
         return False
     makes = case.name == "make_dir" and f"{path}/**" in step.writes
     all_of_it = case.args.get("recursive") is True
@@ -124,7 +127,7 @@ def within(case: Case, step: Inside, text: str, deep: bool) -> bool:
 
 def same(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        one, other = ([list(item) for item in sorted(each.items())] for each in (one, other))
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(same, one, other))
     return isinstance(one, bool) == isinstance(other, bool) and one == other
@@ -143,11 +146,11 @@ def strictly(case: Case, entries: Iterable[str]) -> int:
 def one_strictly(case: Case, entry: str) -> int:
     kind, _, rest = entry.partition(":")
     if kind == "rule":
-        tools, where = case.lists.rules[rest]
-        if where and case.name in COMMANDS:
+        tools, where, _ = case.lists.rules[rest]
+        if where and case.name.partition(":")[0] in COMMANDS:
             return min(MAYBE, strictly(case, tools))
-        holds = [value_strictly(wanted, case.args[key]) if key in case.args else NO for key, wanted in where.items()]
-        return min([strictly(case, tools), *holds])
+        each = ([singles(wanted), singles(case.args.get(key))] for key, wanted in where.items())
+        return min(strictly(case, tools), *(max(starmap(value_strictly, product(*one))) for one in each), YES)
     if kind == "path":
         named = case.tool.paths if case.tool else {}
         return max((path_strictly(rest, case.args.get(key, "."), deep) for key, deep in named.items()), default=NO)
@@ -168,46 +171,64 @@ def vouched(case: Case, entries: Iterable[str]) -> bool:
 
 def one_vouches(case: Case, entry: str) -> bool:
     if entry.startswith("rule:"):
-        tools, where = case.lists.rules[entry.removeprefix("rule:")]
-        holds = (key in case.args and value_vouches(wanted, case.args[key]) for key, wanted in where.items())
-        return vouched(case, tools) and (not where or case.name not in COMMANDS) and all(holds)
+        tools, where, besides = case.lists.rules[entry.removeprefix("rule:")]
+        each = ((singles(wanted), value) for key, wanted in where.items() for value in singles(case.args.get(key)))
+        named = case.name.partition(":")[0] not in COMMANDS and case.args.keys() <= {*where, *besides}
+        held = all(any(value_vouches(one, value) for one in wanted) for wanted, value in each)
+        return vouched(case, tools) and held and (not where or named)
     if entry in CLASSES:  # a tool that is called so is not meant
         harmless = "destructive" not in classes(case)
         return case.tool is not None and entry in classes(case) and (harmless or entry == "destructive")
     first = case.name.partition(":")[0]  # a word of ours allows no tool that bears it
-    command = case.name == "shell" and case.tool is not None and fits(case.tool, case.args)
-    return entry in (case.name, first) and (command or first not in OWN)
+    if case.name in COMMANDS:
+        return entry == case.name and case.tool is not None and fits(case.tool, case.args)
+    return entry in (case.name, first) and first not in OWN
 
 
 def value_strictly(wanted: Any, value: Any) -> int:
-    if isinstance(value, list):
-        return max((value_strictly(wanted, one) for one in value), default=NO)
-    if not told(value):
-        return MAYBE
-    choices = wanted if isinstance(wanted, list) else [wanted]
-    patterns = (".*".join(map(re.escape, written(one).split("*"))) for one in choices)
-    return YES if any(re.fullmatch(one, written(value), re.DOTALL | re.IGNORECASE) for one in patterns) else NO
+    if value is None or not told(value):
+        return NO if value is None else MAYBE
+    if isinstance(wanted, str):
+        return YES if stands_in(wanted, written(value)) else NO
+    if not isinstance(wanted, bool) and number(value) is not None:
+        return YES if number(value) == wanted else NO
+    alike = written(value).strip().lower() == written(wanted)
+    return YES if alike else NO if type(wanted) is type(value) else MAYBE
+
+
+def stands_in(pattern: str, text: str) -> bool:
+    """Whether a text is what a pattern means, or has it among other values."""
+    pattern, text = (unicodedata.normalize("NFKC", one).casefold() for one in (pattern, text))
+    meant = ".*".join(map(re.escape, re.split(r"\*+", pattern)))
+    whole = rf"(.*{APART})?{meant}({APART}.*)?"
+    visible = "".join(one for one in text if one.isprintable())
+    return any(re.fullmatch(whole, one, re.DOTALL) is not None for one in (text, visible))
 
 
 def value_vouches(wanted: Any, value: Any) -> bool:
-    if isinstance(value, list):
-        return bool(value) and all(value_vouches(wanted, one) for one in value)
-    if not told(value):
-        return False
-    if isinstance(wanted, list):
-        return any(value_vouches(one, value) for one in wanted)
     if not isinstance(wanted, str) or not isinstance(value, str):
-        return type(wanted) is type(value) and same(wanted, value)
-    parts = (re.escape(part).replace(r"\*", r"[^\s,;|<>\"']*") for part in wanted.split("**"))
-    return re.fullmatch(".*".join(parts), value, re.DOTALL) is not None
+        return type(wanted) is type(value) and bool(wanted == value)
+    parts = (re.escape(part).replace(r"\*", r"[\w.+~-]*") for part in wanted.split("**"))
+    fits_in = re.fullmatch(".*".join(parts), value, re.DOTALL) is not None
+    out, leads_out = (re.split(r"[/\\]", one).count("..") for one in (wanted, value))
+    return fits_in and leads_out <= out and told(value)
+
+
+def singles(value: Any) -> list[Any]:
+    """The values of an argument that may be a list; for an empty one what is like nothing."""
+    return ([one for part in value for one in singles(part)] or [None]) if isinstance(value, list) else [value]
 
 
 def told(value: Any) -> bool:
     return not isinstance(value, dict) and "${" not in str(value) and not str(value).startswith("secret:")
 
 
+def number(value: Any) -> float | None:
+    return float(value) if re.fullmatch(r"\s*\d+(\.\d+)?\s*", written(value)) else None
+
+
 def written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else str(value).lower().removesuffix(".0")
 
 
 def plain(text: Any) -> str | None:
@@ -228,8 +249,11 @@ def path_strictly(pattern: str, text: Any, deep: bool) -> int:
     if path is None or "${" in text or path.split("/")[0] in (".git", ".ordain"):
         return MAYBE
     path, deep = FIXED.split(path)[0], deep or text.endswith("/") or not sure(text)
-    above = not path or f"{FIXED.split(pattern.lower())[0]}/".startswith(f"{path}/")
-    return MAYBE if above or (deep and below(pattern.lower(), path)) else NO
+    return MAYBE if begins_in(path, pattern.lower()) or (deep and below(pattern.lower(), path)) else NO
+
+
+def begins_in(path: str, pattern: str) -> bool:
+    return not path or f"{FIXED.split(pattern)[0]}/".startswith(f"{path}/")
 
 
 def meant(pattern: str, path: str) -> bool:

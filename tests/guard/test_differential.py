@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -17,7 +18,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from ordain import calling, guarding
 from ordain.adapters.memory import ManualClock, MemorySightings, ScriptedProbe, ScriptedShell, ScriptedToolbox
 from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.adapters.toolbox import BUILT_IN
@@ -26,14 +29,16 @@ from ordain.calling import Calls
 from ordain.core import call_rule, guard, judge, scope, subject
 from ordain.core.action import CallTool, RunCommand, Task
 from ordain.core.approval import Channel, Principal
-from ordain.core.call_rule import CallRule, Holds
+from ordain.core.call_rule import CallRule, Conditions, Holds
+from ordain.core.door import Answer
 from ordain.core.guard import Call
+from ordain.core.lineage import Stage
 from ordain.core.model import NestedPlan, Plan, Step
 from ordain.core.redaction import Redactor
 from ordain.core.scope import offered
 from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, ToolDefinition
-from ordain.core.value import PlanId, StepId
+from ordain.core.value import PlanId
 from ordain.guarding import Guarding, Seen
 from tests.build import plan, step, work_item
 from tests.guard import reference as model
@@ -109,10 +114,17 @@ PATHS = (
 )
 TEXTS = (
     *("kim@example.com", "KIM@Example.com", "eve@evil.org,kim@example.com", "eve@evil.org", "a b", "people", "People"),
-    *("secret:TOKEN", "${{ steps.x }}", "5", "true", "", "x\ny", "logs"),
+    *("secret:TOKEN", "${{ steps.x }}", "5", "true", "", "x\ny", "logs", "kim@example.com") * 2,
+    *("Eve, a b", "Kim <kim@example.com>", "x;pa, he", "people\nlogs", "kim@exa\u200bmple.com", "ｋim@example.com"),
+    *("in/x", "in/..", "in/a b/c", "../in/x", "../in/../x", "..", " 5.0 ", "6", "7, 5", "TRUE", "yes", "péople", "*"),
 )
-WANTED = ("*@example.com", "people", "**@evil.org", "*", "5", 5, True, ["people", "logs"], ["kim@*", 7], "a b", "p*e")
+WANTED: tuple[Any, ...] = (
+    *("*@example.com", "people", "**@evil.org", "5", 5, True, ["people", "logs"], ["kim@*", 7], "a b", "p*e"),
+    *("in/*", "in/**", "../in/**", "Kim <*", "p**e", 1.5, False, ["a b", True, "*@evil.org"], "TRUE"),
+)
 COMMANDS = ("ls", "rm -rf x", "make")
+STAGES = (Stage.APPROVED, Stage.EXECUTING, Stage.PROPOSED, Stage.REJECTED)
+"""Of plans that are open, how far they may be."""
 
 
 class Dice:
@@ -141,14 +153,20 @@ class Dice:
     def rule(self) -> CallRule:
         if self.odds() < 0.5:  # about something that is called with what it asks about
             tools, key = self.pick((("mail", "to"), ("mail:draft", "to"), ("crm:put", "table"), ("post", "text")))
-            return CallRule(tools=(tools,), where={key: self.pick(WANTED)})
+            return CallRule(tools=(tools,), where={key: self.pick(WANTED)}, besides=self.besides(key))
         names = [entry for entry in ENTRIES if not entry.startswith("rule:")]
         keys = self.some(("to", "text", "table", "row", "path"), 2)
-        return CallRule(tools=self.some(names, 3) or ("mail",), where={key: self.pick(WANTED) for key in keys})
+        where = {key: self.pick(WANTED) for key in keys}
+        return CallRule(tools=self.some(names, 3) or ("mail",), where=where, besides=self.besides(*keys))
+
+    def besides(self, *where: str) -> tuple[str, ...]:
+        others = [key for key in ("text", "row", "content", "overwrite", "other") if key not in where]
+        return self.some(others, len(others)) if where else ()
 
     def value(self, key: str, tool: model.Tool) -> Any:
         if self.odds() < 0.04:
-            return self.pick((None, 5, True, 1.5, ["x"], {"a": 1}, "", "secret:TOKEN"))
+            odd = (None, 5, 5.0, True, False, 1, 1.5, [], ["x", ["people"]], {"a": 1}, [{"a": 1}], "", "secret:TOKEN")
+            return self.pick(odd)
         if key in tool.paths:
             return self.pick(PATHS)
         match key:
@@ -166,7 +184,7 @@ class Dice:
                 return self.pick(TEXTS)
 
     def call(self) -> tuple[str, dict[str, Any]]:
-        name = self.pick(NAMES)
+        name = self.pick(NAMES) if self.odds() > 0.05 else "shell"
         tool = KNOWN.get(name, KNOWN["post"])
         wanted = [*tool.needs, *(key for key in tool.takes if self.odds() < 0.5)]
         args = {key: self.value(key, tool) for key in wanted if self.odds() > 0.03}
@@ -182,8 +200,8 @@ class Dice:
             }
         return name, args
 
-    def approved(self, name: str, args: dict[str, Any]) -> list[list[tuple[str, dict[str, Any]]]]:
-        """Plans that a person has approved; some have this call, or another of the same tool."""
+    def plans(self, name: str, args: dict[str, Any]) -> list[tuple[Stage, list[tuple[str, dict[str, Any]]]]]:
+        """Plans, and how far each is; some have this call, or another of the same tool."""
         plans = []
         for _ in range(self.pick((0, 0, 1, 2))):
             steps = [self.call() for _ in range(self.random.randint(0, 2))]
@@ -194,7 +212,7 @@ class Dice:
             if self.odds() < 0.3:
                 steps.append((name, {**args, "extra": 1}))
             self.random.shuffle(steps)
-            plans.append(steps)
+            plans.append((self.pick(STAGES), steps))
         return plans
 
     def inside(self) -> model.Inside:
@@ -205,6 +223,8 @@ class Dice:
             writes=self.pick(((), (), ("docs/**",), ("src/*.py", "docs/*"), ("**/x",))),
             protect=self.pick(((), (), ("docs/private/**",), ("src/deep/x",))),
             approved=self.odds() < 0.5,
+            check=self.pick((None, *COMMANDS)),
+            own_tools=self.odds() < 0.2,
         )
 
 
@@ -227,21 +247,32 @@ class Product:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.plans: dict[str, tuple[Stage, Plan]] = {}
         here: Any = SimpleNamespace(
             settings=lambda: (settings, "digest", ()),
+            workspace=SimpleNamespace(configuration=lambda: b""),
             now=lambda: 0,
             sightings=MemorySightings(),
             redactor=lambda: Redactor({}),
-            has_ledger=lambda: False,
+            has_ledger=lambda: True,
+            ledger=SimpleNamespace(size=lambda _: 1, plans=self.listed),
+            records=SimpleNamespace(plan=lambda stream: self.plans[stream][1]),
         )
         self.sightings = here.sightings
-        self.plans: list[tuple[PlanId, bool, Plan]] = []
         self.guarding = Guarding(here)
-        self.guarding._approved = lambda: iter(self.plans)  # type: ignore[method-assign]
         toolbox = ScriptedToolbox()
         toolbox.definitions = lambda: TOOLS  # type: ignore[method-assign]
         twins = surroundings(MemoryLedger(), toolbox=toolbox)
         self.app = App(twins, shell=ScriptedShell({}), probe=ScriptedProbe(), pid=1, boot_id="boot")
+
+    def listed(self, *, open_only: bool, newest: int) -> Iterator[Any]:
+        for stream, (stage, _) in self.plans.items():
+            state = SimpleNamespace(
+                plan_id=PlanId(f"plan:{stream:>064}"),
+                open_run="run" if stage is Stage.EXECUTING else None,
+                status=lambda _, stage=stage: stage,
+            )
+            yield SimpleNamespace(stream=stream, state=state)
 
     def outside(self, name: str, args: dict[str, Any]) -> tuple[str, str, bool]:
         seen = Seen(by=Principal(name="a", channel=Channel.MCP), agent="a", through="gateway")
@@ -254,20 +285,39 @@ class Product:
         )
         return met.judged.standing.value, code, met.refused
 
-    def inside(self, name: str, args: dict[str, Any], where: model.Inside) -> str:
+    def inside(self, name: str, args: dict[str, Any], where: model.Inside, *, itself: bool) -> str:
+        """What is answered to the agent of a step: to a call, or where it asks whether it may make one `itself`."""
         task = Task(task="Do it", tools=where.tools)
-        one = Step(id=StepId("s1"), description="s", action=task, needs=(), writes=where.writes, protect=where.protect)
+        one = step("s1", action=task, contract=where.check, needs=())
+        one = replace(one, writes=where.writes, protect=where.protect)
         whole = plan(one, tools=where.plan_tools)
+        item = work_item(tools=offered(task, [whole], TOOLS))
+        agents = {item.agent: SimpleNamespace(own_tools=where.own_tools)}
         run: Any = SimpleNamespace(
-            state=SimpleNamespace(step=lambda _: one, plan=whole),
+            state=SimpleNamespace(step=lambda _: one, plan=whole, limits_in_force=SimpleNamespace(agents=agents)),
             tools=TOOLS,
             clock=ManualClock(),
+            sink=SimpleNamespace(text=str),
+            refuse=None,
             withheld=lambda path, deep: None,
             unpermitted=lambda called: self.app._running._unpermitted(self.settings, where.approved, called),
         )
-        calls = Calls(run, work_item(tools=offered(task, [whole], TOOLS)), "mark")
-        problem = done(calls._problem(name, name, args))
-        return problem.code if problem is not None else ""
+        calls = Performing(run, item, "mark")
+        answer = done(calls.may(name, args) if itself else calls.serve(name, args))
+        assert calls.performed == ([] if itself or answer.problem is not None else [(name, args)])
+        return answer.problem.code if answer.problem is not None else ""
+
+
+class Performing(Calls):
+    """Calls that are only noted where they would be performed."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.performed: list[tuple[str, Any]] = []
+
+    async def _call(self, name: str, args: Any) -> Answer:
+        self.performed.append((name, args))
+        return Answer()
 
 
 def done(coroutine: Any) -> Any:
@@ -285,7 +335,7 @@ def cases(seed: str, worlds: int = WORLDS, each: int = CALLS) -> Iterator[tuple[
     for _ in range(worlds):
         settings = dice.settings()
         product = Product(settings)
-        rules = {name: (rule.tools, rule.where) for name, rule in settings.rules.items()}
+        rules = {name: (rule.tools, rule.where, rule.besides) for name, rule in settings.rules.items()}
         lists = model.Lists(
             settings.deny,
             settings.ask,
@@ -299,36 +349,34 @@ def cases(seed: str, worlds: int = WORLDS, each: int = CALLS) -> Iterator[tuple[
             name, args = dice.call()
             case = model.Case(lists, name, args, KNOWN.get(name))
             if number % 2:
-                where = dice.inside()
-                yield (
-                    "inside",
-                    model.inside(case, where),
-                    product.inside(name, args, where),
-                    f"{name} {args} {where} {settings}",
-                )
+                where, itself = dice.inside(), number % 4 == 1
+                wanted = model.may(case, where) if itself else model.inside(case, where)
+                found = product.inside(name, args, where, itself=itself)
+                yield "itself" if itself else "inside", wanted, found, f"{name} {args} {where} {settings}"
             else:
-                approved = dice.approved(name, args)
-                running = dice.odds() < 0.5
-                product.plans = [
-                    (PlanId(f"sha256:{n:064x}"), running, made_plan(steps, dice)) for n, steps in enumerate(approved)
-                ]
-                told = f"{name} {args} {approved} {settings}"
-                yield "outside", model.outside(case, approved), product.outside(name, args), told
+                plans = dice.plans(name, args)
+                product.plans = {str(n): (stage, made_plan(steps, dice)) for n, (stage, steps) in enumerate(plans)}
+                told = f"{name} {args} {plans} {settings}"
+                yield "outside", model.outside(case, plans), product.outside(name, args), told
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No threads: what is asked there is answered by a twin."""
+    """No threads: what is asked there is answered by a twin. And no ledger for refusals."""
+
+    async def recorded(*_: Any) -> None:
+        pass
 
     async def here(function: Any, *args: Any) -> Any:
         return function(*args)
 
     monkeypatch.setattr(asyncio, "to_thread", here)
+    monkeypatch.setattr(guarding, "Refusals", lambda _: SimpleNamespace(record=recorded))
 
 
 def test_the_model_can_be_read_at_once() -> None:
-    lines = Path(model.__file__).read_text().splitlines()
-    assert sum(bool(line.strip()) for line in lines) <= 200
+    text = re.sub(r'""".*?"""\n', "", Path(model.__file__).read_text(), flags=re.DOTALL)
+    assert sum(bool(line.strip()) for line in text.splitlines()) <= 200
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -344,27 +392,39 @@ def test_nobody_disagrees(part: int) -> None:
         outcomes += [("outside", ("guarded", code, refused)) for code in ("E_TOOL_GUARDED", "E_TOOL_ARGS_NOT_APPROVED")]
         outcomes += [("outside", ("denied", "E_POLICY_DENIED", refused))]
     inside = ("", "E_CALL_SCOPE", "E_CALL_ARGUMENTS", "E_CALL_BOUNDS", "E_POLICY_DENIED", "E_PLAN_APPROVAL_MISSING")
-    outcomes += [("inside", code) for code in inside]
+    outcomes += [(where, code) for where in ("inside", "itself") for code in inside]
+    outcomes += [("itself", "E_TOOL_ARGS_NOT_APPROVED")]
     assert set(seen) == set(outcomes)
-    assert min(seen.values()) >= 50, seen
+    assert min(seen.values()) >= 20, seen
 
 
-def _vague(where: Any, args: Any, *, strict: bool) -> Holds:
-    return call_rule.holds(where, args, strict=True)
+def _let(conditions: Conditions, args: Any) -> bool:
+    return conditions.meant(args) is Holds.YES
 
 
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "a star goes over separators": (call_rule, "_torn", lambda pattern, value: False),
+    "a star goes over separators": (call_rule, "_NOT_STAR", re.compile(r"(?!)()")),
+    "a star leads out": (call_rule, "_WAY_OUT", re.compile(r"(?!)")),
     "case counts where it forbids": (call_rule, "_folded", lambda text: text),
-    "rules let through as they forbid": (judge, "holds", _vague),
+    "signs that nobody sees count": (call_rule, "_readings", lambda text: (call_rule._folded(text),)),
+    "several values in one text are one": (call_rule, "_PART_OF", r"[\s\S]"),
+    "numbers are not written": (call_rule, "_written", lambda value: []),
+    "what is not told yet is told": (call_rule, "named_secrets", lambda text: iter(())),
+    "what nobody named is let through": (Conditions, "unnamed", lambda self, args: []),
+    "rules let through as they forbid": (Conditions, "vouched", _let),
+    "rules do not forbid": (Conditions, "meant", lambda self, args: Holds.NO),
+    "another kind is not meant": (call_rule._Equal, "meant", lambda self, one: Holds(2 * self.vouched(one))),
     "a class allows what is destructive": (judge, "VAGUE", frozenset()),
-    "true is taken for 1": (guard, "_same", lambda approved, asked: approved == asked),
+    "true is taken for 1": (guard, "_canonical", lambda args: args),
     "steps of nested plans are not seen": (guard, "all_steps", lambda whole: whole.steps),
+    "plans that nobody approved count": (guarding, "Stage", SimpleNamespace(APPROVED=Stage.PROPOSED)),
     "what lint refuses counts as a path": (subject, "path_fault", lambda text, writes: None),
     "what lies beneath is not meant": (judge.Strict, "_above", lambda self, path: iter(())),
     "what is protected is written": (scope, "protecting_pattern", lambda *args, **named: None),
     "everything may be written": (scope, "_may_write", lambda *args, **named: True),
     "files of secrets are handed out": (scope, "handed_fault", lambda *args, **named: None),
+    "a step's check is no word about commands": (calling, "contract_of", lambda step: None),
+    "tools of a host are whatever is called": (calling, "_HOSTS", frozenset(("mail", "crm", "post"))),
 }
 
 

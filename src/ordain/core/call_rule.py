@@ -14,8 +14,8 @@ text, and what is not known yet, is of another kind than the value wanted, or is
 
 Where it lets through, every value must match letter by letter, and be of the kind that was written. `*` stands for
 letters, digits and `_ . + ~ -` only, so that `*@example.com` is one address and never two, and `https://*.example.com/`
-one host; `**` stands for anything; and neither for a way out of a directory (`..`). And the call has no argument that is
-named neither in `where` nor in `besides`: a blind copy to somebody else is no argument that nobody thought of.
+one host; `**` stands for anything, and neither for a way out of a directory (`..`). And the call has no argument that
+is named neither in `where` nor in `besides`: a blind copy to somebody else is no argument that nobody thought of.
 
 Commands are never told apart by their text: to a rule with `where` no command is one it lets through, and every one
 may be one it forbids.
