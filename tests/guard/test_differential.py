@@ -90,12 +90,12 @@ KNOWN = {
     "reads": model.Tool("repeatable", needs={"text": str}),
     "task:run": model.Tool("checkable", needs={"text": str}),
 }
-NAMES = (*KNOWN, "nobody", "mail:nothing", "task", "shell:op")
+NAMES = (*KNOWN, "nobody", "mail:nothing", "task", "shell:op", *("shell", "mail:draft", "crm:put", "post") * 2)
 ENTRIES = (
     *("reads", "repeatable", "checkable", "opaque", "destructive", "shell", "exec", "task", "mail", "mail:send"),
     *("crm", "crm:put", "post", "nobody", "write_file", "move", "delete", "task:run", "mail:nothing"),
     *("path:docs/**", "path:docs/private", "path:docs/*", "path:src/*.py", "path:**/secret*", "path:Src/deep/**"),
-    *("rule:one", "rule:two", "rule:three") * 3,
+    *("rule:one", "rule:two", "rule:three") * 5,
 )
 PATHS = (
     *(
@@ -151,7 +151,7 @@ class Dice:
         )
 
     def rule(self) -> CallRule:
-        if self.odds() < 0.5:  # about something that is called with what it asks about
+        if self.odds() < 0.8:  # about something that is called with what it asks about
             tools, key = self.pick((("mail", "to"), ("mail:draft", "to"), ("crm:put", "table"), ("post", "text")))
             return CallRule(tools=(tools,), where={key: self.pick(WANTED)}, besides=self.besides(key))
         names = [entry for entry in ENTRIES if not entry.startswith("rule:")]
@@ -184,7 +184,7 @@ class Dice:
                 return self.pick(TEXTS)
 
     def call(self) -> tuple[str, dict[str, Any]]:
-        name = self.pick(NAMES) if self.odds() > 0.05 else "shell"
+        name = self.pick(NAMES)
         tool = KNOWN.get(name, KNOWN["post"])
         wanted = [*tool.needs, *(key for key in tool.takes if self.odds() < 0.5)]
         args = {key: self.value(key, tool) for key in wanted if self.odds() > 0.03}
