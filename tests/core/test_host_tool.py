@@ -95,6 +95,18 @@ def test_outside_of_the_workspace_no_path_rule_holds_reading_is_reading_and_writ
     assert standing(write, open_calls=("claude-code:Write",)) is Standing.OPEN
 
 
+def test_writing_outside_of_the_workspace_is_not_open_because_nothing_guards_it():
+    write = only("Write", outside, file_path="/home/.bashrc", content="x")
+    for rules in ({"guarded": ("write_file",)}, {"guarded": ()}, {"open_calls": ("opaque", "destructive")}):
+        assert standing(write, **rules) is Standing.GUARDED
+
+
+def test_a_search_through_a_link_also_means_what_lies_beneath():
+    rules = Guard(Settings(deny=("path:**/key",), open_calls=("reads",)))
+    _, judged = strictest(rules, calls("Grep", lambda _: Found((), through="link"), path="/w/link"))
+    assert judged.standing is Standing.GUARDED
+
+
 @pytest.mark.parametrize("path", [None, 7, "", "a\0b"])
 def test_a_path_that_is_none_is_nobody_knows_what(path):
     assert only("Write", file_path=path, content="x").definition is None
@@ -154,7 +166,7 @@ def test_a_server_that_nobody_configured_cannot_take_a_name_of_ours():
 
 
 def at(real: str, named: str | None = None, **more: object) -> Found:
-    return found_at(real, named or real, "/w", states=("/state",), **{"plans": "/home/.claude/plans", **more})
+    return found_at(real, named or real, "/w", **{"states": ("/state",), "plans": "/home/.claude/plans", **more})
 
 
 def test_where_paths_lead():
@@ -164,6 +176,9 @@ def test_where_paths_lead():
     assert at("/w/real", "/w/link") == Found(("real", "link"))
     assert at("/w/real", "/elsewhere/link") == Found(("real",))
     assert at("/elsewhere/x", "/w/link") == Found((), through="link")
+    # Also where it leads to what nobody writes.
+    assert at("/state/ledger.db", "/w/link").through == at("/home/.claude/settings.json", "/w/link").through == "link"
+    assert at("/w/state/x", states=("/w/state",)).paths == ("state/x",)
 
 
 def test_a_link_out_of_the_workspace_is_judged_by_its_name_too_and_opened_by_none():

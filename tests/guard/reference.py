@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 NO, MAYBE, YES = 0, 1, 2
 CLASSES = ("reads", "repeatable", "checkable", "opaque", "destructive")
-OWN = (*CLASSES, "task", "shell")
 COMMANDS = ("shell", "exec")
 FIXED = re.compile(r"/?[^/]*[*?]")
 APART = r"""[\s,;|<>"'`()\[\]{}\\]"""
-NOBODYS = re.compile(r"(?i)\.env|\.netrc|id_rsa")
+PRIVATE = re.compile(r"(?i)(.*/)?\.git(/.*)?|\.ordain(/.*)?")
+NOBODYS = re.compile(r"(?i)(.*/)?(\.env|\.netrc|id_rsa)")
 Args = Mapping[str, Any]
 
 
@@ -113,7 +113,7 @@ def in_scope(case: Case, step: Inside) -> bool:
 
 def within(case: Case, step: Inside, text: str, deep: bool) -> bool:
     path, tool = plain(text), case.tool
-    if path is None or NOBODYS.fullmatch(path.rpartition("/")[2]) or path.split("/")[0].lower() in (".git", ".ordain"):
+    if path is None or NOBODYS.fullmatch(path) or PRIVATE.fullmatch(path):
         return False
     if tool is None or tool.effect == "reads":
         return True
@@ -182,7 +182,7 @@ def one_vouches(case: Case, entry: str) -> bool:
     first = case.name.partition(":")[0]  # a word of ours allows no tool that bears it
     if case.name in COMMANDS:
         return entry == case.name and case.tool is not None and fits(case.tool, case.args)
-    return entry in (case.name, first) and first not in OWN
+    return entry in (case.name, first) and first not in (*CLASSES, "task", "shell")
 
 
 def value_strictly(wanted: Any, value: Any) -> int:
@@ -239,14 +239,14 @@ def plain(text: Any) -> str | None:
 
 
 def sure(text: str) -> bool:
-    return not set("*?") & set(text) and "${" not in text
+    return not set("*?") & set(text) and "${" not in text and not PRIVATE.fullmatch(text)
 
 
 def path_strictly(pattern: str, text: Any, deep: bool) -> int:
     path = plain(text.partition("${")[0].lower() or ".") if isinstance(text, str) else None
     if path is not None and meant(pattern.lower(), path):
         return YES
-    if path is None or "${" in text or path.split("/")[0] in (".git", ".ordain"):
+    if path is None or "${" in text or PRIVATE.fullmatch(path):
         return MAYBE
     path, deep = FIXED.split(path)[0], deep or text.endswith("/") or not sure(text)
     return MAYBE if begins_in(path, pattern.lower()) or (deep and below(pattern.lower(), path)) else NO

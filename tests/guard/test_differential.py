@@ -94,7 +94,15 @@ NAMES = (*KNOWN, "nobody", "mail:nothing", "task", "shell:op", *("shell", "mail:
 ENTRIES = (
     *("reads", "repeatable", "checkable", "opaque", "destructive", "shell", "exec", "task", "mail", "mail:send"),
     *("crm", "crm:put", "post", "nobody", "write_file", "move", "delete", "task:run", "mail:nothing"),
-    *("path:docs/**", "path:docs/private", "path:docs/*", "path:src/*.py", "path:**/secret*", "path:Src/deep/**"),
+    *(
+        "path:docs/**",
+        "path:docs/private",
+        "path:docs/*",
+        "path:src/*.py",
+        "path:**/secret*",
+        "path:Src/deep/**",
+        "path:**",
+    ),
     *("rule:one", "rule:two", "rule:three") * 5,
 )
 PATHS = (
@@ -109,7 +117,19 @@ PATHS = (
         "src",
         "src/deep/x",
     ),
-    *("", ".", "../x", "/etc/passwd", ".git/config", ".ordain/x", "sub/.env", "ordain.toml", "docs/*.md", "docs/${x}"),
+    *(
+        "",
+        ".",
+        "../x",
+        "/etc/passwd",
+        ".git/config",
+        ".ordain/x",
+        "sub/.env",
+        "sub/.git/config",
+        "ordain.toml",
+        "docs/*.md",
+        "docs/${x}",
+    ),
     *("deep/secret.txt", "x", "docs/sub/y", "src/deep"),
 )
 TEXTS = (

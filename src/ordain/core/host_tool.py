@@ -96,19 +96,19 @@ def found_at(real: str, named: str, root: str, *, states: Collection[str], plans
     """What is known of an absolute path, where it `real`ly leads and as it was `named`, to the workspace in `root`.
     `states` are where we keep what we know, `plans` where the host keeps its notes of plans."""
     inside = tuple(dict.fromkeys(one for path in (real, named) if (one := _beneath(path, root)) is not None))
+    leads_out = _beneath(real, root) is None
+    found = Found((), through=_beneath(named, root)) if leads_out else Found(inside)
     if any(_beneath(real, state) is not None for state in states):
-        return Found((), kept="would change Ordain's own record, which nobody does")
+        return found._replace(kept="would change Ordain's own record, which nobody does")
     if _HOST_SETTINGS.search(real) or _HOST_SETTINGS.search(named):
-        why = "would change the settings of the agent's host, which say that Ordain is asked"
-        return Found(inside, kept=why)
-    if _beneath(real, root) is None:
-        noted = plans is not None and _beneath(real, plans) is not None and real.endswith(".md")
-        return Found((), through=_beneath(named, root), idle=noted)
+        return found._replace(kept="would change the settings of the agent's host, which say that Ordain is asked")
+    if leads_out:
+        return found._replace(idle=plans is not None and _beneath(real, plans) is not None and real.endswith(".md"))
     if any(folded(one) == CONFIGURATION_FILE for one in inside):
-        return Found(inside, kept="would change Ordain's settings, which a person has to trust")
+        return found._replace(kept="would change Ordain's settings, which a person has to trust")
     if any(path_fault(one, writes=True) is not None for one in inside):
-        return Found(inside, kept="would change what is git's or Ordain's own")
-    return Found(inside)
+        return found._replace(kept="would change what is git's or Ordain's own")
+    return found
 
 
 _HOST_SETTINGS = re.compile(
@@ -184,19 +184,21 @@ def _on_file(tool: str, like: _OnFile, args: Mapping[str, Any], locate: Locate) 
         yield Call(tool=name, args=args)
         return
     found, ours = locate(path), DEFINITIONS[like.tool]
+    if like.deep:
+        ours = msgspec.structs.replace(ours, parameters=tuple(map(_deeper, ours.parameters)))
     if found.through is not None:
         yield Call(tool=ours.name, args={"path": found.through}, definition=ours)
     told = {mine: args[theirs] for theirs, mine in like.args.items() if theirs in args}
     if ours.effect is EffectClass.READS:
-        parameters = tuple(_deeper(one) if like.deep else one for one in ours.parameters) if found.paths else ()
-        definition = msgspec.structs.replace(ours, parameters=parameters)
+        definition = ours if found.paths else msgspec.structs.replace(ours, parameters=())
         for one in found.paths or (path,):
             yield Call(tool=ours.name, args={"path": one, **told}, definition=definition)
     elif found.idle:
         yield Call(tool=name, args={"path": path}, definition=_definition(name, EffectClass.READS))
     elif not found.paths:
-        # By the name of a tool of ours, or by a path, only what lies in the workspace can be opened.
-        yield Call(tool=name, args={"path": path}, definition=_definition(name, EffectClass.OPAQUE), kept=found.kept)
+        # Only what lies in the workspace is opened by the name of a tool of ours, by a path or a class, or because
+        # nothing guards it.
+        yield Call(tool=name, args={"path": path}, kept=found.kept)
     else:
         for one in found.paths:
             yield Call(tool=ours.name, args={"path": one, **told}, definition=ours, kept=found.kept)
