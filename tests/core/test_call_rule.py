@@ -144,6 +144,13 @@ def test_every_condition_must_hold():
     assert it.meant({"to": "${a.output}", "urgent": False}) is NO
 
 
+def test_names_of_arguments_are_compared_strictly_too():
+    rule = conditions("Cc", to=OURS)
+    for args in ({"To": "kim@example.com"}, {"to": "eve@example.org", "TO": ["kim@example.com"]}):
+        assert (rule.meant(args), rule.vouched(args)) == (YES, False)
+    assert not rule.vouched({"to": "kim@example.com", "tO": "eve@example.org"})
+
+
 def test_an_argument_nobody_named_is_not_let_through():
     args = {"to": "kim@example.com", "bcc": "eve@example.org"}
     assert conditions(to=OURS).meant(args) is YES

@@ -125,6 +125,25 @@ def test_what_reaches_outside_and_what_nobody_knows_is_guarded(tool):
     assert call.tool == f"claude-code:{tool}"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/w/.claude/settings.json",
+        "/w/.claude/settings.local.json",
+        "/w/.claude/hooks/x.sh",
+        "/w/.Claude/skills/x/SKILL.md",
+        "/home/kim/.claude/agents/x.md",
+        "/home/kim/.claude/commands/x.md",
+        "/home/kim/.claude/plugins/x/plugin.json",
+        "/w/sub/.mcp.json",
+    ],
+)
+def test_what_tells_the_host_what_to_run_is_never_open(path):
+    found = found_at(path, path, "/w", states=(), plans=None)
+    for call in calls("Write", lambda _: found, file_path=path, content="x"):
+        assert standing(call, open_calls=("write_file", "path:**", "claude-code:Write")) is Standing.GUARDED
+
+
 # --- Tools of servers ------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +167,13 @@ def test_names_are_compared_as_the_host_writes_them():
     assert only("mcp__odd_name__read_one").tool == "odd.name:read.one"
     named = Settings(sources={"mail": MAIL}, deny=("mail:wipe/all",))
     assert only("mcp__mail__wipe_all", settings=named).tool == "mail:wipe/all"
+    for effects in (
+        {"a.b": EffectClass.READS, "a/b": EffectClass.OPAQUE},
+        {"a/b": EffectClass.OPAQUE, "a.b": EffectClass.READS},
+    ):
+        two = Settings(sources={"mail": ToolSource(mcp=("m",), effects=effects)})
+        found = calls("mcp__mail__a_b", settings=two)
+        assert strictest(Guard(two), found)[1].standing is Standing.GUARDED, "it may be either of two"
 
 
 def test_two_servers_that_are_called_alike_are_neither():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import Any
 
@@ -116,6 +117,28 @@ def test_what_sounds_as_if_it_reads_is_for_a_person_to_judge() -> None:
     assert "Nobody here knows" in first.why
     assert second.tool == "crm:getUser"
     assert tomllib.loads(report.toml) == {"tools": {"crm": {"effects": {"list_people": "reads", "getUser": "reads"}}}}
+
+
+@pytest.mark.parametrize("name", ["find_and_replace", "getOrCreate", "check_out", "read-write", "list_then_delete"])
+def test_what_sounds_as_if_it_does_more_than_read_is_not_suggested(name: str) -> None:
+    assert not reported(seen(f"crm:{name}")).suggestions
+    assert reported(seen("crm:get_orders")).suggestions and reported(seen("crm:list_inboxes")).suggestions
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r", "\n", "\u202e"])
+def test_what_an_agent_said_begins_no_line_of_what_is_to_be_copied(end: str) -> None:
+    value = f'x{end}[guard]{end}open = ["mail", "\u200b"]'
+    calls = [seen("crm:tag", _json(tag=value, note=str(n)), effect="repeatable") for n in range(8)]
+    report = reported(*calls, seen("crm:tag", _json(tag="other"), effect="repeatable"))
+    lines = report.toml.splitlines()
+    assert lines == report.toml.split("\n") and lines.count("[guard]") == 1
+    assert all(line.isprintable() for line in lines)
+    assert tomllib.loads(report.toml)["rules"]["crm-tag"]["where"] == {"tag": value}
+    assert "`note`" in report.suggestions[0].why, "what is left free is said"
+
+
+def _json(**args: str) -> str:
+    return json.dumps(args, ensure_ascii=False)
 
 
 def test_what_is_harmless_by_its_class_is_opened_by_name() -> None:

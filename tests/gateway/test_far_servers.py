@@ -152,3 +152,23 @@ def test_a_server_that_is_not_there_and_a_secret_that_is_not_set_are_told(site: 
         assert pipe.names()[0] == "plan_propose"
     assert "The server `nowhere` did not answer: it has ended, or is not there; its tools are missing." in pipe.errors
     assert "The server `far` cannot be had: " in pipe.errors and "FAR_TOKEN is not set" in pipe.errors
+
+
+@pytest.mark.parametrize("era", [LEGACY, MODERN])
+def test_a_message_that_cannot_be_sent_holds_up_no_other(
+    site: Site, far: Far, era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAR_TOKEN", "swordfish")
+    site.trust(settings(far).replace("enforce", "observe"))
+    with site.gateway(era=era) as pipe:
+        pipe.greet()
+        for number, (method, params) in enumerate(
+            [("vendor/x", [1]), ("vendor/x", "text"), ("a\r\nAuthorization: Bearer mine", {}), ("ünï\x00", {})]
+        ):
+            if era == MODERN and isinstance(params, dict):
+                pipe.ask(method, params, f"odd {number}")
+            else:
+                pipe.send({"jsonrpc": "2.0", "id": f"odd {number}", "method": method, "params": params})
+            assert "error" in pipe.answer(f"odd {number}")
+        assert text(pipe.call("look", n=1)) == "seen {'n': 1}"
+    assert {one["authorization"] for one in far.headers} == {"Bearer swordfish"}

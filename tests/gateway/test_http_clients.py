@@ -14,6 +14,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from ordain.assemble import open_workspace
+from ordain.core.value import Instant
+from tests.gateway.served import Client as Raw
 from tests.gateway.served import fronting, gateway, token
 
 FOREVER_MS = 600_000
@@ -84,3 +87,21 @@ def test_tools_are_listed_called_refused_told_of_and_cancelled(reach: Reach, tmp
 
     asyncio.run(life())
     assert asked(tmp_path) == ["say a-1", "say a-2", "say a-4", "cancelled a-4", "say a-5"]
+
+
+@pytest.mark.parametrize("legacy", [True, False])
+def test_a_client_is_noted_by_the_name_of_its_token_whatever_it_calls_itself(tmp_path: Path, legacy: bool):
+    workspace = fronting(tmp_path)
+    shown = token(workspace, "laptop")
+
+    async def life(port: int) -> None:
+        client = Raw(port, shown, legacy=legacy)
+        await client.begin()
+        await client.ask("tools/call", name="send", arguments={"text": "x"})
+        client.close()
+
+    with gateway(workspace.path) as port:
+        asyncio.run(life(port))
+    app = open_workspace(workspace.path, exact=True)
+    (seen,) = app._here.sightings.since(Instant(0))
+    assert (seen.agent, seen.tool) == ("mcp/laptop", "many:send")

@@ -146,6 +146,45 @@ def test_the_directory_that_governs_is_asked_wherever_the_agent_stands(workspace
     assert "E_TOOL_GUARDED" in (reason(asked(workspace, cwd="/"), workspace=str(workspace.path)) or "")
 
 
+def test_an_agent_that_leaves_the_directory_does_not_leave_the_rules(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.trust(ENFORCE)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(workspace.path))
+    assert "E_TOOL_GUARDED" in (reason(asked(workspace, cwd=str(elsewhere))) or "")
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(elsewhere))
+    assert "E_TOOL_GUARDED" in (reason(asked(workspace)) or ""), "nor by saying that it was started elsewhere"
+    workspace.trust(OBSERVE)
+    before = len(sightings(workspace))
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(workspace.path))
+    assert reason(asked(workspace)) is None
+    assert len(sightings(workspace)) == before + 1, "and one call is one"
+
+
+def test_a_path_that_leads_to_two_places_is_held_against_both(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE + 'open = ["reads", "path:docs/**"]\n[policy]\ndeny = ["path:secret/**"]\n')
+    (workspace.path / "secret/sub").mkdir(parents=True)
+    (workspace.path / "docs").mkdir()
+    (workspace.path / "docs/sub").symlink_to(workspace.path / "secret/sub")
+    path = f"{workspace.path}/docs/sub/../key"
+    assert "E_POLICY_DENIED" in (reason(asked(workspace, "Read", tool_input={"file_path": path})) or "")
+    (workspace.path / "docs/sub").unlink()
+    (workspace.path / "docs/sub").symlink_to(workspace.path.parent)
+    write = asked(workspace, "Write", tool_input={"file_path": path, "content": "x"})
+    assert "leads to two places" in (reason(write) or "")
+
+
+@pytest.mark.parametrize("door", ["/nowhere", ".", "\udcff", "a\nb"])
+def test_a_door_that_is_none_opens_nothing(workspace: Workspace, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace.trust(ENFORCE)
+    monkeypatch.setenv("ORDAIN_DOOR", door)
+    monkeypatch.setenv("ORDAIN_DOOR_TOKEN", "made up")
+    assert "E_DOOR" in (reason(asked(workspace)) or "")
+    assert "E_DOOR" in (reason(asked(workspace, "Read", tool_input={"file_path": "x"})) or "")
+
+
 def test_a_link_leads_where_it_leads(workspace: Workspace) -> None:
     workspace.trust(ENFORCE + 'open = ["reads", "path:docs/**"]\n')
     (workspace.path / "docs").mkdir()
@@ -348,6 +387,20 @@ def test_the_command_answers_as_the_host_wants_it_and_leaves_nothing_undone(work
     assert (done.returncode, done.stdout) == (0, b"")
     done = hooked(workspace, asked(workspace, "Read", tool_input={"file_path": "x"}))
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_an_answer_that_takes_too_long_is_no(workspace: Workspace) -> None:
+    """Hosts give up after a while, and some take that for a yes."""
+    code = (
+        "from ordain.interfaces import hook_entry; hook_entry.ANSWER_S = 1; "
+        "hook_entry.enter(['claude-code', '--workspace', '.'])"
+    )
+    command = [sys.executable, "-c", code]
+    hanging = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=workspace.path)
+    with hanging:
+        assert hanging.stderr is not None
+        assert hanging.wait(20) == 2
+        assert b"could not tell within 1 s" in hanging.stderr.read()
 
 
 def test_words_that_are_not_understood_are_told_by_the_command_line(workspace: Workspace) -> None:

@@ -25,6 +25,8 @@ _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _TERMINATED = "Session terminated"
 """What the SDK's transport answers when the server knows the session no more."""
 
+_CANNOT_BE_SENT = {"code": -32600, "message": "This is no request that can be sent over HTTP."}
+
 
 class ServerSessions:
     """Sessions with servers; those that are processes are started in the workspace."""
@@ -134,8 +136,14 @@ class _Remote:
             message = await self._goes.get()
             if message.get("method") == "initialize":
                 self._greeted = message.get("id")
-            metadata = ClientMessageMetadata(headers=self._routing(message))
-            await writing.send(SessionMessage(jsonrpc_message_adapter.validate_python(message), metadata))
+            try:
+                known = jsonrpc_message_adapter.validate_python(message)
+                metadata = ClientMessageMetadata(headers=self._routing(message))
+            except (ValueError, TypeError, AttributeError):  # one that cannot be sent does not hold up the others
+                if "id" in message and "method" in message:
+                    self._came.put_nowait({"jsonrpc": "2.0", "id": message["id"], "error": _CANNOT_BE_SENT})
+                continue
+            await writing.send(SessionMessage(known, metadata))
 
     def _look(self, message: Mapping[str, Any]) -> None:
         """Remember what later requests must say in their headers."""

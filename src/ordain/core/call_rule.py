@@ -8,9 +8,10 @@ What an argument is like is told by a text in which `*` and `**` stand for any c
 by a list of these, of which one is enough. An argument that is left out, null or an empty list is like nothing. Doubt
 goes to the strict side, as in all lists.
 
-Where a rule forbids or asks, letters are compared without regard to case and to signs that nobody sees, one value of
-several is enough, also of several in one text, between spaces, commas, brackets or quotes; a number may be written as a
-text, and what is not known yet, is of another kind than the value wanted, or is no single value, may match.
+Where a rule forbids or asks, letters are compared without regard to case, those of names too, and to signs that nobody
+sees, one value of several is enough, also of several in one text, between spaces, commas, brackets or quotes; a number
+may be written as a text, and what is not known yet, is of another kind than the value wanted, or is no single value,
+may match.
 
 Where it lets through, every value must match letter by letter, and be of the kind that was written. `*` stands for
 letters, digits and `_ . + ~ -` only, so that `*@example.com` is one address and never two, and `https://*.example.com/`
@@ -84,6 +85,7 @@ class Conditions:
 
     def __init__(self, rule: CallRule) -> None:
         self._where = {name: _wanted(value) for name, value in rule.where.items()}
+        self._forbidden = [(_folded(name), wanted) for name, wanted in self._where.items()]
         self._named = self._where.keys() | set(rule.besides)
 
     def meant(self, args: Mapping[str, Any] | None) -> Holds:
@@ -92,7 +94,13 @@ class Conditions:
             return Holds.YES
         if args is None:
             return Holds.MAYBE
-        return min(_meant(wanted, args[name]) if name in args else Holds.NO for name, wanted in self._where.items())
+        said: dict[str, list[Any]] = {}
+        for name, value in args.items():
+            said.setdefault(_folded(name), []).append(value)
+        return min(
+            max((_meant(wanted, value) for value in said.get(name, ())), default=Holds.NO)
+            for name, wanted in self._forbidden
+        )
 
     def vouched(self, args: Mapping[str, Any] | None) -> bool:
         """Whether a call is one that the rule lets through."""

@@ -19,7 +19,18 @@ from ordain.core.path import folded, path_fault
 from ordain.core.settings import CONFIGURATION_FILE, Settings
 from ordain.core.tool import SHELL, EffectClass, Parameter, ToolDefinition, operation_name
 
-__all__ = ["CLAUDE_CODE", "PLAN_EXIT", "Found", "found_at", "host_calls", "idle", "mangled", "proposable", "strictest"]
+__all__ = [
+    "CLAUDE_CODE",
+    "PLAN_EXIT",
+    "Found",
+    "found_at",
+    "found_twice",
+    "host_calls",
+    "idle",
+    "mangled",
+    "proposable",
+    "strictest",
+]
 
 CLAUDE_CODE = "claude-code"
 PLAN_EXIT = "ExitPlanMode"
@@ -112,8 +123,19 @@ def found_at(real: str, named: str, root: str, *, states: Collection[str], plans
 
 
 _HOST_SETTINGS = re.compile(
-    r"/\.claude/settings[^/]*\.json\Z|/\.claude\.json\Z|/\.mcp\.json\Z|/claude-code/managed", re.I
+    r"/\.claude/settings[^/]*\.json\Z|/\.claude/(?:agents|commands|hooks|plugins|skills)/|/\.claude\.json\Z|/\.mcp\.json\Z"
+    r"|/claude-code/managed",
+    re.I,
 )
+"""Settings, and what the host reads besides in which hooks, servers and permissions can stand."""
+
+
+def found_twice(one: Found, other: Found) -> Found:
+    """What is known of a path that leads to two places, by whether `..` is taken away before links are followed: what
+    holds of either."""
+    why = "leads to two places, as there is a link before its `..`"
+    paths = tuple(dict.fromkeys((*one.paths, *other.paths)))
+    return Found(paths, through=one.through or other.through, kept=one.kept or other.kept or why)
 
 
 def _beneath(path: str, root: str) -> str | None:
@@ -219,10 +241,14 @@ def _of_server(
     if len(matching) != 1:
         return (Call(tool=tool, args=args),)
     (name, operation) = matching[0]
-    known = {mangled(one): one for one in _operations(name, settings)}
-    operation = known.get(operation, operation)
-    effect = settings.sources[name].effects.get(operation, EffectClass.OPAQUE)
-    named = operation_name(name, operation)
+    # Where two are written alike, it may be either of them.
+    known = dict.fromkeys(one for one in _operations(name, settings) if mangled(one) == operation)
+    return tuple(_operation(name, one, args, settings) for one in known or (operation,))
+
+
+def _operation(server: str, operation: str, args: Mapping[str, Any], settings: Settings) -> Call:
+    effect = settings.sources[server].effects.get(operation, EffectClass.OPAQUE)
+    named = operation_name(server, operation)
     definition = ToolDefinition(
         name=named,
         description=f"The operation {operation}.",
@@ -230,7 +256,7 @@ def _of_server(
         destructive=effect is not EffectClass.READS,
         schema={},
     )
-    return (Call(tool=named, args=args, definition=definition),)
+    return Call(tool=named, args=args, definition=definition)
 
 
 def _belongs(tool: str, name: str, server: str | None) -> str | None:

@@ -40,6 +40,8 @@ _VALUE_MAX = 80
 
 _READING = re.compile(r"(?:get|list|read|search|find|show|describe|count|lookup|view|check|status)(?:[_\-A-Z]|$)")
 """How the names of operations begin that sound as if they only read."""
+_AND_MORE = re.compile(r"(?:[_\-](?:and|or|then|in|out|write)|(?:And|Or|Then|In|Out|Write))(?:[_\-A-Z]|$)")
+"""What makes them sound as if that is not all: `find_and_replace`, `getOrCreate`, `check_out`."""
 
 
 class Day(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,7 +269,8 @@ def _suggestions(tools: Iterable[tuple[str, _Seen]], guard: Guard, opened: Seque
         server, _, operation = name.partition(":")
         if not seen.effect or server in COMMANDS or seen.standing[Standing.DENIED] or not _unnamed(name, seen, guard):
             continue
-        if operation and _READING.match(operation) and seen.effect == EffectClass.OPAQUE:
+        sounds_so = _READING.match(operation) and not _AND_MORE.search(operation)
+        if sounds_so and seen.effect == EffectClass.OPAQUE:
             yield Suggestion(
                 kind="effects",
                 tool=name,
@@ -321,7 +324,8 @@ def _narrow(name: str, seen: _Seen) -> Suggestion | None:
         + f"matches = [{_example(name, alike[0])}]\nmatches_not = [{_example(name, others[0])}]",
         lets_through=count,
         of=seen.calls,
-        why=f"Most of its calls have the same `{key}`.",
+        why=f"Most of its calls have the same `{key}`."
+        + (f" It leaves free, whatever they are: {', '.join(f'`{one}`' for one in besides)}." if besides else ""),
     )
 
 
@@ -338,7 +342,7 @@ def _arguments(about: str) -> dict[str, Any] | None:
 def _together(suggestions: Sequence[Suggestion], opened: Sequence[str]) -> str:
     entries = [one.entry for one in suggestions if one.entry]
     tables: dict[str, list[str]] = {"[guard]": [f"open = {_list([*opened, *entries])}"]} if entries else {}
-    for head, *lines in (one.toml.splitlines() for one in suggestions if one.toml):
+    for head, *lines in (one.toml.split("\n") for one in suggestions if one.toml):
         tables.setdefault(head, []).extend(lines)
     return "\n\n".join("\n".join([head, *lines]) for head, lines in tables.items())
 
@@ -360,5 +364,7 @@ def _key(name: str) -> str:
 
 
 def _text(value: str | float | bool) -> str:
-    """A value as TOML has it: as JSON has it, but for what JSON leaves as it is."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """A value as TOML has it: as JSON has it, but that whatever nobody sees, or what some take for the end of a line,
+    is written out. An agent said it, and a person reads it."""
+    written = json.dumps(value, ensure_ascii=False)
+    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in written)

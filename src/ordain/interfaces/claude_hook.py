@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from ordain.core.guard import Call, Met, Mode, Standing, proposal_of
-from ordain.core.host_tool import CLAUDE_CODE, PLAN_EXIT, Found, found_at, host_calls, idle, proposable, strictest
+from ordain.core.host_tool import (
+    CLAUDE_CODE,
+    PLAN_EXIT,
+    Found,
+    found_at,
+    found_twice,
+    host_calls,
+    idle,
+    proposable,
+    strictest,
+)
 from ordain.core.problem import Problem, Refused
 from ordain.core.settings import Settings
 from ordain.quick import QuickGuard, at_a_door, quick_guard, state_places
@@ -31,7 +41,8 @@ STDIN_MAX = 16 << 20
 REASON_MAX = 7_500
 """How long a reason may be, in characters of its JSON: hosts cut what is longer."""
 _PROPOSAL_MAX = 4_000
-
+_PROJECT = "CLAUDE_PROJECT_DIR"
+"""The variable in which the host says where it was started."""
 
 T = TypeVar("T")
 
@@ -123,7 +134,23 @@ def _failure(what: str) -> str:
 
 
 def _outside(asked: Asked, options: Options) -> Answer:
-    start = options.workspace or asked.cwd or "."
+    for start in _starts(asked, options):
+        if (answer := _judged_from(start, asked, options)).text:
+            return answer
+    return NOTHING
+
+
+def _starts(asked: Asked, options: Options) -> tuple[str, ...]:
+    """From where a workspace is looked for: where the agent stands, and where its host was started, as an agent that
+    changes its directory does not leave the rules behind."""
+    cwd, project = asked.cwd or ".", os.environ.get(_PROJECT, "")
+    if options.workspace is not None:
+        return (options.workspace,)
+    beneath = f"{os.path.realpath(cwd)}/".startswith(f"{os.path.realpath(project)}/") if project else True
+    return (cwd,) if beneath else (cwd, project)
+
+
+def _judged_from(start: str, asked: Asked, options: Options) -> Answer:
     quick = quick_guard(start, exact=options.workspace is not None) if asked.tool_name != PLAN_EXIT else None
     if quick is None:
         return _in_full(asked, options, start)
@@ -217,8 +244,13 @@ def _calls(asked: Asked, options: Options, settings: Settings, root: str) -> tup
     states, plans = state_places(), _plans(asked)
 
     def locate(path: str) -> Found:
-        named = os.path.normpath(os.path.join(asked.cwd or root, os.path.expanduser(path)))  # noqa: PTH111, PTH118
-        return found_at(os.path.realpath(named), named, root, states=states, plans=plans)
+        said = os.path.join(asked.cwd or root, os.path.expanduser(path))  # noqa: PTH111, PTH118
+        named = os.path.normpath(said)
+        # The host may take `..` away before it follows links, or leave that to the system.
+        one, other = (
+            found_at(real, named, root, states=states, plans=plans) for real in map(os.path.realpath, (named, said))
+        )
+        return one if one == other else found_twice(one, other)
 
     return host_calls(asked.tool_name, asked.tool_input, asked.server, settings, options.own, locate)
 

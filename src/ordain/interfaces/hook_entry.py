@@ -7,6 +7,7 @@ Whatever happens, a call that was asked about is answered, or this ends with the
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -14,6 +15,8 @@ __all__ = ["enter", "speak"]
 
 REFUSES = 2
 """The exit status that a host takes for no."""
+ANSWER_S = 25
+"""How long an answer may take: less than hosts wait (`host_settings`), some of which take no answer for a yes."""
 
 
 def enter(words: Sequence[str]) -> None:
@@ -45,6 +48,9 @@ def enter(words: Sequence[str]) -> None:
 
 def speak(options: object) -> None:
     """Answer what is asked on standard input, and end."""
+    late = f"Ordain could not tell within {ANSWER_S} s whether this may be called."
+    signal.signal(signal.SIGALRM, lambda *_: _end(REFUSES, late))
+    signal.alarm(ANSWER_S)
     from ordain.interfaces.claude_hook import STDIN_MAX, Options, answer_hook
 
     assert isinstance(options, Options)

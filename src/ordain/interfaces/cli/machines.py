@@ -28,7 +28,7 @@ from ordain.interfaces.results.people import ClientsResult
 from ordain.interfaces.skill import is_skill, skill_text
 
 if TYPE_CHECKING:
-    from ordain.interfaces.mcp.gateway.lines import Begin
+    from ordain.interfaces.mcp.gateway.lines import Begin, Sending
 
 __all__ = ["mcp", "skill"]
 
@@ -143,7 +143,10 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
     if reached is not None:
         from ordain.interfaces.mcp.gateway.relay import Relay
 
-        _serve_gateway_http(path, lambda send, client: Relay(front, send, Caller(name=client)), app.close, **reached)
+        def begin(send: Sending, client: str) -> Relay:
+            return Relay(front, send, Caller(name=client, proved=True))
+
+        _serve_gateway_http(path, begin, app.close, **reached)
         return FINE
     from ordain.interfaces.mcp.gateway.stdio import serve_gateway
 

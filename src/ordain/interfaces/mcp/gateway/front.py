@@ -27,6 +27,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """What it calls itself, where that is known before it says so."""
     session: str = ""
     """What tells this session from others."""
+    proved: bool = False
+    """Whether a token proves the name: then what it calls itself says nothing in reports."""
 
     def principal(self, agent: str) -> Principal:
         return Principal(name=self.name, channel=Channel.MCP, agent=agent)

@@ -56,7 +56,7 @@ class Judging:
 
     async def meet(self, link: Link, name: str, params: Message, *, tool: bool) -> tuple[Call, Met]:
         """The call that a request is, and what becomes of it."""
-        agent = self._agent or self._caller.name
+        agent = self._caller.name if self._caller.proved else self._agent or self._caller.name
         seen = Seen(by=self._caller.principal(self._agent), agent=agent, through=THROUGH, session=self._session)
         call = Call(tool=operation_name(link.name, name))
         try:

@@ -1,7 +1,8 @@
 """Lists of several servers as one, and the names by which what they list is known to a client. Pure.
 
 A name passes unchanged unless another server has it too, compared in the form to which hosts bring names: then it is
-`SERVER__name` for each of them. Ours always keep theirs: refusals name them.
+`SERVER__name` for each of them. So is one that begins as another server's would then: it could be taken for that.
+Ours always keep theirs: refusals name them.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ def named(lists: Iterable[Listed]) -> tuple[dict[str, Entry], list[str]]:
     lists = [Listed(one.server, [said for said in one.entries if _name(said) is not None]) for one in lists]
     ours = {mangled(said["name"]) for one in lists if one.server == OWN for said in one.entries}
     had = Counter(name for one in lists for name in {mangled(said["name"]) for said in one.entries})
+    begins = {one.server: f"{mangled(one.server)}{_SERVED}" for one in lists if one.server != OWN}
     found: dict[str, Entry] = {}
     owners: dict[str, str] = {}
     left_out: list[str] = []
     for server, entries in lists:
         for said in entries:
             name = said["name"]
-            if server != OWN and had[mangled(name)] > 1:
+            others = tuple(begin for other, begin in begins.items() if other != server)
+            if server != OWN and (had[mangled(name)] > 1 or mangled(name).startswith(others)):
                 name = f"{server}{_SERVED}{name}"
             owner = owners.setdefault(mangled(name), server)
             if owner != server or name in found or (server != OWN and mangled(name) in ours):

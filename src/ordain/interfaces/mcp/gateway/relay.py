@@ -8,7 +8,7 @@ are enforced.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
 from ordain.core.problem import Refused
@@ -28,9 +28,11 @@ from ordain.interfaces.mcp.gateway.wire import (
     METHOD_NOT_FOUND,
     Id,
     Message,
+    ambiguous_key,
     answer,
     envelope_of,
     error,
+    folded,
     is_modern,
     meta_of,
     notification,
@@ -41,6 +43,7 @@ from ordain.ports import Unreached
 __all__ = ["Relay", "Send"]
 
 PAGES_MAX = 100
+KEY_SHOWN = 40
 TASKS_MAX = 10_000
 """How many tasks of servers are remembered by whose they are."""
 LOST = "ended before it answered; nobody can tell whether it did what it was asked"
@@ -64,6 +67,13 @@ _NEEDS = {
     "prompts/list": "prompts",
 }
 """What a server says that it has where it can be asked for a list."""
+_ABOUT_TASKS = frozenset(["tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"])
+"""What is asked of a call that was judged when it was made."""
+_TOLD = frozenset(["notifications/initialized", "notifications/roots/list_changed", "notifications/tasks/status"])
+"""What clients tell by the protocol, and no server does anything for. Another notification is judged; what is none and
+has no id is told nobody: there are servers that do what they are asked whether or not anybody wants an answer."""
+_OURS = "ordain:"
+"""How the addresses of our own resources begin: nobody else's do."""
 
 
 class _Under(NamedTuple):
@@ -89,6 +99,10 @@ class _Said(NamedTuple):
     """The first answer that it gave; None where it gave none."""
     at: int
     """How often its tools had become others then."""
+
+
+def _is_ours(uri: str) -> bool:
+    return uri.strip().casefold().startswith(_OURS)
 
 
 class Relay:
@@ -128,6 +142,8 @@ class Relay:
             await self._send(error(None, INVALID_REQUEST, "A message is an object."), None)
         elif "method" in message and "id" in message:
             await self._asked(message)
+        elif ambiguous_key(message) is not None:
+            return
         elif "method" in message:
             self._notified(message)
         else:
@@ -147,6 +163,10 @@ class Relay:
         request, method = message["id"], message["method"]
         if isinstance(request, bool) or not isinstance(request, str | int) or not isinstance(method, str):
             await self._send(error(None, INVALID_REQUEST, "A request has an id and a method."), None)
+            return
+        if (key := ambiguous_key(message)) is not None:
+            words = f"`{key[:KEY_SHOWN]}` could be taken for another key."
+            await self._send(error(request, INVALID_REQUEST, words), request)
             return
         self._judging.note_agent(params_of(message))
         if method == "tools/call" and self._passed_at_once(request, message):
@@ -201,7 +221,7 @@ class Relay:
                 return error(request, INVALID_PARAMS, "There is no such page: lists are whole.")
             case _ if method in _LISTS:
                 return answer(request, await self._list(method, params))
-            case _ if method.startswith("tasks/"):
+            case _ if method in _ABOUT_TASKS:
                 link = self._jobs.get(str(params.get("taskId")), self._only() or self._own)
                 return await self._pass(request, message, link)
             case _:
@@ -218,10 +238,18 @@ class Relay:
             wanted = self._wanted.get(str(params.get("progressToken")))
             if wanted is not None and wanted.token is not None:
                 wanted.link.send({**message, "params": {**params, "progressToken": wanted.token}})
-        else:
+        elif method in _TOLD:
             for link in self._links.values():
-                if link.is_open:
-                    link.send(message)
+                link.send(message)
+        elif isinstance(method, str) and method.startswith("notifications/"):
+            for link in self._links.values():
+                self._in_background(self._tell(link, method, message))
+
+    async def _tell(self, link: Link, method: str, message: Message) -> None:
+        """Tell a server what nobody knows the meaning of, if it is open or rules are not enforced."""
+        _, met = await self._judging.meet(link, method, params_of(message), tool=False)
+        if not met.refused:
+            link.send(message)
 
     def _take_back(self, params: Message) -> None:
         request = params.get("requestId")
@@ -357,7 +385,10 @@ class Relay:
             except Unreached as gone:
                 self._front.say(f"Ordain's own server {gone}.")
 
-        task = asyncio.create_task(doing())
+        self._in_background(doing())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
@@ -386,19 +417,25 @@ class Relay:
         elif method == "prompts/list":
             self._prompts, entries = self._named(lists)
         else:
-            entries = [one for listed in lists for one in listed.entries]
             where = self._resources if method == "resources/list" else self._templates
             field = "uri" if method == "resources/list" else "uriTemplate"
+            entries = []
             for listed in lists:
                 for one in listed.entries:
-                    if isinstance(one, dict) and isinstance(one.get(field), str):
-                        where.setdefault(one[field], listed.server)
+                    uri = one.get(field) if isinstance(one, dict) else None
+                    if isinstance(uri, str) and _is_ours(uri) and listed.server != OWN:
+                        continue  # what it says would be taken for ours
+                    entries.append(one)
+                    if isinstance(uri, str):
+                        where.setdefault(uri, listed.server)
         return merged_list(key, entries, answers)
 
     def _know(self, link: Link, said: _Said) -> None:
         self._listed[link.name] = Listed(link.name, said.entries)
         link.known_at = said.at
-        link.tools = {one["name"]: one for one in said.entries if isinstance(one, dict) and "name" in one}
+        link.tools = {
+            one["name"]: one for one in said.entries if isinstance(one, dict) and isinstance(one.get("name"), str)
+        }
 
     def _name_tools(self) -> list[Any]:
         """All tools as they are told; from now on they are known by these names."""
@@ -472,7 +509,7 @@ class Relay:
             entry = self._tools.get(name)
         if entry is None:
             only = self._only()
-            if only is None:
+            if only is None or folded(name) in map(folded, self._tools):  # some servers would take it for that one
                 return error(request, INVALID_PARAMS, f"Unknown tool: {name}")
             return await self._pass(request, message, only, judged=name, tool=True)
         if entry.said["name"] != name:
@@ -513,8 +550,10 @@ class Relay:
         """Whose a resource is: as it was listed, or else by the template that fits it best."""
         if not isinstance(uri, str):
             return self._only()
+        if _is_ours(uri):
+            return self._own
         server = self._resources.get(uri, self._templates.get(uri))
-        if server is None and (self._only() is None or uri.startswith("ordain://")):
+        if server is None and self._only() is None:
             await self._list("resources/list", envelope_of(params))
             await self._list("resources/templates/list", envelope_of(params))
             server = self._resources.get(uri, self._templates.get(uri))

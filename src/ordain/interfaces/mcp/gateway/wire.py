@@ -7,6 +7,7 @@ be taken for (a key that comes twice, for one).
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,10 +20,12 @@ __all__ = [
     "REFUSED",
     "Id",
     "Message",
+    "ambiguous_key",
     "answer",
     "client_info",
     "envelope_of",
     "error",
+    "folded",
     "is_modern",
     "meta_of",
     "notification",
@@ -37,6 +40,9 @@ Message = dict[str, Any]
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 REFUSED = -32010
 """What a request that is no call of a tool is refused with."""
+_ENVELOPE = frozenset(["jsonrpc", "id", "method", "params", "result", "error"])
+_PARAMS = frozenset(["_meta", "name", "arguments", "uri", "ref", "taskId"])
+"""What says of a request whom it is for and what it is."""
 _META = "io.modelcontextprotocol/"
 _VERSION, _INFO = f"{_META}protocolVersion", f"{_META}clientInfo"
 
@@ -47,6 +53,22 @@ def read_line(line: bytes) -> Any:
         return json.loads(line)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def ambiguous_key(message: Mapping[str, Any]) -> str | None:
+    """A key that some servers would take for another one, as they read keys without regard to case: to those a message
+    would be another one than the one that was judged. None where there is no such key."""
+    return _ambiguous(message, _ENVELOPE) or _ambiguous(params_of(message), _PARAMS)
+
+
+def _ambiguous(said: Mapping[str, Any], meant: frozenset[str]) -> str | None:
+    taken = {folded(key): key for key in meant}
+    return next((key for key in said if taken.setdefault(folded(key), key) != key), None)
+
+
+def folded(name: str) -> str:
+    """A name as the most careless server may read it."""
+    return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
 def written(message: Mapping[str, Any]) -> bytes:
