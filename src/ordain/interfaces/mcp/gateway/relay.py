@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from ordain.core.problem import Refused
@@ -64,6 +65,8 @@ _NEEDS = {
     "prompts/list": "prompts",
 }
 """What a server says that it has where it can be asked for a list."""
+_BEGINNING = ("initialize", "server/discover", "ping")
+"""What a client may ask before it is greeted."""
 
 
 class _Under(NamedTuple):
@@ -111,7 +114,7 @@ class Relay:
         self._templates: dict[str, str] = {}
         self._jobs: dict[str, Link] = {}
         self._listening: dict[Id, Listening] = {}
-        self._greeting: Message | None = None
+        self._greeting: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -120,18 +123,14 @@ class Relay:
         return Link(name, begin, self._heard, self._lost, self._front.say)
 
     async def received(self, message: Any) -> None:
-        """Take a message of the client. Nothing is waited for."""
-        if isinstance(message, list):
-            for one in message:
-                await self.received(one)
-        elif not isinstance(message, dict):
-            await self._send(error(None, INVALID_REQUEST, "A message is an object."), None)
-        elif "method" in message and "id" in message:
-            await self._asked(message)
-        elif "method" in message:
-            self._notified(message)
-        else:
-            self._answered(message)
+        """Take a message of the client, or several at once. Nothing is waited for."""
+        for one in message if isinstance(message, list) else [message]:
+            if not isinstance(one, dict):
+                await self._send(error(None, INVALID_REQUEST, "A message is an object."), None)
+            elif "method" in one and "id" in one:
+                await self._asked(one)
+            else:
+                self._told(one)
 
     async def close(self) -> None:
         """End the session and everything that was started for it."""
@@ -149,11 +148,14 @@ class Relay:
             await self._send(error(None, INVALID_REQUEST, "A request has an id and a method."), None)
             return
         self._judging.note_agent(params_of(message))
-        if method == "tools/call" and self._passed_at_once(request, message):
-            return
+        with suppress(Exception):  # whoever looks closer tells what is wrong
+            if method == "tools/call" and self._passed_at_once(request, message):
+                return
         task = asyncio.create_task(self._served(request, method, message))
         self._tasks[request] = task
         task.add_done_callback(lambda ended: self._done(request, ended))
+        if method == "initialize":
+            self._greeting = task
 
     def _done(self, request: Id, task: asyncio.Task[None]) -> None:
         if self._tasks.get(request) is task:
@@ -161,6 +163,8 @@ class Relay:
 
     async def _served(self, request: Id, method: str, message: Message) -> None:
         try:
+            if method not in _BEGINNING and self._greeting is not None and not self._greeting.done():
+                await asyncio.wait([self._greeting])  # who does not wait for the answer is served all the same
             said = await self._serve(request, method, message)
         except Unreached as gone:
             said = error(request, INTERNAL_ERROR, f"The server {gone}.")
@@ -209,6 +213,16 @@ class Relay:
                 if only is None:
                     return error(request, METHOD_NOT_FOUND, "Method not found", {"method": method})
                 return await self._pass(request, message, only, judged=method)
+
+    def _told(self, message: Message) -> None:
+        """Take what needs no answer."""
+        try:
+            if "method" in message:
+                self._notified(message)
+            else:
+                self._answered(message)
+        except Exception as failure:  # whatever a client says, it is not the end of its session
+            self._front.say(f"What the client said could not be passed on: {type(failure).__name__}")
 
     def _notified(self, message: Message) -> None:
         method, params = message["method"], params_of(message)
@@ -302,7 +316,6 @@ class Relay:
         for link in (*self._links.values(), self._own):
             if link.modern or link is self._own:  # what was asked in the other era does not take up this one
                 await link.close()
-        self._greeting = params
         answers = await self._each(lambda link: link.greet(params))
         results = [(name, params_of({"params": said.get("result")})) for name, said in answers]
         for link in self._links.values():
@@ -543,12 +556,11 @@ class Relay:
             if met.refused:
                 shaped = tool and self._is_shaped(link, judged)
                 return refusal(request, call, met, self._front.told, modern=is_modern(params), tool=tool, shaped=shaped)
-        if not link.is_open:
-            try:
-                await link.ready()
-            except Unreached as gone:
-                return server_lost(request, link.name or "ordain", str(gone), modern=is_modern(params), tool=tool)
-        self._hand_over(request, message, link, tool=tool)
+        try:
+            await link.ready()
+            self._hand_over(request, message, link, tool=tool)
+        except Unreached as gone:
+            return server_lost(request, link.name or "ordain", str(gone), modern=is_modern(params), tool=tool)
         return None
 
     def _passed_at_once(self, request: Id, message: Message) -> bool:
@@ -603,7 +615,7 @@ class Relay:
     async def _listen(self, request: Id, message: Message) -> Message | None:
         links = [link for link in (*self._links.values(), self._own) if not link.missing]
         gone = await asyncio.gather(*(link.ready() for link in links), return_exceptions=True)
-        there = [link for link, fault in zip(links, gone, strict=True) if fault is None]
+        there = [link for link, fault in zip(links, gone, strict=True) if fault is None and link.is_open]
         if not there:
             return error(request, INTERNAL_ERROR, "There is nobody who could be listened to.")
         listening = self._listening[request] = Listening(
