@@ -226,9 +226,12 @@ class Link:
     # --- Going -------------------------------------------------------------------------------------------------------
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Hand it something that needs no answer, if it is there."""
+        """Hand it something that needs no answer, if it is there. What cannot be written is told, and harms nobody."""
         if self._upstream is not None:
-            self._upstream.send(message)
+            try:
+                self._upstream.send(message)
+            except Exception as failure:
+                self._say(f"What was said to the server `{self.name}` could not be passed on: {type(failure).__name__}")
 
     def request(self, message: Message, answered: Answered, related: Id | None = None, *, stream: bool = False) -> int:
         """Hand it a request under an id of its own; what it says to that comes to `answered`, with that id. Raises
@@ -242,7 +245,7 @@ class Link:
         if isinstance(params, dict) and (meta := meta_of(params)) and "progressToken" in meta:
             asked.token = meta["progressToken"]
             message = {**message, "params": {**params, "_meta": {**meta, "progressToken": own}}}
-        self.send({**message, "id": own})
+        self._upstream.send({**message, "id": own})
         self._asked[own] = asked
         return own
 

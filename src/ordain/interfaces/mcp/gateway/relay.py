@@ -123,14 +123,18 @@ class Relay:
         return Link(name, begin, self._heard, self._lost, self._front.say)
 
     async def received(self, message: Any) -> None:
-        """Take a message of the client, or several at once. Nothing is waited for."""
-        for one in message if isinstance(message, list) else [message]:
-            if not isinstance(one, dict):
-                await self._send(error(None, INVALID_REQUEST, "A message is an object."), None)
-            elif "method" in one and "id" in one:
-                await self._asked(one)
-            else:
-                self._told(one)
+        """Take a message of the client. Nothing is waited for."""
+        if isinstance(message, list):
+            for one in message:
+                await self.received(None if isinstance(one, list) else one)
+        elif not isinstance(message, dict):
+            await self._send(error(None, INVALID_REQUEST, "A message is an object."), None)
+        elif "method" in message and "id" in message:
+            await self._asked(message)
+        elif "method" in message:
+            self._notified(message)
+        else:
+            self._answered(message)
 
     async def close(self) -> None:
         """End the session and everything that was started for it."""
@@ -213,16 +217,6 @@ class Relay:
                 if only is None:
                     return error(request, METHOD_NOT_FOUND, "Method not found", {"method": method})
                 return await self._pass(request, message, only, judged=method)
-
-    def _told(self, message: Message) -> None:
-        """Take what needs no answer."""
-        try:
-            if "method" in message:
-                self._notified(message)
-            else:
-                self._answered(message)
-        except Exception as failure:  # whatever a client says, it is not the end of its session
-            self._front.say(f"What the client said could not be passed on: {type(failure).__name__}")
 
     def _notified(self, message: Message) -> None:
         method, params = message["method"], params_of(message)
