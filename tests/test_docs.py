@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -223,10 +224,18 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_every_word_of_the_glossary_stands_there_once() -> None:
+    words = Counter(re.findall(r"^\| \*\*(.+?)\*\* \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE))
+    assert words and not [word for word, count in words.items() if count > 1]
+
+
 # --- Commands --------------------------------------------------------------------------------------------------------
 
 PAGES_WITH_COMMANDS = (
     "docs/approvals.md",
+    "docs/gateway.md",
+    "docs/guard.md",
+    "docs/hooks.md",
     "docs/ledger.md",
     "docs/glossary.md",
     "docs/mcp.md",

@@ -181,3 +181,14 @@ def test_whatever_was_called_what_is_to_be_copied_is_toml(sightings: list[Sighti
     report = reported(*sightings)
     made = tomllib.loads(report.toml)
     assert set(made.get("guard", {}).get("open", [])) >= {one.entry for one in report.suggestions if one.entry}
+
+
+def test_what_another_version_noted_is_counted_and_never_suggested_to_be_opened() -> None:
+    report = reported(*[seen("mail:list", '{"a": "b"}', effect="telepathic") for _ in range(9)])
+    assert (report.calls, report.tools[0].effect, report.suggestions) == (9, "telepathic", ())
+
+
+def test_tools_that_are_counted_together_are_not_suggested_to_be_opened_together() -> None:
+    report = reported(*[seen(f"tool{n}:set", '{"a": "b"}', effect="repeatable") for n in range(NAMES_MAX + 20)])
+    assert [one.calls for one in report.tools if one.tool == REST] == [20]
+    assert REST not in {one.tool for one in report.suggestions}

@@ -77,6 +77,9 @@ class Asked:
     def __init__(self, application: Entrance, scope: Json, body: bytes) -> None:
         self._sent: list[Message] = []
         self._gone, self._news, self._body = asyncio.Event(), asyncio.Event(), body
+        self.reads = asyncio.Event()
+        """Cleared, the client takes nothing of what is sent to it."""
+        self.reads.set()
         self._task = asyncio.create_task(application(scope, self._receive, self._send))
 
     async def _receive(self) -> Message:
@@ -87,6 +90,7 @@ class Asked:
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
+        await self.reads.wait()
         self._sent.append(message)
         self._news.set()
 

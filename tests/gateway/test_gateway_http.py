@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ordain.interfaces.mcp.gateway import exchange
+from ordain.interfaces.mcp.gateway import exchange, lines
 from ordain.interfaces.mcp.gateway.wire import Message as Json
 from tests.gateway.asgi import LEGACY, META, MODERN, Gateway, Relay, modern, notification, request
 
@@ -327,6 +327,40 @@ async def test_a_request_by_itself_is_cancelled_when_its_client_leaves():
     assert cancelled["params"]["requestId"] == asked["id"]
     await waiting.done()
     await gateway.relays[0].answer(asked["id"], "for nobody")
+
+
+@lived
+async def test_a_client_that_reads_nothing_holds_up_the_others_of_its_token_for_a_while_only():
+    gateway = Gateway()
+    stuck = gateway.modern("tools/call", 1, name="t")
+    stuck.reads.clear()
+    while not gateway.relays:
+        await asyncio.sleep(0)
+    relay = gateway.relays[0]
+    number = (await relay.last("tools/call"))["id"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "PATIENCE_S", 0.01)
+        other = gateway.modern("tools/call", 2, name="other")
+        deaf = gateway.modern("tools/call", 3, name="deaf")
+        deaf.reads.clear()
+        while len(relay.got) < 3:
+            await asyncio.sleep(0)
+    for _ in range(exchange.HELD_MAX + 1):
+        await relay.tell("notifications/progress", number, progress=1)
+    async with asyncio.timeout(5):
+        for _ in range(exchange.HELD_MAX + 5):
+            await relay.tell("notifications/progress", relay.got[2]["id"], progress=1)
+        await relay.answer(relay.got[1]["id"], "served")
+    assert (await other.done()).messages[0]["result"] == "served"
+    waiting = asyncio.create_task(relay.tell("notifications/progress", number, progress=2))
+    await asyncio.sleep(0)
+    stuck.reads.set()
+    await waiting
+    await relay.answer(number, "late")
+    *_, last = (await stuck.done()).messages
+    assert last["result"] == "late", "who reads again in time misses nothing"
+    deaf.reads.set()
+    deaf.leave()
 
 
 @lived

@@ -14,9 +14,25 @@ from ordain.adapters.memory import Say
 from ordain.core.guard import Mode
 from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, ToolSource
-from tests.gateway.sessions import Gateway, Message, called, serving
+from ordain.interfaces.mcp.gateway import link, listening
+from tests.gateway.sessions import GREETING, Gateway, Message, Server, called, serving
 
 ENFORCED = Settings(guard_mode=Mode.ENFORCE)
+VERSION = "2026-07-28"
+META = {"_meta": {"io.modelcontextprotocol/protocolVersion": VERSION}}
+
+
+def modern(server: Server) -> Server:
+    """The same server in the modern era; it never says what streams of changes will tell."""
+
+    def spoken(message: Message, say: Say) -> None:
+        if message.get("method") == "server/discover":
+            result = {"supportedVersions": [VERSION], "capabilities": {"tools": {}, "x": 1}, "instructions": "i"}
+            say({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        elif message.get("method") != "subscriptions/listen":
+            server(message, say)
+
+    return spoken
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -528,27 +544,150 @@ def test_a_server_that_cannot_be_had_is_missing_and_the_others_work() -> None:
     run(scenario)
 
 
-def test_in_the_modern_era_only_where_all_servers_speak_it() -> None:
-    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+def test_a_client_that_does_not_wait_for_its_greeting_has_one_session_with_each_server() -> None:
+    async def scenario() -> None:
+        gateway = Gateway(a=serving("one"), b=serving("two"))
+        at_once = gateway.upstreams.open
 
-    def modern(message: Message, say: Say) -> None:
-        if message.get("method") == "server/discover":
-            result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "x": 1}, "instructions": "i"}
-            say({"jsonrpc": "2.0", "id": message["id"], "result": result})
-        else:
-            serving("t")(message, say)
+        async def slowly(*args: Any) -> Any:
+            await asyncio.sleep(0)
+            return await at_once(*args)
+
+        gateway.upstreams.open = slowly  # type: ignore[method-assign]
+        await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING})
+        await gateway.tell({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}})
+        called = await gateway.call(3, "two")
+        assert called["result"]["structuredContent"]["tool"] == "two"
+        assert len((await gateway.answer(2))["result"]["tools"]) == 3, "Ordain's own is greeted too"
+        assert [name for name, _ in gateway.upstreams.opened] == ["a", "b"]
+        assert gateway.server("a").sent[0]["method"] == "initialize"
+        await gateway.relay.close()
+        assert all(one.closed for _, one in gateway.upstreams.opened)
+
+    run(scenario)
+
+
+def test_sessions_that_are_wanted_twice_at_once_are_begun_once() -> None:
+    async def scenario() -> None:
+        gateway = Gateway(a=modern(serving("one")))
+        at_once = gateway.upstreams.open
+
+        async def slowly(*args: Any) -> Any:
+            await asyncio.sleep(0)
+            return await at_once(*args)
+
+        gateway.upstreams.open = slowly  # type: ignore[method-assign]
+        for request in (1, 2, 3):
+            await gateway.tell({"jsonrpc": "2.0", "id": request, "method": "server/discover", "params": META})
+        for request in (1, 2, 3):
+            assert (await gateway.answer(request))["result"]["supportedVersions"] == [VERSION]
+        assert len(gateway.upstreams.opened) == 1
+
+    run(scenario)
+
+
+def test_a_server_that_is_too_busy_to_say_again_what_it_is_keeps_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        held: list[Message] = []
+        asked = 0
+
+        def busy(message: Message, say: Say) -> None:
+            nonlocal asked
+            asked += message.get("method") == "server/discover"
+            if asked < 2 or message.get("method") != "server/discover":
+                modern(serving("one", hold=held))(message, say)
+
+        gateway = Gateway(a=busy)
+        first = (await gateway.ask(1, "server/discover", **META))["result"]
+        await gateway.ask("names", "tools/list", **META)
+        params = {"name": "one", "arguments": {}, **META}
+        await gateway.tell({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
+        monkeypatch.setattr(link, "DISCOVER_S", 0.01)
+        await gateway.tell({"jsonrpc": "2.0", "id": 3, "method": "server/discover", "params": META})
+        while not any(one.get("id") == 3 for one in gateway.got):
+            await asyncio.sleep(0.01)
+        assert (await gateway.answer(3))["result"] == first
+        gateway.server("a").say({"jsonrpc": "2.0", "id": held[0]["id"], "result": called(held[0])})
+        assert (await gateway.answer(2))["result"]["structuredContent"]["tool"] == "one"
+
+    run(scenario)
+
+
+def test_a_request_to_a_server_that_is_gone_by_then_is_answered() -> None:
+    async def scenario() -> None:
+        gateway = Gateway(a=serving("one"))
+        await gateway.greet()
+        await gateway.names()
+        at_once = gateway.relay._links["a"].ready
+
+        async def and_dies() -> None:
+            await at_once()
+            gateway.server("a").say(None)
+            await gateway.settle()
+
+        gateway.server("a").say(None)
+        await gateway.settle()
+        gateway.relay._links["a"].ready = and_dies  # type: ignore[method-assign]
+        said = await gateway.call(1, "one")
+        assert said["result"]["isError"]
+        assert "`a`" in said["result"]["content"][0]["text"]
+
+    run(scenario)
+
+
+def test_a_stream_that_no_server_acknowledges_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(listening, "WAIT_S", 0.01)
+        gateway = Gateway(a=modern(serving("one")))
+        await gateway.ask(1, "server/discover", **META)
+        await gateway.tell({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": META})
+        await gateway.settle()
+        listen = gateway.server("a").sent[-1]["id"]
+        about = {"_meta": {"io.modelcontextprotocol/subscriptionId": listen}}
+        told = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": about}
+        gateway.server("a").say(told)
+        await gateway.settle()
+        assert not gateway.got
+        await asyncio.sleep(0.05)
+        gateway.server("a").say(told)
+        await gateway.settle()
+        changed = [one["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for one in gateway.got]
+        assert changed == [2, 2]
+
+    run(scenario)
+
+
+def test_what_a_server_says_during_a_call_belongs_to_it_also_where_a_stream_is_open() -> None:
+    async def scenario() -> None:
+        held: list[Message] = []
+        gateway = Gateway(a=modern(serving("one", hold=held)))
+        await gateway.ask(1, "server/discover", **META)
+        await gateway.ask("names", "tools/list", **META)
+        await gateway.tell({"jsonrpc": "2.0", "id": 2, "method": "subscriptions/listen", "params": META})
+        await gateway.settle()
+        params = {"name": "one", "arguments": {}, **META}
+        await gateway.tell({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params})
+        gateway.server("a").say({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": 1}})
+        await gateway.settle()
+        assert (gateway.got[-1]["method"], gateway.related[-1]) == ("notifications/message", 3)
+
+    run(scenario)
+
+
+def test_in_the_modern_era_only_where_all_servers_speak_it() -> None:
+    meta = META["_meta"]
 
     async def scenario() -> None:
-        gateway = Gateway(a=modern)
+        gateway = Gateway(a=modern(serving("t")))
         said = (await gateway.ask(1, "server/discover", _meta=meta))["result"]
         assert said["instructions"] == "i" and said["capabilities"]["x"] == 1
         await gateway.ask(2, "tools/list", _meta=meta)
-        refused = Gateway(ENFORCED, a=modern)
+        refused = Gateway(ENFORCED, a=modern(serving("t")))
         said = (await refused.ask(3, "tools/call", _meta=meta, name="t"))["result"]
         assert (said["resultType"], said["isError"]) == ("complete", True)
         listed = [one for one in refused.server("a").sent if one["method"] == "tools/list"]
         assert listed[0]["params"] == {"_meta": meta}, "what is asked on a client's behalf says so"
-        mixed = Gateway(a=modern, b=serving("u"))
+        mixed = Gateway(a=modern(serving("t")), b=serving("u"))
         assert (await mixed.ask(4, "server/discover", _meta=meta))["error"]["code"] == -32601
         before = mixed.server("a")
         await mixed.greet()
@@ -558,7 +697,29 @@ def test_in_the_modern_era_only_where_all_servers_speak_it() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("message", [7, "x", None, {"id": [1], "method": "ping"}, {"id": 1, "method": 3}])
+def test_what_cannot_be_written_to_a_server_ends_nothing() -> None:
+    async def scenario() -> None:
+        gateway = Gateway(a=serving("t"))
+        await gateway.greet()
+        await gateway.names()
+        server = gateway.server("a")
+        as_before = server.send
+
+        def picky(message: Any) -> None:
+            if "deep" in str(message):
+                raise RecursionError
+            as_before(message)
+
+        server.send = picky  # type: ignore[method-assign]
+        deep = {"name": "t", "arguments": {}, "_meta": {"deep": []}}
+        assert "error" in await gateway.ask(1, "tools/call", **deep)
+        await gateway.tell({"jsonrpc": "2.0", "method": "notifications/deep"})
+        assert (await gateway.call(2, "t"))["result"]["structuredContent"]["tool"] == "t"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("message", [7, "x", None, [[[]]], {"id": [1], "method": "ping"}, {"id": 1, "method": 3}])
 def test_what_is_no_message_is_told_and_harms_nobody(message: Any) -> None:
     async def scenario() -> None:
         gateway = Gateway(a=serving("t"))

@@ -21,6 +21,8 @@ from ordain.ports import Unreached, Upstream
 
 __all__ = ["ServerSessions"]
 
+CAME_MAX = 16
+"""How many messages of a server wait to be read; then it waits, too."""
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _TERMINATED = "Session terminated"
 """What the SDK's transport answers when the server knows the session no more."""
@@ -83,7 +85,7 @@ class _Remote:
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._url, self._headers = url, headers
         self._goes: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
-        self._came: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._came: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(CAME_MAX)
         self._greeted: Any = None
         """The id of `initialize`."""
         self._version: str | None = None
@@ -103,30 +105,34 @@ class _Remote:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
+        if self._came.full():
+            self._came.get_nowait()
+        self._came.put_nowait(None)
 
     async def _session(self) -> None:
-        try:
-            from mcp.client.streamable_http import streamable_http_client
-            from mcp.shared._httpx_utils import create_mcp_http_client
+        with suppress(Exception):  # whatever the network does, it is the end of the session and of nothing else
+            await self._carry()
+        await self._came.put(None)
 
-            async with AsyncExitStack() as stack:
-                http = await stack.enter_async_context(create_mcp_http_client(headers=dict(self._headers)))
-                transport = streamable_http_client(self._url, http_client=http, max_sse_event_size=LINE_MAX)
-                reading, writing = await stack.enter_async_context(transport)
-                sending = asyncio.create_task(self._hand_over(writing))
-                stack.callback(sending.cancel)
-                async for one in reading:
-                    if isinstance(one, Exception):
-                        continue
-                    message = one.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-                    self._look(message)
-                    self._came.put_nowait(message)
-                    if "error" in message and message["error"].get("message") == _TERMINATED:
-                        return
-        except Exception:  # whatever the network does, it is the end of the session and of nothing else
-            return
-        finally:
-            self._came.put_nowait(None)
+    async def _carry(self) -> None:
+        """Carry messages both ways until the session ends."""
+        from mcp.client.streamable_http import streamable_http_client
+        from mcp.shared._httpx_utils import create_mcp_http_client
+
+        async with AsyncExitStack() as stack:
+            http = await stack.enter_async_context(create_mcp_http_client(headers=dict(self._headers)))
+            transport = streamable_http_client(self._url, http_client=http, max_sse_event_size=LINE_MAX)
+            reading, writing = await stack.enter_async_context(transport)
+            sending = asyncio.create_task(self._hand_over(writing))
+            stack.callback(sending.cancel)
+            async for one in reading:
+                if isinstance(one, Exception):
+                    continue
+                message = one.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+                self._look(message)
+                await self._came.put(message)
+                if "error" in message and message["error"].get("message") == _TERMINATED:
+                    return
 
     async def _hand_over(self, writing: Any) -> None:
         from mcp.shared.message import ClientMessageMetadata, SessionMessage

@@ -267,7 +267,7 @@ def _suggestions(tools: Iterable[tuple[str, _Seen]], guard: Guard, opened: Seque
     """For each tool at most one, where that may be opened at all and nobody has said that it is guarded."""
     for name, seen in tools:
         server, _, operation = name.partition(":")
-        if not seen.effect or server in COMMANDS or seen.standing[Standing.DENIED] or not _unnamed(name, seen, guard):
+        if name == REST or server in COMMANDS or seen.standing[Standing.DENIED] or not _unnamed(name, seen, guard):
             continue
         sounds_so = _READING.match(operation) and not _AND_MORE.search(operation)
         if sounds_so and seen.effect == EffectClass.OPAQUE:
@@ -293,7 +293,9 @@ def _suggestions(tools: Iterable[tuple[str, _Seen]], guard: Guard, opened: Seque
 
 
 def _unnamed(name: str, seen: _Seen, guard: Guard) -> bool:
-    """Whether a tool is guarded only because nothing opens it: what somebody named is meant."""
+    """Whether a tool that somebody knew is guarded only because nothing opens it: what somebody named is meant."""
+    if seen.effect not in list(EffectClass):  # also what another version noted
+        return False
     definition = ToolDefinition(
         name=name, description="", effect=EffectClass(seen.effect), destructive=seen.destructive, schema={}
     )

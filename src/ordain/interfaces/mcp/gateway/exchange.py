@@ -7,8 +7,8 @@ The invariant: messages leave in the order in which they came, and none of them 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -32,18 +32,23 @@ Headers = tuple[tuple[bytes, bytes], ...]
 class Exchange:
     """What is sent to one HTTP request, from when it is asked until it is answered."""
 
-    def __init__(self, before: Sequence[Message] = ()) -> None:
-        """`before` are messages that came before it."""
+    def __init__(self, before: Sequence[Message] = (), *, patience_s: float | None = None) -> None:
+        """`before` are messages that came before it; a client that reads nothing for longer than `patience_s` is told
+        nothing any more."""
+        self._patience_s = patience_s
         self._in, self._out = anyio.create_memory_object_stream[Message](HELD_MAX)
         for message in before:
             self._in.send_nowait(message)
 
     async def tell(self, message: Message) -> None:
         """Send a message; whoever is gone misses it."""
-        try:
+        with (
+            suppress(anyio.ClosedResourceError, anyio.BrokenResourceError),
+            anyio.move_on_after(self._patience_s) as waiting,
+        ):
             await self._in.send(message)
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            return
+        if waiting.cancelled_caught:
+            self.end()
 
     def end(self) -> None:
         """Nothing follows what was told."""
@@ -95,7 +100,7 @@ class Exchange:
             return await self._out.receive()
         return None
 
-    @contextlib.asynccontextmanager
+    @asynccontextmanager
     async def _listened_to(self, receive: Receive) -> AsyncIterator[None]:
         """While the client is there: who is gone is told nothing any longer, and holds nobody up."""
         watching = asyncio.create_task(self._watch(receive))

@@ -22,6 +22,8 @@ __all__ = ["Begin", "Direct", "Line", "Relaying", "Sending", "Session"]
 
 CANCELLED = -32800
 """What a cancelled request is answered, where a request ends with its answer only; as the SDK has it."""
+PATIENCE_S = 60.0
+"""How long a client may read nothing that has a server in common with others, who wait for it meanwhile."""
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
@@ -173,7 +175,7 @@ class Direct(Line):
 
     async def ask(self, message: Message, receive: Receive, send: Send, status: Callable[[Message], int]) -> None:
         """A request and its answer. Its client cancels it by leaving."""
-        number, exchange = next(self._numbers), Exchange()
+        number, exchange = next(self._numbers), Exchange(patience_s=PATIENCE_S)
         self._exchanges[number], self._originals[number] = exchange, message["id"]
         if message["method"] == "tools/list":
             self._listing.add(number)

@@ -40,6 +40,8 @@ class Asked(msgspec.Struct):
     """The client's request that it belongs to."""
     token: Any = None
     """The client's token for its progress."""
+    stream: bool = False
+    """Whether it is a stream of changes, which says by itself what belongs to it."""
 
 
 class Link:
@@ -59,6 +61,8 @@ class Link:
         self._upstream: Upstream | None = None
         self._reader: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+        self._endings: set[asyncio.Task[None]] = set()
         self._asked: dict[int, Asked] = {}
         self._late: OrderedDict[int, Asked] = OrderedDict()
         self._count = 0
@@ -70,6 +74,8 @@ class Link:
         """What it says that it can do; None before it was asked."""
         self.modern = False
         """Whether it was asked in the modern era, and answered."""
+        self.discovered: Message = {}
+        """What it answered then."""
         self.greeted: Message = {}
         """What it answered to `initialize`."""
         self.missing = False
@@ -119,19 +125,22 @@ class Link:
             self._starting = None
 
     async def _open(self) -> None:
-        try:
-            upstream = self._upstream = await self._begin()
-        except Refused as refused:
-            raise Unreached(f"cannot be had: {refused.problems[0].detail.removesuffix('.')}") from refused
-        self.changes += 1
-        self._reader = asyncio.create_task(self._read(upstream))
+        """Begin it, once however many want it at the same time."""
+        async with self._opening:
+            if self._upstream is not None:
+                return
+            try:
+                upstream = self._upstream = await self._begin()
+            except Refused as refused:
+                raise Unreached(f"cannot be had: {refused.problems[0].detail.removesuffix('.')}") from refused
+            self.changes += 1
+            self._reader = asyncio.create_task(self._read(upstream))
 
     async def greet(self, params: Message) -> Message:
         """Start it and ask it to take up the session, in the client's own words; what it answers. Raises Unreached."""
         try:
             async with asyncio.timeout(GREET_S):
-                if self._upstream is None:
-                    await self._open()
+                await self._open()
                 said = await self._ask("initialize", params)
         except TimeoutError:
             await self.close()
@@ -149,18 +158,19 @@ class Link:
     async def discover(self, params: Message) -> Message | None:
         """What it says of itself in the modern era; None where it does not speak that. Raises Unreached where it cannot
         be started."""
-        if self._upstream is None:
-            await self._open()
+        await self._open()
         try:
             async with asyncio.timeout(DISCOVER_S):
                 result = (await self._ask("server/discover", params)).get("result")
         except (TimeoutError, Unreached):  # some never answer, or die of, what they do not know
+            if self.modern:  # it is only busy, with what others asked of it
+                return self.discovered
             await self.close()
             return None
         if not isinstance(result, dict):
             return None
         self._note(result)
-        self.modern = True
+        self.modern, self.discovered = True, result
         return result
 
     def _note(self, result: Message) -> None:
@@ -182,7 +192,14 @@ class Link:
                 await reader
         if upstream is not None:
             await self._lose()
-            await upstream.close()
+            self._end(upstream)
+        await asyncio.gather(*self._endings, return_exceptions=True)
+
+    def _end(self, upstream: Upstream) -> None:
+        """End a session with the server beside everything else: it may take its time, and another may begin."""
+        ending = asyncio.create_task(upstream.close())
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
 
     async def _read(self, upstream: Upstream) -> None:
         async for message in upstream.messages():
@@ -193,8 +210,8 @@ class Link:
         if self._upstream is upstream:
             self._upstream = self._reader = None
             self.modern = False
+            self._end(upstream)
             await self._lose()
-            await upstream.close()
 
     async def _lose(self) -> None:
         """Tell everything that waits that it waits in vain."""
@@ -209,22 +226,27 @@ class Link:
     # --- Going -------------------------------------------------------------------------------------------------------
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Hand it something that needs no answer, if it is there."""
+        """Hand it something that needs no answer, if it is there. What cannot be written is told, and harms nobody."""
         if self._upstream is not None:
-            self._upstream.send(message)
+            try:
+                self._upstream.send(message)
+            except Exception as failure:
+                self._say(f"What was said to the server `{self.name}` could not be passed on: {type(failure).__name__}")
 
-    def request(self, message: Message, answered: Answered, related: Id | None = None) -> int:
-        """Hand it a request under an id of its own; what it says to that comes to `answered`, with that id. It must be
-        open."""
+    def request(self, message: Message, answered: Answered, related: Id | None = None, *, stream: bool = False) -> int:
+        """Hand it a request under an id of its own; what it says to that comes to `answered`, with that id. Raises
+        Unreached where it is not there any more."""
+        if self._upstream is None:
+            raise Unreached("has ended")
         self._count += 1
         own = self._count
         params = message.get("params")
-        asked = Asked(answered, related)
+        asked = Asked(answered, related, stream=stream)
         if isinstance(params, dict) and (meta := meta_of(params)) and "progressToken" in meta:
             asked.token = meta["progressToken"]
             message = {**message, "params": {**params, "_meta": {**meta, "progressToken": own}}}
+        self._upstream.send({**message, "id": own})
         self._asked[own] = asked
-        self.send({**message, "id": own})
         return own
 
     async def ask(self, method: str, params: Message) -> Message:
@@ -246,7 +268,7 @@ class Link:
             self.take_back(own)
             raise
         if message is None:
-            raise Unreached("did not answer: it has ended, or is not there")
+            raise Unreached("ended before it answered")
         return message
 
     def take_back(self, own: int, params: Mapping[str, Any] | None = None) -> None:
@@ -268,7 +290,7 @@ class Link:
 
     def only_request(self) -> Id | None:
         """The client's request that whatever the server says now must belong to: where there is only one."""
-        related = [one.related for one in self._asked.values() if one.related is not None]
+        related = [one.related for one in self._asked.values() if one.related is not None and not one.stream]
         return related[0] if len(related) == 1 else None
 
     # --- Coming ------------------------------------------------------------------------------------------------------

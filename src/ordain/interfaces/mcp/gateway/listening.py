@@ -1,12 +1,13 @@
 """A stream of changes that a client asked for (`subscriptions/listen`), as several servers serve it.
 
-Each is asked. When all have said what they will tell, or said no, the client is told what that is together; then it is
-told everything that comes, until all have ended. What a server tells in between waits.
+Each is asked. When all have said what they will tell, or said no, or took too long, the client is told what that is
+together; then it is told everything that comes, until all have ended. What a server tells in between waits.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ordain.interfaces.mcp.gateway.wire import Id, Message, params_of
 __all__ = ["Listening"]
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+_URIS = "resourceSubscriptions"
 WAIT_S = 5.0
 """How long it is waited for the slowest to say what it will tell."""
 
@@ -32,7 +34,7 @@ class Listening:
         self._silent: set[Link] = set()
         """Those that have not said what they will tell."""
         self._acknowledged: list[Message] = []
-        self._held: list[Message] = []
+        self._held: deque[Message] = deque()
         self._told = False
         self._ends: list[Message] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -41,7 +43,7 @@ class Listening:
     def begin(self, message: Message, links: Sequence[Link]) -> None:
         self._silent = set(links)
         for link in links:
-            self._asked[link] = link.request(message, self._ended(link), self._request)
+            self._asked[link] = link.request(message, self._ended(link), self._request, stream=True)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(WAIT_S, self._wait_no_longer)
 
@@ -85,23 +87,19 @@ class Listening:
         return ended
 
     async def _acknowledge(self) -> None:
-        if self._told or self._silent or not self._acknowledged:
+        if self._told or self._silent:
             return
-        self._told = True
+        if self._acknowledged:
+            first = self._acknowledged[0]
+            will_tell = _will_tell(self._acknowledged)
+            self._held.appendleft({**first, "params": {**params_of(first), "notifications": will_tell}})
+        elif not self._asked:
+            return  # all said no, which is told as the end
         if self._timer is not None:
             self._timer.cancel()
-        first = self._acknowledged[0]
-        will_tell: dict[str, Any] = {}
-        for one in self._acknowledged:
-            said = params_of(one).get("notifications")
-            if isinstance(said, dict):
-                uris = [*(will_tell.get(_URIS) or ()), *(said.get(_URIS) or ())]
-                will_tell = merged_capabilities(will_tell, said)
-                will_tell |= {_URIS: uris} if uris else {}
-        await self._send({**first, "params": {**params_of(first), "notifications": will_tell}}, self._request)
-        for message in self._held:
-            await self._send(message, self._request)
-        self._held.clear()
+        while self._held:  # what comes meanwhile waits for its turn
+            await self._send(self._held.popleft(), self._request)
+        self._told = True
 
     async def _close(self) -> None:
         """All have ended: the client is told one end, a good one where there is any."""
@@ -117,4 +115,13 @@ class Listening:
             await self._send(end, self._request)
 
 
-_URIS = "resourceSubscriptions"
+def _will_tell(acknowledged: Sequence[Message]) -> dict[str, Any]:
+    """What servers will tell, together."""
+    together: dict[str, Any] = {}
+    for one in acknowledged:
+        said = params_of(one).get("notifications")
+        if isinstance(said, dict):
+            uris = [*(together.get(_URIS) or ()), *(said.get(_URIS) or ())]
+            together = merged_capabilities(together, said)
+            together |= {_URIS: uris} if uris else {}
+    return together

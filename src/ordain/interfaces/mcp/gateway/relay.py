@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from ordain.core.problem import Refused
@@ -74,6 +75,8 @@ _TOLD = frozenset(["notifications/initialized", "notifications/roots/list_change
 has no id is told nobody: there are servers that do what they are asked whether or not anybody wants an answer."""
 _OURS = "ordain:"
 """How the addresses of our own resources begin: nobody else's do."""
+_BEGINNING = ("initialize", "server/discover", "ping")
+"""What a client may ask before it is greeted."""
 
 
 class _Under(NamedTuple):
@@ -125,7 +128,7 @@ class Relay:
         self._templates: dict[str, str] = {}
         self._jobs: dict[str, Link] = {}
         self._listening: dict[Id, Listening] = {}
-        self._greeting: Message | None = None
+        self._greeting: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -137,7 +140,7 @@ class Relay:
         """Take a message of the client. Nothing is waited for."""
         if isinstance(message, list):
             for one in message:
-                await self.received(one)
+                await self.received(None if isinstance(one, list) else one)
         elif not isinstance(message, dict):
             await self._send(error(None, INVALID_REQUEST, "A message is an object."), None)
         elif "method" in message and "id" in message:
@@ -169,11 +172,14 @@ class Relay:
             await self._send(error(request, INVALID_REQUEST, words), request)
             return
         self._judging.note_agent(params_of(message))
-        if method == "tools/call" and self._passed_at_once(request, message):
-            return
+        with suppress(Exception):  # whoever looks closer tells what is wrong
+            if method == "tools/call" and self._passed_at_once(request, message):
+                return
         task = asyncio.create_task(self._served(request, method, message))
         self._tasks[request] = task
         task.add_done_callback(lambda ended: self._done(request, ended))
+        if method == "initialize":
+            self._greeting = task
 
     def _done(self, request: Id, task: asyncio.Task[None]) -> None:
         if self._tasks.get(request) is task:
@@ -181,6 +187,8 @@ class Relay:
 
     async def _served(self, request: Id, method: str, message: Message) -> None:
         try:
+            if method not in _BEGINNING and self._greeting is not None and not self._greeting.done():
+                await asyncio.wait([self._greeting])  # who does not wait for the answer is served all the same
             said = await self._serve(request, method, message)
         except Unreached as gone:
             said = error(request, INTERNAL_ERROR, f"The server {gone}.")
@@ -330,7 +338,6 @@ class Relay:
         for link in (*self._links.values(), self._own):
             if link.modern or link is self._own:  # what was asked in the other era does not take up this one
                 await link.close()
-        self._greeting = params
         answers = await self._each(lambda link: link.greet(params))
         results = [(name, params_of({"params": said.get("result")})) for name, said in answers]
         for link in self._links.values():
@@ -582,12 +589,11 @@ class Relay:
             if met.refused:
                 shaped = tool and self._is_shaped(link, judged)
                 return refusal(request, call, met, self._front.told, modern=is_modern(params), tool=tool, shaped=shaped)
-        if not link.is_open:
-            try:
-                await link.ready()
-            except Unreached as gone:
-                return server_lost(request, link.name or "ordain", str(gone), modern=is_modern(params), tool=tool)
-        self._hand_over(request, message, link, tool=tool)
+        try:
+            await link.ready()
+            self._hand_over(request, message, link, tool=tool)
+        except Unreached as gone:
+            return server_lost(request, link.name or "ordain", str(gone), modern=is_modern(params), tool=tool)
         return None
 
     def _passed_at_once(self, request: Id, message: Message) -> bool:
@@ -642,7 +648,7 @@ class Relay:
     async def _listen(self, request: Id, message: Message) -> Message | None:
         links = [link for link in (*self._links.values(), self._own) if not link.missing]
         gone = await asyncio.gather(*(link.ready() for link in links), return_exceptions=True)
-        there = [link for link, fault in zip(links, gone, strict=True) if fault is None]
+        there = [link for link, fault in zip(links, gone, strict=True) if fault is None and link.is_open]
         if not there:
             return error(request, INTERNAL_ERROR, "There is nobody who could be listened to.")
         listening = self._listening[request] = Listening(
