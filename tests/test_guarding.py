@@ -108,7 +108,7 @@ def test_what_is_guarded_is_refused_noted_and_recorded_where_rules_are_enforced(
 
 
 def test_what_is_open_leaves_no_trace() -> None:
-    site = Site(ENFORCE + 'open = ["mail:send"]\n')
+    site = Site(ENFORCE + 'open = ["mail:send"]\n[tools.mail]\nmcp = ["mail"]\n')
     met = site.meet(to="kim@example.com")
     assert (met.judged.standing, met.problem, met.refused) == (Standing.OPEN, None, False)
     assert (site.noted, site.refusals) == ([], [])
@@ -173,7 +173,7 @@ def test_no_arguments_break_a_rule_about_them(strict: bool, args: dict[str, Any]
 
 
 def test_arguments_that_nobody_can_look_at_open_nothing() -> None:
-    site = Site(ENFORCE + 'open = ["mail:send"]\n')
+    site = Site(ENFORCE + 'open = ["mail:send"]\n[tools.mail]\nmcp = ["mail"]\n')
     assert not site.meet(**deep(10)).refused
     assert site.meet(**deep(100)).refused
 

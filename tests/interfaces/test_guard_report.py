@@ -22,7 +22,7 @@ from ordain.guarding import Seen
 from ordain.interfaces.render import Style
 from ordain.interfaces.watch_view import watch_lines
 from tests.core.test_watch import NOON, reported, seen
-from tests.interfaces.golden import check_golden
+from tests.interfaces.golden import RENDER, check_golden
 from tests.interfaces.test_robot import answered
 from tests.interfaces.workspace import Workspace
 
@@ -64,7 +64,7 @@ def everything() -> Any:
 
 
 def test_every_part_is_told() -> None:
-    check_golden("guard-report.txt", watch_lines(everything(), PLAIN, 80))
+    check_golden("guard-report.txt", watch_lines(everything(), PLAIN, 80), under=RENDER.parent / "watch")
 
 
 @given(st.integers(20, 200))
