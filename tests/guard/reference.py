@@ -61,9 +61,8 @@ def outside(case: Case, plans: Iterable[tuple[str, Sequence[tuple[str, Args]]]])
     lists, denied = case.lists, strictly(case, case.lists.deny)
     if denied == YES:
         return "denied", "E_POLICY_DENIED", lists.enforce
-    named = [entry for entry in lists.guarded if entry != "*"]
     opened = vouched(case, lists.open) or (case.tool is not None and "*" not in lists.guarded)
-    if opened and not denied and not strictly(case, [*lists.ask, *named]):
+    if opened and not denied and not strictly(case, [*lists.ask, *lists.guarded]):
         return "open", "", False
     counting = [steps for stage, steps in plans if stage in ("approved", "executing")]
     called = [args for steps in counting for name, args in steps if name == case.name]
@@ -243,10 +242,11 @@ def sure(text: str) -> bool:
 
 
 def path_strictly(pattern: str, text: Any, deep: bool) -> int:
-    path = plain(text.partition("${")[0].lower() or ".") if isinstance(text, str) else None
-    if path is not None and meant(pattern.lower(), path):
+    known = text.partition("${")[0].lower() if isinstance(text, str) else ""
+    path = "/".join(part for part in known.split("/") if part not in ("", "."))
+    if meant(pattern.lower(), path):  # also what is no path here, as it is written
         return YES
-    if path is None or "${" in text or PRIVATE.fullmatch(path):
+    if plain(text) is None or "${" in text or PRIVATE.fullmatch(path):
         return MAYBE
     path, deep = FIXED.split(path)[0], deep or text.endswith("/") or not sure(text)
     return MAYBE if begins_in(path, pattern.lower()) or (deep and below(pattern.lower(), path)) else NO
