@@ -120,7 +120,10 @@ class Calls:
         the step's own check may be run by whoever wants to know how it stands. Nothing is performed."""
         agent = self._run.state.limits_in_force.agents.get(self._item.agent)
         if agent is not None and agent.own_tools and tool.partition(":")[0] in _HOSTS:
-            return Answer()  # a person approved that it works with the tools of its host
+            # A person approved that it works with the tools of its host; what policy denies nobody can approve.
+            problem = self._run.unpermitted(self._as_step(tool, args)) if not unbearable(args) else None
+            denied = problem is not None and problem.code == "E_POLICY_DENIED"
+            return await self._refuse(tool, args, problem) if problem is not None and denied else Answer()
         check = contract_of(self._step)
         if tool == SHELL.name and check is not None and args == {"command": check.command}:
             return Answer()

@@ -149,9 +149,8 @@ def test_servers_that_cannot_be_started_are_told_of_and_the_others_serve(site: S
         pipe.greet()
         assert pipe.names() == [*THEIRS, *OURS]
     assert "ordain: The server `gone` cannot be started" in pipe.errors
-    assert (
-        "ordain: The server `dies` did not answer: it has ended, or is not there; its tools are missing." in pipe.errors
-    )
+    # Its end may be seen before or after it was asked something.
+    assert re.search(r"ordain: The server `dies` (did not answer|ended before).*; its tools are missing\.", pipe.errors)
 
 
 def _has_ended(pid: int) -> bool:

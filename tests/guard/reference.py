@@ -89,7 +89,7 @@ def inside(case: Case, step: Inside) -> str:
 def may(case: Case, step: Inside) -> str:
     """The same where the agent makes the call itself, with a tool of its host."""
     if step.own_tools and (case.name.partition(":")[0] in COMMANDS or (case.tool is not None and case.tool.paths)):
-        return ""
+        return "E_POLICY_DENIED" if strictly(case, case.lists.deny) == YES else ""
     found, checked = inside(case, step), case.name == "shell" and step.check is not None
     if checked and case.args == {"command": step.check}:
         return ""
