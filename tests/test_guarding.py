@@ -36,6 +36,7 @@ class BrittleLedger(MemoryLedger):
     """A ledger that can no longer be read, or written."""
 
     unreadable = unwritable = False
+    slow: asyncio.Event | None = None
 
     def read(self, *args: Any, **named: Any) -> Any:
         return self._no() if self.unreadable else super().read(*args, **named)
@@ -44,6 +45,8 @@ class BrittleLedger(MemoryLedger):
         return self._no() if self.unreadable else super().plans(*args, **named)
 
     async def append(self, at: Instant, *appends: Any) -> Any:
+        if self.slow is not None:
+            await self.slow.wait()
         return self._no() if self.unwritable else await super().append(at, *appends)
 
     def _no(self) -> Any:
@@ -236,3 +239,24 @@ def test_a_call_that_a_person_approved_is_still_not_made_for_whoever_asks(path: 
     assert met.problem is not None
     assert met.problem.code == code
     assert "`send`" in met.problem.detail
+
+
+def test_a_call_that_is_taken_back_while_it_is_refused_is_in_the_record() -> None:
+    site = Site(ENFORCE)
+
+    async def life() -> None:
+        site.ledger.slow = asyncio.Event()
+        meeting = asyncio.create_task(site.app.guarding.meet(Call(tool="mail:send", definition=SEND), SEEN))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        meeting.cancel()
+        await asyncio.gather(meeting, return_exceptions=True)
+        assert meeting.cancelled()
+        site.ledger.slow.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    asyncio.run(life())
+    assert [one.event.code for one in site.app.refusals() if isinstance(one.event, RequestRefused)] == [
+        "E_TOOL_GUARDED"
+    ]

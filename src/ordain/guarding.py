@@ -8,6 +8,7 @@ is the same.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -108,7 +109,9 @@ class Guarding:
         )
         self._here.sightings.note([sighting])
         if met.refused and met.problem is not None:
-            await Refusals(self._here).record("call", f"{sighting.tool} {sighting.about}", seen.by, (met.problem,))
+            subject = f"{sighting.tool} {sighting.about}"
+            # Whoever takes the call back meanwhile was refused all the same.
+            await asyncio.shield(Refusals(self._here).record("call", subject, seen.by, (met.problem,)))
         return met
 
     def report(self, within_ms: int, *, agent: str | None = None, tool: str | None = None) -> WatchReport:

@@ -26,6 +26,7 @@ from ordain.interfaces.extras import extra_missing
 from ordain.interfaces.results.around import SkillResult
 from ordain.interfaces.results.people import ClientsResult
 from ordain.interfaces.skill import is_skill, skill_text
+from ordain.interfaces.visible import visible
 
 if TYPE_CHECKING:
     from ordain.interfaces.mcp.gateway.lines import Begin, Sending
@@ -157,7 +158,7 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
 
 
 def _say(words: str) -> None:
-    click.echo(f"ordain: {words}", err=True)
+    click.echo(f"ordain: {visible(words)}", err=True)  # servers name their tools as they like
 
 
 def _refuse_json(session: Session) -> None:
