@@ -99,6 +99,24 @@ def text(message: dict[str, Any]) -> str:
     return found
 
 
+def test_a_server_that_says_more_than_its_client_reads_waits(
+    site: Site, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAR_TOKEN", "swordfish")
+    site.trust(settings(far))
+    with site.gateway() as pipe:
+        pipe.greet()
+        pipe.names()
+        flood = pipe.ask("tools/call", {"name": "flood", "arguments": {}, "_meta": {"progressToken": "t"}})
+        told = -1
+        while told != far.told:
+            told = far.told
+            time.sleep(0.5)  # nothing tells that nothing happens
+        assert 0 < told < FLOOD - 1
+        pipe.answer(flood)
+        assert [one["params"]["progress"] for one in pipe.heard if "progress" in one["method"]] == list(range(FLOOD))
+
+
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 def test_a_server_at_an_address_is_spoken_with_in_the_clients_era(
     site: Site, far: Far, era: str, monkeypatch: pytest.MonkeyPatch
@@ -159,21 +177,3 @@ def test_a_server_that_is_not_there_and_a_secret_that_is_not_set_are_told(site: 
         assert pipe.names()[0] == "plan_propose"
     assert "The server `nowhere` did not answer: it has ended, or is not there; its tools are missing." in pipe.errors
     assert "The server `far` cannot be had: " in pipe.errors and "FAR_TOKEN is not set" in pipe.errors
-
-
-def test_a_server_that_says_more_than_its_client_reads_waits(
-    site: Site, far: Far, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAR_TOKEN", "swordfish")
-    site.trust(settings(far))
-    with site.gateway() as pipe:
-        pipe.greet()
-        pipe.names()
-        flood = pipe.ask("tools/call", {"name": "flood", "arguments": {}, "_meta": {"progressToken": "t"}})
-        told = -1
-        while told != far.told:
-            told = far.told
-            time.sleep(0.5)  # nothing tells that nothing happens
-        assert 0 < told < FLOOD - 1
-        pipe.answer(flood)
-        assert [one["params"]["progress"] for one in pipe.heard if "progress" in one["method"]] == list(range(FLOOD))
