@@ -17,7 +17,6 @@ from mcp.server.lowlevel import Server
 from tests.gateway.conftest import Site
 from tests.gateway.pipes import LEGACY, MODERN, Pipe
 
-
 FLOOD = 1_000
 
 
