@@ -17,6 +17,8 @@ from mcp.server.lowlevel import Server
 from tests.gateway.conftest import Site
 from tests.gateway.pipes import LEGACY, MODERN, Pipe
 
+FLOOD = 1_000
+
 
 class Far:
     """A server of the SDK in a thread, and what it saw."""
@@ -24,6 +26,7 @@ class Far:
     def __init__(self) -> None:
         self.headers: list[dict[str, str]] = []
         self.cancelled = threading.Event()
+        self.told = 0
         self._server: uvicorn.Server | None = None
         self.port = 0
         self.start()
@@ -51,7 +54,7 @@ class Far:
 
     async def _list(self, context: Any, params: Any) -> types.ListToolsResult:
         schema = {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "Number"}}}
-        names = ("look", "tell", "slow", "big")
+        names = ("look", "tell", "slow", "big", "flood")
         return types.ListToolsResult(tools=[types.Tool(name=name, input_schema=schema) for name in names])
 
     async def _call(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -59,6 +62,9 @@ class Far:
             case "tell":
                 for done in range(3):
                     await context.session.report_progress(done, 3, "so far")
+            case "flood":
+                for self.told in range(FLOOD):
+                    await context.session.report_progress(self.told, FLOOD, "x" * 50_000)
             case "slow":
                 try:
                     await asyncio.sleep(20)
@@ -77,7 +83,7 @@ def far() -> Iterator[Far]:
 
 
 def settings(far: Far) -> str:
-    reads = ", ".join(f'{name} = "reads"' for name in ("look", "tell", "slow", "big"))
+    reads = ", ".join(f'{name} = "reads"' for name in ("look", "tell", "slow", "big", "flood"))
     headers = '{ Authorization = "Bearer secret:FAR_TOKEN" }'
     return (
         f'[tools.far]\nurl = "http://127.0.0.1:{far.port}/mcp"\nheaders = {headers}\neffects = {{ {reads} }}\n'
@@ -92,6 +98,24 @@ def text(message: dict[str, Any]) -> str:
     return found
 
 
+def test_a_server_that_says_more_than_its_client_reads_waits(
+    site: Site, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAR_TOKEN", "swordfish")
+    site.trust(settings(far))
+    with site.gateway() as pipe:
+        pipe.greet()
+        pipe.names()
+        flood = pipe.ask("tools/call", {"name": "flood", "arguments": {}, "_meta": {"progressToken": "t"}})
+        told = -1
+        while told != far.told:
+            told = far.told
+            time.sleep(0.5)  # nothing tells that nothing happens
+        assert 0 < told < FLOOD - 1
+        pipe.answer(flood)
+        assert [one["params"]["progress"] for one in pipe.heard if "progress" in one["method"]] == list(range(FLOOD))
+
+
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 def test_a_server_at_an_address_is_spoken_with_in_the_clients_era(
     site: Site, far: Far, era: str, monkeypatch: pytest.MonkeyPatch
@@ -101,7 +125,7 @@ def test_a_server_at_an_address_is_spoken_with_in_the_clients_era(
     far.headers.clear()
     with site.gateway(era=era) as pipe:
         assert "result" in pipe.greet()
-        assert pipe.names()[:4] == ["look", "tell", "slow", "big"]
+        assert pipe.names()[:5] == ["look", "tell", "slow", "big", "flood"]
         assert text(pipe.call("look", n=5)) == "seen {'n': 5}"
         told = pipe.request("tools/call", {"name": "tell", "arguments": {}, "_meta": {"progressToken": "t"}})
         assert text(told) == "seen {}"

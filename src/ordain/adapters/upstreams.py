@@ -22,7 +22,7 @@ from ordain.ports import Unreached, Upstream
 __all__ = ["ServerSessions"]
 
 CAME_MAX = 16
-"""How many messages of a server wait to be read; then it waits, too."""
+"""How many messages of a server wait for a client that is slow to read; then the server waits, too."""
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _TERMINATED = "Session terminated"
 """What the SDK's transport answers when the server knows the session no more."""
@@ -85,7 +85,8 @@ class _Remote:
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._url, self._headers = url, headers
         self._goes: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
-        self._came: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue(CAME_MAX)
+        self._came: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._taken = asyncio.Event()
         self._greeted: Any = None
         """The id of `initialize`."""
         self._version: str | None = None
@@ -99,40 +100,40 @@ class _Remote:
 
     async def messages(self) -> AsyncIterator[dict[str, Any]]:
         while (message := await self._came.get()) is not None:
+            self._taken.set()
             yield message
 
     async def close(self) -> None:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        if self._came.full():
-            self._came.get_nowait()
-        self._came.put_nowait(None)
 
     async def _session(self) -> None:
-        with suppress(Exception):  # whatever the network does, it is the end of the session and of nothing else
-            await self._carry()
-        await self._came.put(None)
+        try:
+            from mcp.client.streamable_http import streamable_http_client
+            from mcp.shared._httpx_utils import create_mcp_http_client
 
-    async def _carry(self) -> None:
-        """Carry messages both ways until the session ends."""
-        from mcp.client.streamable_http import streamable_http_client
-        from mcp.shared._httpx_utils import create_mcp_http_client
-
-        async with AsyncExitStack() as stack:
-            http = await stack.enter_async_context(create_mcp_http_client(headers=dict(self._headers)))
-            transport = streamable_http_client(self._url, http_client=http, max_sse_event_size=LINE_MAX)
-            reading, writing = await stack.enter_async_context(transport)
-            sending = asyncio.create_task(self._hand_over(writing))
-            stack.callback(sending.cancel)
-            async for one in reading:
-                if isinstance(one, Exception):
-                    continue
-                message = one.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-                self._look(message)
-                await self._came.put(message)
-                if "error" in message and message["error"].get("message") == _TERMINATED:
-                    return
+            async with AsyncExitStack() as stack:
+                http = await stack.enter_async_context(create_mcp_http_client(headers=dict(self._headers)))
+                transport = streamable_http_client(self._url, http_client=http, max_sse_event_size=LINE_MAX)
+                reading, writing = await stack.enter_async_context(transport)
+                sending = asyncio.create_task(self._hand_over(writing))
+                stack.callback(sending.cancel)
+                async for one in reading:
+                    if isinstance(one, Exception):
+                        continue
+                    message = one.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+                    self._look(message)
+                    self._came.put_nowait(message)
+                    while self._came.qsize() > CAME_MAX:
+                        self._taken.clear()
+                        await self._taken.wait()
+                    if "error" in message and message["error"].get("message") == _TERMINATED:
+                        return
+        except Exception:  # whatever the network does, it is the end of the session and of nothing else
+            return
+        finally:
+            self._came.put_nowait(None)
 
     async def _hand_over(self, writing: Any) -> None:
         from mcp.shared.message import ClientMessageMetadata, SessionMessage

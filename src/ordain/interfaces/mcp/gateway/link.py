@@ -268,7 +268,7 @@ class Link:
             self.take_back(own)
             raise
         if message is None:
-            raise Unreached("ended before it answered")
+            raise Unreached("did not answer: it has ended, or is not there")
         return message
 
     def take_back(self, own: int, params: Mapping[str, Any] | None = None) -> None:
