@@ -12,6 +12,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -341,12 +342,13 @@ class Performing(Calls):
 
 
 def done(coroutine: Any) -> Any:
-    """What a coroutine comes to that waits for nobody."""
-    try:
-        coroutine.send(None)
-    except StopIteration as end:
-        return end.value
-    raise AssertionError("it waits")
+    """What a coroutine comes to: one loop serves them all, for there are many."""
+    return _loop().run_until_complete(coroutine)
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.new_event_loop()
 
 
 def cases(seed: str, worlds: int = WORLDS, each: int = CALLS) -> Iterator[tuple[str, Any, Any, str]]:
