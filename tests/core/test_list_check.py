@@ -93,6 +93,18 @@ def test_what_only_looks_like_a_tool_of_a_host(entry):
     assert len(said(listed("guard.open", entry))) == 1
 
 
+@pytest.mark.parametrize(("entry", "ours"), [("Bash", "shell"), ("Read", "read_file"), ("Glob", "list_files")])
+def test_what_goes_by_our_name_is_named_by_no_other(entry, ours):
+    for where in ("policy.deny", "guard.guarded", "guard.open"):
+        assert list_problems(listed(where, f"claude-code:{entry}", "claude-code:Write"), TOOLS) == (
+            Problem(
+                code="E_CONFIG",
+                detail=f"{where} names `claude-code:{entry}`, which is `{ours}` here.",
+                hints=(f"Write `{ours}`.",),
+            ),
+        )
+
+
 def test_everything_is_for_what_is_guarded_only():
     assert said(listed("guard.guarded", "*")) == []
     for where in ("policy.allow", "policy.ask", "policy.deny", "guard.open"):

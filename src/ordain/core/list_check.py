@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from ordain.core.call_rule import RULE, CallRule, Conditions, Example, Holds
+from ordain.core.host_tool import CLAUDE_CODE, our_name
 from ordain.core.judge import Allowing, Strict, quoted
 from ordain.core.listed_tool import callable_name
 from ordain.core.path import OFF_LIMITS, pattern_fault
@@ -116,7 +117,10 @@ def _fault(entry: str, where: str, settings: Settings, tools: Mapping[str, ToolD
         name = entry.removeprefix(RULE)
         return None if name in settings.rules else ("and there is no rule of that name", closest(name, settings.rules))
     if entry in HOSTS or HOST_TOOL.fullmatch(entry):
-        return ("which no plan can call", ()) if where == "policy.allow" else None
+        if where == "policy.allow":
+            return "which no plan can call", ()
+        ours, outside = our_name(entry.removeprefix(operation_name(CLAUDE_CODE, "")))
+        return (f"which is `{ours}` here", (f"Write `{ours}`.",)) if ours and not outside else None
     if where.startswith("guard."):
         if (where, entry) == ("guard.guarded", EVERYTHING):
             return None
