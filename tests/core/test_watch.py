@@ -219,6 +219,11 @@ def test_a_rule_is_suggested_where_most_calls_have_the_end_of_an_address_in_comm
     assert [(one.kind, one.lets_through) for one in everybody.suggestions] == [("rule", 20)]
 
 
+def test_what_calls_have_in_common_is_told_where_nothing_is_suggested() -> None:
+    (one,) = reported(*mails(*OURS, "eve@evil.example")).unsuggested
+    assert one.why.endswith("20 of 21 calls have `to` like `*@example.com`.")
+
+
 def test_the_odd_one_out_is_shown() -> None:
     (tool,) = reported(*mails(*OURS, "eve@evil.example")).tools
     assert [json.loads(about)["to"] for about in tool.unlike] == ["eve@evil.example"]

@@ -150,12 +150,14 @@ def suggested(name: str, today: Today, opened: Sequence[str]) -> Suggestion | Un
             of=calls,
             why="It sounds as if it only reads. Nobody here knows: look at what the server does first.",
         )
+    common = _in_common(openable, calls)
     if tool.effect is EffectClass.OPAQUE:
-        or_else = "Else open some of its calls by a rule, if any."
         how = f"If it only reads, say so: {reads.replace(chr(10), ' ')}. " if operation else ""
-        return Unsuggested(tool=name, calls=calls, why=f"Nobody said what it does. {how}{or_else}")
+        why = f"Nobody said what it does. {how}Else open some of its calls by a rule, if any.{common}"
+        return Unsuggested(tool=name, calls=calls, why=why)
     if tool.destructive:
-        return Unsuggested(tool=name, calls=calls, why="It is destructive. Open some of its calls by a rule, if any.")
+        why = f"It is destructive. Open some of its calls by a rule, if any.{common}"
+        return Unsuggested(tool=name, calls=calls, why=why)
     if tool.effect is EffectClass.READS:
         return Unsuggested(tool=name, calls=calls, why="It only reads: `reads` in `[guard] open` would open it.")
     return (
@@ -210,7 +212,7 @@ def _narrow(name: str, calls: Sequence[Made], of: int) -> Suggestion | None:
     (key, wanted), count = _commonest((one.args, one.count) for one in whole)
     alike = [one.args for one in whole if _like(one.args.get(key), wanted)]
     others = [one.args for one in whole if not _like(one.args.get(key), wanted)]
-    if count < max(OFTEN_CALLS, SHARE * of):
+    if not _enough(count, of):
         return None
     besides = sorted({name for args in alike for name in args} - {key})
     rule = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
@@ -229,10 +231,20 @@ def _narrow(name: str, calls: Sequence[Made], of: int) -> Suggestion | None:
     )
 
 
+def _in_common(calls: Sequence[Made], of: int) -> str:
+    """What a rule could be about, as a sentence; empty where calls have too little in common."""
+    (key, wanted), count = _commonest((one.args, one.count) for one in calls)
+    return f" {count} of {of} calls have `{key}` like `{wanted}`." if _enough(count, of) else ""
+
+
+def _enough(count: int, of: int) -> bool:
+    return count >= max(OFTEN_CALLS, SHARE * of)
+
+
 def unlike_most(calls: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int]) -> list[str]:
     """Of calls by what was noted of them, those that lack what most have in common; none where that is nothing."""
     (key, wanted), count = _commonest((args, counts[about]) for about, args in calls.items())
-    if count < max(OFTEN_CALLS, SHARE * sum(counts.values())):
+    if not _enough(count, sum(counts.values())):
         return []
     return [about for about, args in calls.items() if args and not _like(args.get(key), wanted)]
 
