@@ -51,6 +51,9 @@ class Gate:
 
     def __init__(self, here: Surroundings) -> None:
         self._here = here
+        self._asked: tuple[Mapping[str, ToolSource], Mapping[str, ToolDefinition]] | None = None
+        """The servers that a configuration was tried with last, and what they have: a person who has read it does not
+        wait for them once more."""
 
     # --- Permitting ------------------------------------------------------------------------------------------------
 
@@ -432,8 +435,11 @@ class Gate:
         trusted = {name: _reached(source) for name, source in in_force.sources.items()}
         same = {name for name in named_sources(settings) if trusted.get(name) == _reached(settings.sources[name])}
         # Asked as before, and told of with the effects that the configuration says.
-        asked = msgspec.structs.replace(in_force, sources={name: settings.sources[name] for name in same})
-        return {**self._here.found_tools(asked, same)[0], **tools} if same else tools
+        sources = {name: settings.sources[name] for name in same}
+        if self._asked is None or self._asked[0] != sources:
+            asked = msgspec.structs.replace(in_force, sources=sources)
+            self._asked = sources, self._here.found_tools(asked, same)[0] if same else {}
+        return {**self._asked[1], **tools}
 
     async def trust(self, shown: str, by: Principal, credential: Credential | None) -> None:
         """Make the configuration count whose digest was shown to the person, if it is still what is there."""

@@ -79,3 +79,13 @@ def test_what_a_trusted_server_does_not_have_can_be_named_by_no_list(tmp_path: P
         ("tools.talk.effects names `fial`, and `talk` has no operation `fial`.", ("Did you mean `fail`?",)),
         ("rules.loud.where names `txt`, and `talk:echo` takes no such argument.", ("Did you mean `text`?",)),
     ]
+
+
+def test_nobody_waits_twice_for_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    app, file = open_workspace(tmp_path, exact=True), tmp_path / "ordain.toml"
+    ends = f"[tools.talk]\nmcp = ['sh', '-c', 'echo x >> {STARTED}']\n"
+    file.write_text(ends)
+    asyncio.run(app.trust(app.configuration()[1], KIM))
+    file.write_text(ends + "effects = { echo = 'reads' }\n")
+    asyncio.run(app.trust(app.configuration()[1], KIM))
+    assert (tmp_path / STARTED).read_text() == "x\n"
