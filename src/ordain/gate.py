@@ -24,7 +24,7 @@ from ordain.core.event import (
     RunEvent,
 )
 from ordain.core.lineage import Permission, PlanState, Stage
-from ordain.core.list_check import example_sources, list_problems
+from ordain.core.list_check import list_problems, named_sources
 from ordain.core.model import Plan
 from ordain.core.moment import Moments
 from ordain.core.problem import Problem, Refused, refuse
@@ -34,7 +34,7 @@ from ordain.core.run_state import RunState
 from ordain.core.settings import Settings
 from ordain.core.signature import fingerprint
 from ordain.core.tier import tier_of
-from ordain.core.tool import ToolDefinition
+from ordain.core.tool import ToolDefinition, ToolSource
 from ordain.core.value import Instant, PlanId
 from ordain.core.workspace import Approver, WorkspaceState, trusting
 from ordain.documents.configuration import read_settings
@@ -51,6 +51,9 @@ class Gate:
 
     def __init__(self, here: Surroundings) -> None:
         self._here = here
+        self._asked: tuple[Mapping[str, ToolSource], Mapping[str, ToolDefinition]] | None = None
+        """The servers that a configuration was tried with last, and what they have: a person who has read it does not
+        wait for them once more."""
 
     # --- Permitting ------------------------------------------------------------------------------------------------
 
@@ -421,15 +424,22 @@ class Gate:
         return data, sha256(data)
 
     def _tools_to_try(self, settings: Settings) -> Mapping[str, ToolDefinition]:
-        """The tools that a configuration's rules are tried with. Of the servers that their examples call, only those
-        are asked that are in force as they stand there: nothing is started that nobody trusted."""
+        """The tools that a configuration's lists and rules are tried with. Of the servers that these name, only those
+        are asked that are in force as they stand there, whatever is said of their effects: nothing is started that
+        nobody trusted."""
         tools = self._here.tools(settings)
         try:
             in_force = self._here.settings()[0]
         except Refused:  # trusting another configuration may be what helps
             return tools
-        same = {name for name in example_sources(settings) if in_force.sources.get(name) == settings.sources[name]}
-        return {**self._here.found_tools(in_force, same)[0], **tools} if same else tools
+        trusted = {name: _reached(source) for name, source in in_force.sources.items()}
+        same = {name for name in named_sources(settings) if trusted.get(name) == _reached(settings.sources[name])}
+        # Asked as before, and told of with the effects that the configuration says.
+        sources = {name: settings.sources[name] for name in same}
+        if self._asked is None or self._asked[0] != sources:
+            asked = msgspec.structs.replace(in_force, sources=sources)
+            self._asked = sources, self._here.found_tools(asked, same)[0] if same else {}
+        return {**self._asked[1], **tools}
 
     async def trust(self, shown: str, by: Principal, credential: Credential | None) -> None:
         """Make the configuration count whose digest was shown to the person, if it is still what is there."""
@@ -448,6 +458,11 @@ class Gate:
             signature = await here.sign(credential, trusting(identity.id, state.size + 1, digest), by)
         event = ConfigTrusted(digest=digest, text=text.decode(), by=by, signature=signature)
         await here.ledger.append(here.now(), Append(stream=WORKSPACE_STREAM, expected=state.size, events=(event,)))
+
+
+def _reached(source: ToolSource) -> ToolSource:
+    """How a server is reached, without what is said of its effects."""
+    return msgspec.structs.replace(source, effects={}, trust_annotations=False)
 
 
 def given(permission: Permission) -> ApprovalGiven:

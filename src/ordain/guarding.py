@@ -25,7 +25,7 @@ from ordain.core.redaction import Redactor
 from ordain.core.secret_reference import Secret
 from ordain.core.settings import Settings
 from ordain.core.sighting import sighted
-from ordain.core.tool import ToolSource, tool_name
+from ordain.core.tool import ToolSource, operation_name, tool_name
 from ordain.core.value import Instant, PlanId
 from ordain.records import WORKSPACE_STREAM
 from ordain.refusals import Refusals
@@ -124,9 +124,16 @@ class Guarding:
         for one in here.sightings.since(since):
             if agent in (None, one.agent) and tool in (None, one.tool, one.tool.partition(":")[0]):
                 watch.add(one)
+        settings = self.in_force().settings
         return watch.report(
             self.in_force().guard,
-            opened=here.settings()[0].open_calls,
+            opened=settings.open_calls,
+            known=here.toolbox.definitions(),
+            effects={
+                operation_name(name, operation): effect
+                for name, source in settings.sources.items()
+                for operation, effect in source.effects.items()
+            },
             in_plans=self._called(),
             incomplete=here.sightings.incomplete(since),
         )

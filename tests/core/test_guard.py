@@ -144,6 +144,23 @@ def test_why_is_the_end_of_a_sentence():
     assert Guard(Settings(guarded=())).judge(SEND).why == "is open: nothing guards it"
 
 
+def test_a_rule_that_nearly_fits_is_named_and_what_was_said_is_not():
+    rules = {
+        "ours": CallRule(tools=("mail:send",), where={"to": "*@example.com"}, besides=("body",)),
+        "other": CallRule(tools=("crm",), where={"to": "*"}),
+    }
+    guard = Guard(Settings(open_calls=("rule:ours", "rule:other"), rules=rules))
+    whys = [
+        guard.judge(call("mail:send", **args)).why
+        for args in ({"to": "eve@evil.example"}, {"to": "kim@example.com", "sekrit": "x"})
+    ]
+    assert whys == [
+        "is guarded: nothing in `[guard] open` names it; `rule:ours` would let it through, but for `to`",
+        "is guarded: nothing in `[guard] open` names it; `rule:ours` would let it through, but for arguments that the "
+        "rule does not name",
+    ]
+
+
 def test_the_mode_is_of_the_settings():
     assert Guard(Settings()).mode is Mode.OBSERVE
     assert Guard(Settings(guard_mode="enforce")).mode is Mode.ENFORCE

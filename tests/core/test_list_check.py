@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.agent import Agent
 from ordain.core.call_rule import CallRule, Example
-from ordain.core.list_check import example_sources, list_problems
+from ordain.core.list_check import list_problems, named_sources
 from ordain.core.problem import Problem
 from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, ToolDefinition, ToolSource
@@ -93,6 +93,18 @@ def test_what_only_looks_like_a_tool_of_a_host(entry):
     assert len(said(listed("guard.open", entry))) == 1
 
 
+@pytest.mark.parametrize(("entry", "ours"), [("Bash", "shell"), ("Read", "read_file"), ("Glob", "list_files")])
+def test_what_goes_by_our_name_is_named_by_no_other(entry, ours):
+    for where in ("policy.deny", "guard.guarded", "guard.open"):
+        assert list_problems(listed(where, f"claude-code:{entry}", "claude-code:Write"), TOOLS) == (
+            Problem(
+                code="E_CONFIG",
+                detail=f"{where} names `claude-code:{entry}`, which is `{ours}` here.",
+                hints=(f"Write `{ours}`.",),
+            ),
+        )
+
+
 def test_everything_is_for_what_is_guarded_only():
     assert said(listed("guard.guarded", "*")) == []
     for where in ("policy.allow", "policy.ask", "policy.deny", "guard.open"):
@@ -132,6 +144,60 @@ def test_an_entry_that_means_nothing_is_told(entry, detail, hints):
                 hints=paths if hints is None else hints,
             ),
         )
+
+
+@pytest.mark.parametrize("where", LISTS)
+def test_an_operation_that_a_server_which_was_asked_does_not_have_is_told(where):
+    assert list_problems(listed(where, "mail:send", "mail:sned", "odoo:anything"), TOOLS) == (
+        Problem(
+            code="E_CONFIG",
+            detail=f"{where} names `mail:sned`, and `mail` has no operation `sned`.",
+            hints=("Did you mean `send`?",),
+        ),
+    )
+    assert said(listed(where, "mail:no good name!")) == [], "plans cannot call it, and an agent can"
+
+
+def test_effects_of_operations_that_there_are_not_are_told():
+    sources = {**KNOWN.sources, "mail": ToolSource(mcp=("mail",), effects={"sned": EffectClass.READS})}
+    assert said(replace(KNOWN, sources=sources)) == [
+        "tools.mail.effects names `sned`, and `mail` has no operation `sned`."
+    ]
+
+
+def test_arguments_that_no_tool_of_a_rule_takes_are_told():
+    rule = CallRule(tools=("mail:send", "write_file"), where={"too": "*@example.com", "path": "x", "to": "y"})
+    assert list_problems(ruled({"press": rule}), TOOLS) == (
+        Problem(
+            code="E_CONFIG",
+            detail="rules.press.where names `too`, and `mail:send`, `write_file` takes no such argument.",
+            hints=("Did you mean `to`?",),
+        ),
+    )
+    assert said(ruled({"press": replace(rule, tools=("mail",))})) != []
+    for tools in (("mail:send", "odoo:write"), ("mail:send", "opaque"), ("path:docs/**",)):
+        assert said(ruled({"press": replace(rule, tools=tools)})) == [], "who knows what those take"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"properties": {"to": {}}, "additionalProperties": True},
+        {"properties": {"to": {}}, "patternProperties": {"^x-": {}}},
+        {"properties": {"to": {}}, "anyOf": [{"properties": {"too": {}}}]},
+    ],
+)
+def test_a_tool_that_may_take_other_arguments_takes_any(schema):
+    settings = ruled({"press": CallRule(tools=("mail:send",), where={"too": "*@example.com"})})
+    assert list_problems(settings, {**TOOLS, "mail:send": replace(SEND, schema=schema)}) == ()
+
+
+def test_servers_are_asked_of_which_operations_or_arguments_are_named():
+    by_rule = CallRule(tools=("mail",), where={"to": "x"})
+    assert named_sources(replace(KNOWN, rules={})) == {"odoo"}, "its effects are said"
+    assert named_sources(replace(KNOWN, rules={"x": by_rule}, deny=("a:b:c", "write_file"))) == {"odoo", "mail", "a:b"}
 
 
 def test_what_is_off_limits_may_be_denied_but_not_let_through():
@@ -239,6 +305,20 @@ def test_an_argument_that_nobody_named_keeps_a_call_out():
     assert tried([copied], besides=("bcc",), **OPEN) == []
 
 
+def test_all_that_keeps_a_call_out_is_told():
+    rule = CallRule(
+        tools=("mail:send",),
+        where={"to": "*@example.com"},
+        matches=(Example(tool="odoo:x", args={"cc": "a", "to": "b"}),),
+    )
+    (problem,) = list_problems(ruled({"x": replace(rule, tools=("odoo:x",))}, open_calls=("rule:x",)), TOOLS)
+    assert problem.hints == (
+        "It has `cc`, named neither in `where` nor in `besides`.",
+        "`to` is not like what `where` says.",
+        "What lets through is compared letter by letter, and `*` stands for no separator.",
+    )
+
+
 def test_calls_that_nobody_can_make_are_told():
     rule = CallRule(
         tools=("mail:send", "delete"),
@@ -262,7 +342,6 @@ def test_of_a_server_that_was_not_asked_the_settings_tell():
     search, write = Example(tool="odoo:search", args={"anything": 1}), Example(tool="odoo:write")
     rule = CallRule(tools=("reads",), matches=(search,), matches_not=(write,))
     assert said(ruled({"x": rule}, open_calls=("rule:x",))) == []
-    assert example_sources(ruled({"x": rule})) == {"odoo"}
 
 
 def test_tools_of_hosts_can_be_examples():

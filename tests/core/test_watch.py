@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from ordain.core.bound import DAY_MS
 from ordain.core.call_rule import CallRule, Conditions
+from ordain.core.file_tool import DEFINITIONS
 from ordain.core.guard import Call, Guard, Standing
 from ordain.core.settings import Settings
 from ordain.core.sighting import Sighting
-from ordain.core.tool import EffectClass, ToolDefinition
+from ordain.core.tool import EffectClass, ToolDefinition, ToolSource
 from ordain.core.value import Instant
 from ordain.core.watch import NAMES_MAX, REST, Watch, WatchReport
 
@@ -39,7 +40,15 @@ def reported(
     watch = Watch(SINCE, Instant(NOON))
     for one in sightings:
         watch.add(one)
-    return watch.report(Guard(settings), opened=settings.open_calls, in_plans=in_plans or {}, incomplete=False)
+    effects = {f"{name}:{one}": kind for name, of in settings.sources.items() for one, kind in of.effects.items()}
+    return watch.report(
+        Guard(settings),
+        opened=settings.open_calls,
+        in_plans=in_plans or {},
+        incomplete=False,
+        known=DEFINITIONS,
+        effects=effects,
+    )
 
 
 def test_calls_are_counted_by_tool_agent_and_day() -> None:
@@ -81,6 +90,33 @@ def test_gaps_are_tools_that_are_called_often_and_say_whether_plans_have_them() 
         "crm:put": (5, 1, 0),
         "mail:send": (2, 2, 3),
     }
+
+
+def test_nothing_is_a_gap_that_no_plan_can_hold_or_that_could_be_open() -> None:
+    names = ("mcp__linear__create_issue", "claude-code:WebFetch", "crm:list_people")
+    report = reported(*[seen(name) for name in names] * 6, *[seen("write_file", _json(path="docs/a.md"))] * 6)
+    assert report.gaps == ()
+
+
+# --- The rules of today ----------------------------------------------------------------------------------------------
+
+
+def test_what_is_open_today_is_no_longer_counted_as_what_would_be_refused() -> None:
+    noted = [seen("mail:inbox", "{}", destructive=True)] * 29
+    refused = [seen("mail:inbox", "{}", destructive=True, refused=True)]
+    settings = Settings(sources={"mail": ToolSource(mcp=("mail",), effects={"inbox": EffectClass.READS})})
+    report = reported(*noted, *refused, settings=settings)
+    assert (report.calls, report.would_be, report.refused, report.open_now) == (30, 0, 1, 30)
+    assert (report.tools[0].effect, report.tools[0].destructive, report.tools[0].open_now) == ("reads", False, 30)
+    assert (report.suggestions, report.unsuggested, report.gaps) == ((), (), ())
+
+
+def test_what_was_cut_short_is_open_by_no_rule_but_by_its_path() -> None:
+    long = _json(path="docs/a.md", content="x" * 300)[:200]
+    rule = CallRule(tools=("write_file",), where={"path": "docs/**"}, besides=("content",))
+    by_rule = Settings(open_calls=("rule:docs",), rules={"docs": rule})
+    assert reported(seen("write_file", long), settings=by_rule).open_now == 0
+    assert reported(seen("write_file", long), settings=Settings(open_calls=("path:docs/**",))).open_now == 1
 
 
 # --- Suggested rules -------------------------------------------------------------------------------------------------
@@ -163,6 +199,74 @@ def test_a_rule_is_suggested_where_most_calls_have_an_argument_in_common() -> No
     definition = ToolDefinition(name="db:put", description="", effect=EffectClass.REPEATABLE, schema={})
     calls = [Call(tool="db:put", args={"table": table}, definition=definition) for table in ('lo"gs', "people")]
     assert [Guard(settings).judge(call).standing for call in calls] == [Standing.OPEN, Standing.GUARDED]
+
+
+def mails(*to: str, **fields: Any) -> list[Sighting]:
+    return [seen("mail:send", _json(to=one, subject=f"n {n}"), **fields) for n, one in enumerate(to)]
+
+
+OURS = [f"p{n}@example.com" for n in range(20)]
+
+
+def test_a_rule_is_suggested_where_most_calls_have_the_end_of_an_address_in_common() -> None:
+    report = reported(*mails(*OURS, "eve@evil.example", effect="repeatable"))
+    (one,) = report.suggestions
+    assert (one.kind, one.lets_through, one.of) == ("rule", 20, 21)
+    made = tomllib.loads(report.toml)["rules"]["mail-send"]
+    assert (made["where"], made["besides"]) == ({"to": "*@example.com"}, ["subject"])
+    assert made["matches_not"][0]["args"]["to"] == "eve@evil.example"
+    everybody = reported(*mails(*OURS, effect="repeatable"))
+    assert [(one.kind, one.lets_through) for one in everybody.suggestions] == [("rule", 20)]
+
+
+def test_what_calls_have_in_common_is_told_where_nothing_is_suggested() -> None:
+    (one,) = reported(*mails(*OURS, "eve@evil.example")).unsuggested
+    assert one.why.endswith("20 of 21 calls have `to` like `*@example.com`.")
+
+
+def test_the_odd_one_out_is_shown() -> None:
+    (tool,) = reported(*mails(*OURS, "eve@evil.example")).tools
+    assert [json.loads(about)["to"] for about in tool.unlike] == ["eve@evil.example"]
+    assert len(tool.examples) == 3
+    assert reported(*mails(*OURS)).tools[0].unlike == ()
+
+
+@pytest.mark.parametrize(
+    ("tool", "fields", "why"),
+    [
+        ("mail:inbox", {"effect": "opaque"}, 'say so: [tools.mail.effects] inbox = "reads"'),
+        ("mail:send", {"effect": "repeatable", "destructive": True}, "It is destructive"),
+        ("shell", {"effect": "opaque"}, "No command"),
+        ("nobody", {"effect": ""}, "Nobody here knows it"),
+        ("write_file", {"kept": True}, "It is never open"),
+    ],
+)
+def test_why_nothing_is_suggested_is_told(tool: str, fields: dict[str, Any], why: str) -> None:
+    report = reported(*[seen(tool, _json(path="ordain.toml"), **fields)] * 2)
+    assert report.suggestions == ()
+    assert [(one.tool, one.calls) for one in report.unsuggested] == [(tool, 2)]
+    assert why in report.unsuggested[0].why
+
+
+@pytest.mark.parametrize(
+    ("paths", "entry"),
+    [
+        (["docs/a.md", "docs/b.md", "docs/en/c.md"], "path:docs/**"),
+        (["docs/a.md"] * 3, "path:docs/a.md"),
+        (["a.txt"], "path:a.txt"),
+        (["docs/a.md", "src/b.py"], "write_file"),
+        (["docs/[a].md", "docs/*"], "path:docs/[a].md"),
+        (["docs/../a", "${x}", "[redacted KEY]"], "write_file"),
+    ],
+)
+def test_of_files_as_little_is_opened_as_was_written(paths: list[str], entry: str) -> None:
+    written = [seen("write_file", _json(path=path, content="x" * 300)[:200], effect="repeatable") for path in paths]
+    kept = seen("write_file", _json(path="ordain.toml"), effect="repeatable", kept=True)
+    report = reported(*written, kept)
+    (one,) = report.suggestions
+    assert (one.entry, one.of) == (entry, len(paths) + 1)
+    settings = Settings(open_calls=tuple(tomllib.loads(report.toml)["guard"]["open"]))
+    assert reported(*written, kept, settings=settings).open_now == one.lets_through
 
 
 @given(

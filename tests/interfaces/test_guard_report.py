@@ -90,7 +90,8 @@ def test_json_guard(workspace: Workspace) -> None:
     assert {one["tool"]: one["calls"] for one in data["tools"]} == {"mail:send": 5, "shell": 1, "make_dir": 1}
     assert data["tools"][0]["examples"] == ['{"to": "kim@example.com"}']
     assert {one["agent"]: one["calls"] for one in data["agents"]} == {"assistant": 5, "other": 2}
-    assert [(one["kind"], one["entry"]) for one in data["suggestions"]] == [("open", "make_dir")]
+    assert [(one["kind"], one["entry"]) for one in data["suggestions"]] == [("path", "path:d")]
+    assert {one["tool"] for one in data["unsuggested"]} == {"mail:send", "shell"}
     assert [(one["tool"], one["plans"]) for one in data["gaps"]] == [("mail:send", 0)]
     one = answered(workspace.ordain("guard", "report", "--json", "--agent", "other", "--since", "1d"))
     assert (one["calls"], {tool["tool"] for tool in one["tools"]}) == (2, {"shell", "make_dir"})
@@ -128,6 +129,31 @@ def test_what_was_refused_is_in_the_log_and_the_inbox_too(workspace: Workspace) 
     assert "E_TOOL_GUARDED" in log
     assert "mail:send" in log
     assert "ordain log --refused" in workspace.ordain("inbox").out
+
+
+def test_what_was_not_seen_is_told_from_nothing_seen(workspace: Workspace) -> None:
+    calls(workspace.path, ("mail:send", {}), agent="helper")
+    for option in ("--agent", "--tool"):
+        done = workspace.ordain("guard", "report", option, "nobody")
+        assert done.status == 0
+        assert "No such guarded call was seen" in done.out
+        assert "agents: helper\n  tools: mail:send\n" in done.out
+
+
+def test_no_more_is_asked_for_than_is_kept(workspace: Workspace) -> None:
+    done = workspace.ordain("guard", "report", "--since", "91d")
+    assert (done.status, "Only 90 days are kept" in done.err) == (2, True)
+    assert workspace.ordain("guard", "report", "--since", "90d").status == 0
+
+
+def test_calls_are_judged_by_the_rules_of_today(workspace: Workspace) -> None:
+    calls(workspace.path, *[("mail:send", {"to": "kim@example.com"})] * 3, ("mail:send", {"to": "eve@example.org"}))
+    rules = "[rules.ours]\ntools = ['mail:send']\nwhere = { to = '*@example.com' }\n"
+    workspace.write("ordain.toml", f"[guard]\nopen = ['rule:ours']\n{rules}[tools.mail]\nmcp = ['mail']\n")
+    assert workspace.at_terminal("trust", answers=[("Type yes", "yes")]).status == 0
+    data = answered(workspace.ordain("guard", "report", "--json"))
+    assert (data["calls"], data["would_be"], data["open_now"]) == (4, 1, 3)
+    assert "3 open by the rules of today" in workspace.ordain("guard", "report").out
 
 
 def test_a_duration_that_is_none_is_refused(workspace: Workspace) -> None:

@@ -290,3 +290,12 @@ def test_trusting_again_shows_what_changed(workspace: Workspace):
     workspace.write("ordain.toml", "[run]\nconcurrency = 9\n")
     shown = workspace.at_terminal("trust", answers=[("Type yes", "no")], env={"NO_COLOR": "1"}).out
     assert "Changed since one was trusted last:\n  -concurrency = 2\n  +concurrency = 9\n" in shown
+
+
+def test_trusting_points_out_that_nothing_is_enforced_any_more(workspace: Workspace):
+    workspace.write("ordain.toml", '[guard]\nmode = "enforce"\n')
+    first = workspace.at_terminal("trust", answers=[("Type yes", "yes")], env={"NO_COLOR": "1"})
+    assert (first.status, "Note:" in first.out) == (FINE, False)
+    workspace.write("ordain.toml", "")
+    shown = workspace.at_terminal("trust", answers=[("Type yes", "no")], env={"NO_COLOR": "1"}).out
+    assert "Note:\n  - Nothing is refused any more outside of plans" in shown

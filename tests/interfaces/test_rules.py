@@ -52,6 +52,40 @@ def test_servers_that_are_trusted_are_asked_about_examples_and_no_others(tmp_pat
     assert refused(tools() + rule('talk:echo {"txt": "a"}')) == [
         'rules.read.matches: `talk:echo {"txt": "a"}` cannot be called: `talk:echo` needs the argument `text`.'
     ]
-    # Another section of that name is another server.
+    # What it says of itself is believed only where the configuration that is tried says so.
     assert refused(tools(trust_annotations=False) + rule('talk:echo {"text": "a"}')) == [not_known]
+    # Another section of that name is another server.
+    assert refused(tools() + "env = ['KEY']\n" + rule('talk:echo {"text": "a"}')) == [not_known]
+    assert (tmp_path / STARTED).read_text() == "x\n"
+
+
+def test_what_a_trusted_server_does_not_have_can_be_named_by_no_list(tmp_path: Path) -> None:
+    app, file = open_workspace(tmp_path, exact=True), tmp_path / "ordain.toml"
+    wrong = (
+        "[policy]\ndeny = ['talk:ecko', 'rule:loud']\n[guard]\nguarded = ['talk:tel']\n"
+        "[rules.loud]\ntools = ['talk:echo']\nwhere = { txt = '*!' }\n"
+    )
+    effects = "effects = { fial = 'reads' }\n"
+    file.write_text(tools() + effects + wrong)
+    app.configuration()  # nobody trusted the server, so nobody can tell
+    file.write_text(tools())
+    asyncio.run(app.trust(app.configuration()[1], KIM))
+    file.write_text(tools() + effects + wrong)
+    with pytest.raises(Refused) as caught:
+        app.configuration()
+    assert [(problem.detail, problem.hints) for problem in caught.value.problems] == [
+        ("policy.deny names `talk:ecko`, and `talk` has no operation `ecko`.", ("Did you mean `echo`?",)),
+        ("guard.guarded names `talk:tel`, and `talk` has no operation `tel`.", ("Did you mean `tell`?",)),
+        ("tools.talk.effects names `fial`, and `talk` has no operation `fial`.", ("Did you mean `fail`?",)),
+        ("rules.loud.where names `txt`, and `talk:echo` takes no such argument.", ("Did you mean `text`?",)),
+    ]
+
+
+def test_nobody_waits_twice_for_a_server_that_does_not_answer(tmp_path: Path) -> None:
+    app, file = open_workspace(tmp_path, exact=True), tmp_path / "ordain.toml"
+    ends = f"[tools.talk]\nmcp = ['sh', '-c', 'echo x >> {STARTED}']\n"
+    file.write_text(ends)
+    asyncio.run(app.trust(app.configuration()[1], KIM))
+    file.write_text(ends + "effects = { echo = 'reads' }\n")
+    asyncio.run(app.trust(app.configuration()[1], KIM))
     assert (tmp_path / STARTED).read_text() == "x\n"

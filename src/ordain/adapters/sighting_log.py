@@ -17,13 +17,12 @@ from pathlib import Path
 
 import msgspec
 
-from ordain.core.sighting import Sighting
+from ordain.core.sighting import DAYS_KEPT, Sighting
 from ordain.core.value import Instant
 
 __all__ = ["SightingLog"]
 
 DAY_BYTES_MAX = 8 << 20
-DAYS_KEPT = 90
 LINE_MAX = 16 << 10
 """Far more than any sighting that is noted has."""
 _LINES, _FULL = ".jsonl", ".full"

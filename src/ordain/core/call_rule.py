@@ -106,9 +106,11 @@ class Conditions:
         """Whether a call is one that the rule lets through."""
         if not self._where:
             return True
-        if args is None or self.unnamed(args):
-            return False
-        return all(name in args and _vouched(wanted, args[name]) for name, wanted in self._where.items())
+        return args is not None and not self.unnamed(args) and not self.unlike(args)
+
+    def unlike(self, args: Mapping[str, Any]) -> list[str]:
+        """The arguments that keep a call from being let through, as they are not what the rule says, or not there."""
+        return [name for name, wanted in self._where.items() if name not in args or not _vouched(wanted, args[name])]
 
     def unnamed(self, args: Mapping[str, Any]) -> list[str]:
         """The arguments that keep a call from being let through, as the rule does not name them."""

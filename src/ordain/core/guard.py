@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -146,7 +147,7 @@ class Guard:
         if call.definition is None:
             return _guarded("is guarded: nobody here knows such a tool")
         if self._everything:
-            why = "is guarded: nothing in `[guard] open` names it"
+            why = "; ".join(("is guarded: nothing in `[guard] open` names it", *islice(self._open.nearly(subject), 3)))
             return Judged(standing=Standing.GUARDED, why=why, by_default=True)
         return Judged(standing=Standing.OPEN, why="is open: nothing guards it")
 

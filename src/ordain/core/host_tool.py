@@ -21,6 +21,7 @@ from ordain.core.tool import SHELL, EffectClass, Parameter, ToolDefinition, oper
 
 __all__ = [
     "CLAUDE_CODE",
+    "KNOWN",
     "PLAN_EXIT",
     "Found",
     "found_at",
@@ -28,6 +29,7 @@ __all__ = [
     "host_calls",
     "idle",
     "mangled",
+    "our_name",
     "proposable",
     "strictest",
 ]
@@ -85,6 +87,8 @@ _ON_FILES = {
     "MultiEdit": _OnFile("edit_file", "file_path"),
     "NotebookEdit": _OnFile("edit_file", "notebook_path"),
 }
+KNOWN = frozenset(("Bash", *_ON_FILES, *_IDLE, *_REACHING))
+"""What is known here of the tools that Claude Code has of its own; a newer one may have more."""
 _HERE = frozenset(("Grep", "Glob", "LS"))
 """Those that mean the directory they are called in where no path is given."""
 
@@ -173,6 +177,17 @@ def host_calls(
         return (Call(tool=name, args=args, definition=_definition(name, EffectClass.READS)),)
     definition = _definition(name, EffectClass.OPAQUE) if tool in _REACHING else None
     return (Call(tool=name, args=args, definition=definition),)
+
+
+def our_name(tool: str) -> tuple[str, bool]:
+    """What the rules call a tool of Claude Code that is one of ours to them, and whether its own name still means what
+    it does outside of the workspace; empty where it goes by its own name."""
+    if tool == "Bash":
+        return SHELL.name, False
+    if tool in _ON_FILES:
+        ours = _ON_FILES[tool].tool
+        return ours, DEFINITIONS[ours].effect is not EffectClass.READS
+    return "", True
 
 
 def idle(call: Call) -> bool:

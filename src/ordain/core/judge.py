@@ -195,6 +195,17 @@ class Allowing:
                 by_name.add(entry)
         return (by_name, set()) if by_name else (by_name, self._by_paths(subject))
 
+    def nearly(self, subject: Subject) -> Iterator[str]:
+        """The rules that would let an effect through but for its arguments, and for which; of those only what a rule
+        names is told."""
+        for entry, (tools, conditions) in sorted(self._rules.items()):
+            if subject.args is not None and any(tools.vouching(subject)):
+                unlike, unnamed = conditions.unlike(subject.args), conditions.unnamed(subject.args)
+                if unlike:
+                    yield f"`{entry}` would let it through, but for {quoted(unlike)}"
+                elif unnamed:
+                    yield f"`{entry}` would let it through, but for arguments that the rule does not name"
+
     def begin_anew(self) -> None:
         """Forget what was compared: for lists that live long and judge many calls, each by itself."""
         self._patterns.begin_anew()

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from ordain.core.call_rule import RULE, CallRule, Conditions, Example, Holds
+from ordain.core.host_tool import CLAUDE_CODE, our_name
 from ordain.core.judge import Allowing, Strict, quoted
+from ordain.core.listed_tool import callable_name
 from ordain.core.path import OFF_LIMITS, pattern_fault
 from ordain.core.problem import Problem, closest
 from ordain.core.settings import DEFAULTS, Settings
@@ -27,9 +29,12 @@ from ordain.core.tool import (
     EffectClass,
     ToolDefinition,
     argument_faults,
+    argument_names,
+    operation_name,
+    operations_of,
 )
 
-__all__ = ["example_sources", "list_problems"]
+__all__ = ["list_problems", "named_sources"]
 
 EVERYTHING = "*"
 SHOWN_MAX = 200
@@ -40,13 +45,29 @@ _Fault = tuple[str, tuple[str, ...]]
 
 def list_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> tuple[Problem, ...]:
     """Everything wrong with the lists and the rules, as far as these tools and the settings tell."""
-    return (*_entry_problems(settings, tools), *_contradictions(settings), *_rule_problems(settings, tools))
+    return (
+        *_entry_problems(settings, tools),
+        *_effect_problems(settings, tools),
+        *_contradictions(settings),
+        *_argument_problems(settings, tools),
+        *_rule_problems(settings, tools),
+    )
 
 
-def example_sources(settings: Settings) -> frozenset[str]:
-    """The sources whose tools the examples of rules call."""
-    examples = (one for rule in settings.rules.values() for one in (*rule.matches, *rule.matches_not))
-    return frozenset(name for one in examples if (name := one.tool.partition(":")[0]) in settings.sources)
+def named_sources(settings: Settings) -> frozenset[str]:
+    """The sources of which the settings name operations or arguments, in lists, rules, examples or `effects`."""
+    examples = (one.tool for rule in settings.rules.values() for one in (*rule.matches, *rule.matches_not))
+    entries = (entry for entries in _lists(settings).values() for entry in entries)
+    of_rules = (entry for rule in settings.rules.values() if rule.where for entry in rule.tools)
+    named = {_source(one, settings) for one in (*examples, *(one for one in entries if ":" in one), *of_rules)}
+    named |= {name for name, source in settings.sources.items() if source.effects}
+    return frozenset(name for name in named if name)
+
+
+def _source(entry: str, settings: Settings) -> str:
+    """The source that a name of a tool begins with, which may have a colon in its own; empty where there is none."""
+    at = [found.start() for found in re.finditer(":", entry)]
+    return next((name for end in (len(entry), *reversed(at)) if (name := entry[:end]) in settings.sources), "")
 
 
 def _problem(detail: str, hints: Iterable[str] = ()) -> Problem:
@@ -96,7 +117,10 @@ def _fault(entry: str, where: str, settings: Settings, tools: Mapping[str, ToolD
         name = entry.removeprefix(RULE)
         return None if name in settings.rules else ("and there is no rule of that name", closest(name, settings.rules))
     if entry in HOSTS or HOST_TOOL.fullmatch(entry):
-        return ("which no plan can call", ()) if where == "policy.allow" else None
+        if where == "policy.allow":
+            return "which no plan can call", ()
+        ours, outside = our_name(entry.removeprefix(operation_name(CLAUDE_CODE, "")))
+        return (f"which is `{ours}` here", (f"Write `{ours}`.",)) if ours and not outside else None
     if where.startswith("guard."):
         if (where, entry) == ("guard.guarded", EVERYTHING):
             return None
@@ -127,12 +151,32 @@ def _name_fault(entry: str, settings: Settings, tools: Mapping[str, ToolDefiniti
         return "and there is no agent of that name", closest(name, sorted(settings.agents))
     if kind in OWN_WORDS:
         return f"and `{kind}` has no operations", ()
+    source = _source(entry, settings)
+    if source and entry != operation_name(source, ""):
+        return _operation_fault(source, entry.removeprefix(operation_name(source, "")), tools)
     # A tool's name may have a colon in it as well.
     if any(entry[: at.start()] in callable_names and at.end() < len(entry) for at in re.finditer(":", entry)):
         return None
     if kind in callable_names:
         return "without an operation", (f"Write `{kind}` for all it can do.",)
     return f"and there is no tool `{kind}`", closest(kind, [AGENT, PATH, RULE, *HOSTS, *sorted(callable_names)])
+
+
+def _operation_fault(source: str, operation: str, tools: Mapping[str, ToolDefinition]) -> _Fault | None:
+    """That a source has no such operation. Nothing is said of one that was not asked, or where it is a name that the
+    source's list leaves out."""
+    known = operations_of(source, tools)
+    if not known or operation in known or not callable_name(operation):
+        return None
+    return f"and `{source}` has no operation `{operation}`", closest(operation, known)
+
+
+def _effect_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> Iterator[Problem]:
+    for name, source in settings.sources.items():
+        for operation in source.effects:
+            if fault := _operation_fault(name, operation, tools):
+                detail, hints = fault
+                yield _problem(f"tools.{name}.effects names `{operation}`, {detail}", hints)
 
 
 def _meant(word: str, settings: Settings, callable_names: Set[str]) -> tuple[str, ...]:
@@ -153,6 +197,40 @@ def _contradictions(settings: Settings) -> Iterator[Problem]:
         if others and entry not in (*DEFAULTS.open_calls, EVERYTHING):
             do = "do" if len(others) > 1 else "does"
             yield _problem(f"guard.open names `{entry}`, and so {do} {' and '.join(others)}, which wins")
+
+
+def _argument_problems(settings: Settings, tools: Mapping[str, ToolDefinition]) -> Iterator[Problem]:
+    """The arguments that rules name and that none of their tools takes: such a rule means no call."""
+    for name, rule in settings.rules.items():
+        taken = _taken(rule, tools) if rule.where else None
+        for argument in rule.where:
+            if taken is not None and argument not in taken:
+                detail = f"rules.{name}.where names `{argument}`, and {quoted(rule.tools)} takes no such argument"
+                yield _problem(detail, closest(argument, sorted(taken)))
+
+
+def _taken(rule: CallRule, tools: Mapping[str, ToolDefinition]) -> set[str] | None:
+    """The arguments that the tools of a rule take; None where any of them is not known, or may take others."""
+    found: set[str] = set()
+    for entry in rule.tools:
+        begins = operation_name(entry, "")
+        meant = [tool for name, tool in tools.items() if name == entry or name.startswith(begins)]
+        if not meant or entry in OWN_WORDS or any(map(_takes_others, meant)):
+            return None
+        found.update(name for tool in meant for name, _ in argument_names(tool))
+    return found
+
+
+def _takes_others(tool: ToolDefinition) -> bool:
+    schema = tool.schema
+    if schema is None:
+        return False
+    more = schema.get("additionalProperties") not in (None, False) or _ELSEWHERE & schema.keys()
+    return bool(more) or not schema.get("properties")
+
+
+_ELSEWHERE = frozenset(("$ref", "allOf", "anyOf", "else", "if", "oneOf", "patternProperties", "then"))
+"""Where a schema can name arguments besides."""
 
 
 # --- Rules and their examples ----------------------------------------------------------------------------------------
@@ -236,11 +314,12 @@ def _why_not_let(rule: CallRule, subject: Subject) -> Iterator[str]:
         yield f"{quoted(rule.tools)} would not let it through, whatever its arguments."
     elif subject.args is None:
         yield "No command is let through by what it says."
-    elif unnamed := Conditions(rule).unnamed(subject.args):
-        yield f"It has {quoted(unnamed)}, named neither in `where` nor in `besides`."
     else:
-        yield from _unlike(rule, subject.args, lambda one, args: one.vouched(args))
-        yield "What lets through is compared letter by letter, and `*` stands for no separator."
+        if unnamed := Conditions(rule).unnamed(subject.args):
+            yield f"It has {quoted(unnamed)}, named neither in `where` nor in `besides`."
+        if unlike := list(_unlike(rule, subject.args, lambda one, args: one.vouched(args))):
+            yield from unlike
+            yield "What lets through is compared letter by letter, and `*` stands for no separator."
 
 
 def _why_not_meant(rule: CallRule, subject: Subject) -> Iterator[str]:

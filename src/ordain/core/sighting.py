@@ -16,8 +16,10 @@ from ordain.core.guard import Call, Cover, Judged, Met, Mode, Standing, refusal_
 from ordain.core.tool import unbearable
 from ordain.core.value import Instant
 
-__all__ = ["ABOUT_MAX", "Sighting", "sighted"]
+__all__ = ["ABOUT_MAX", "DAYS_KEPT", "Sighting", "sighted"]
 
+DAYS_KEPT = 90
+"""For how many days sightings are kept."""
 ABOUT_MAX = 200
 _READ_MAX = 16 << 10
 """How much is looked at of what somebody said, for what is shown of it."""
@@ -41,6 +43,8 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     effect: str = ""
     """The effect class that the tool had; empty where nobody knew the tool."""
     destructive: bool = False
+    kept: bool = False
+    """Whether it is never open, whatever the lists say."""
     about: str = ""
     """Its arguments, shortened and without secrets."""
 
@@ -72,6 +76,7 @@ def sighted(
         session=_said(session, clean),
         effect=call.definition.effect.value if call.definition is not None else "",
         destructive=call.definition is None or call.definition.destructive,
+        kept=bool(call.kept),
         about=_said(_written(call), clean, ABOUT_MAX),
     )
     return met, sighting

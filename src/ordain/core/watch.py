@@ -1,29 +1,37 @@
 """What was seen of guarded calls, added up: who called what without a plan, what rules would open, where plans lack.
 
 Pure, and fed one sighting at a time, so that a long log needs no more memory than a short one: names are whatever
-agents say, and beyond a bound they are counted together. Suggestions are drafts for a person to read: nothing is ever
-suggested to be opened that is destructive, denied, opaque or a command, or that nobody knows. Where a tool only sounds
-as if it reads, that is said to be for a person to judge.
+agents say, and beyond a bound they are counted together. What was noted is judged by the rules of today, as far as what
+was noted tells: suggestions (`core.suggestion`) and gaps are about what needs a plan now.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
 
 import msgspec
 
 from ordain.core.bound import DAY_MS
-from ordain.core.call_rule import RULE
 from ordain.core.guard import Call, Guard, Standing
+from ordain.core.host_tool import proposable
 from ordain.core.sighting import Sighting
-from ordain.core.tool import COMMANDS, EffectClass, ToolDefinition
+from ordain.core.suggestion import (
+    OFTEN_CALLS,
+    Made,
+    Suggestion,
+    Today,
+    Unsuggested,
+    beginning,
+    suggested,
+    together,
+    unlike_most,
+)
+from ordain.core.tool import EffectClass, ToolDefinition
 from ordain.core.value import Instant
 
-__all__ = ["AgentSeen", "Day", "Gap", "Suggestion", "ToolSeen", "Watch", "WatchReport"]
+__all__ = ["AgentSeen", "Day", "Gap", "ToolSeen", "Watch", "WatchReport"]
 
 NAMES_MAX = 500
 """How many tools and agents are told apart, and sessions of each."""
@@ -32,16 +40,10 @@ REST = "(others)"
 EXAMPLES_MAX = 3
 CALLS_KEPT = 200
 """Of how many calls of a tool the arguments are looked at for rules."""
-OFTEN_CALLS, OFTEN_SESSIONS = 5, 2
-"""From how many calls, or sessions, on a tool counts as called often."""
-RULE_SHARE = 0.5
-"""What part of a tool's calls a rule must let through to be worth suggesting."""
-_VALUE_MAX = 80
-
-_READING = re.compile(r"(?:get|list|read|search|find|show|describe|count|lookup|view|check|status)(?:[_\-A-Z]|$)")
-"""How the names of operations begin that sound as if they only read."""
-_AND_MORE = re.compile(r"(?:[_\-](?:and|or|then|in|out|write)|(?:And|Or|Then|In|Out|Write))(?:[_\-A-Z]|$)")
-"""What makes them sound as if that is not all: `find_and_replace`, `getOrCreate`, `check_out`."""
+OFTEN_SESSIONS = 2
+"""In how many sessions, if not in as many calls, a tool is called that is called often."""
+_NOTHING: Mapping[str, ToolDefinition] = {}
+_NO_EFFECTS: Mapping[str, EffectClass] = {}
 
 
 class Day(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +70,12 @@ class ToolSeen(msgspec.Struct, frozen=True, kw_only=True):
     first: Instant
     last: Instant
     by_day: Sequence[int]
+    open_now: int = 0
+    """How many need no plan any more by the rules of today."""
     examples: Sequence[str] = ()
     """Beginnings of arguments, without secrets."""
+    unlike: Sequence[str] = ()
+    """The same of calls that are not like most."""
 
 
 class AgentSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,22 +88,6 @@ class AgentSeen(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, int]
     first: Instant
     last: Instant
-
-
-class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What could be said of a tool, and what that would change."""
-
-    kind: Literal["open", "rule", "effects"]
-    """To open it, to open calls that a rule means, or to say that it reads."""
-    tool: str
-    entry: str
-    """What `[guard] open` would have; empty where what it has is enough."""
-    toml: str
-    """The table that goes with it; empty where there is none."""
-    lets_through: int
-    """How many of the calls that were seen need no plan then."""
-    of: int
-    why: str
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +111,9 @@ class WatchReport(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
     """How many of the calls were refused."""
     would_be: int
-    """How many were let through that would be refused were the rules enforced."""
+    """How many were let through that would be refused were the rules of today enforced."""
+    open_now: int
+    """How many need no plan any more by the rules of today."""
     sessions: int
     incomplete: bool
     """Some were left out, because there were too many or there was no room."""
@@ -131,6 +123,8 @@ class WatchReport(msgspec.Struct, frozen=True, kw_only=True):
     suggestions: Sequence[Suggestion]
     toml: str
     """All suggestions together, as lines for ordain.toml; empty where there are none."""
+    unsuggested: Sequence[Unsuggested]
+    """Tools of which nothing is suggested though they need a plan."""
     gaps: Sequence[Gap]
 
 
@@ -146,10 +140,13 @@ class _Seen:
         self.codes: Counter[str] = Counter()
         self.standing: Counter[Standing] = Counter()
         self.by_day: Counter[int] = Counter()
-        self.abouts: dict[str, int] = {}
+        self.abouts: dict[tuple[str, bool, bool], int] = {}
+        """By what was said, whether it is never open, and whether it was refused: how many calls."""
         self.effect, self.destructive = "", False
 
     def add(self, one: Sighting, other: str, day: int) -> None:
+        if one.at >= self.last:
+            self.effect, self.destructive = one.effect, one.destructive
         self.first = min(self.first, one.at) if self.calls else one.at
         self.last = max(self.last, one.at)
         self.calls += 1
@@ -160,9 +157,10 @@ class _Seen:
         self.codes[one.code] += 1
         self.standing[one.standing] += 1
         self.by_day[day] += 1
-        if one.about in self.abouts or len(self.abouts) < CALLS_KEPT:
-            self.abouts[one.about] = self.abouts.get(one.about, 0) + 1
-        self.effect, self.destructive = one.effect, self.destructive or one.destructive
+        said = one.about, one.kept, one.refused
+        if said not in self.abouts and len(self.abouts) >= CALLS_KEPT:
+            said = "", one.kept, one.refused
+        self.abouts[said] = self.abouts.get(said, 0) + 1
 
 
 class Watch:
@@ -188,37 +186,53 @@ class Watch:
         self._all.add(one, tool, day)
 
     def report(
-        self, guard: Guard, *, opened: Sequence[str], in_plans: Mapping[str, int], incomplete: bool
+        self,
+        guard: Guard,
+        *,
+        opened: Sequence[str],
+        in_plans: Mapping[str, int],
+        incomplete: bool,
+        known: Mapping[str, ToolDefinition] = _NOTHING,
+        effects: Mapping[str, EffectClass] = _NO_EFFECTS,
     ) -> WatchReport:
-        """All of it; `opened` is what `[guard] open` says now, `in_plans` how many plans call each tool."""
+        """All of it; `opened` is what `[guard] open` says now, `in_plans` how many plans call each tool, `known` are
+        our own tools, and `effects` what the settings say of others."""
         tools = sorted(self._tools.items(), key=lambda found: (-found[1].calls, found[0]))
         agents = sorted(self._agents.items(), key=lambda found: (-found[1].calls, found[0]))
-        suggestions = tuple(_suggestions(tools, guard, opened))
+        today = {name: _today(name, seen, guard, known, effects) for name, seen in tools}
+        found = [suggested(name, one, opened) for name, one in today.items() if name != REST and one.left]
+        suggestions = tuple(one for one in found if isinstance(one, Suggestion))
         return WatchReport(
             since=self._since,
             until=self._until,
             mode=guard.mode.value,
             calls=self._all.calls,
             refused=self._all.refused,
-            would_be=self._all.calls - self._all.refused,
+            would_be=sum(made.count for one in today.values() for made in one.left if not made.refused),
+            open_now=sum(one.open_now for one in today.values()),
             sessions=len(self._all.sessions),
             incomplete=incomplete,
             days=tuple(
                 Day(since=Instant(day * DAY_MS), calls=calls, refused=refused)
                 for day, (calls, refused) in self._days.items()
             ),
-            tools=tuple(self._tool(name, seen) for name, seen in tools),
+            tools=tuple(self._tool(name, seen, today[name]) for name, seen in tools),
             agents=tuple(_agent(name, seen) for name, seen in agents),
             suggestions=suggestions,
-            toml=_together(suggestions, opened),
-            gaps=tuple(_gaps(tools, in_plans)),
+            toml=together(suggestions, opened),
+            unsuggested=tuple(one for one in found if isinstance(one, Unsuggested)),
+            gaps=tuple(_gaps(tools, today, in_plans, {one.tool for one in suggestions})),
         )
 
-    def _tool(self, name: str, seen: _Seen) -> ToolSeen:
+    def _tool(self, name: str, seen: _Seen, today: Today) -> ToolSeen:
+        said: Counter[str] = Counter()
+        for (about, _, _), count in seen.abouts.items():
+            said[about] += count
+        unlike = unlike_most({about: beginning(about)[0] for about in said if about}, said)
         return ToolSeen(
             tool=name,
-            effect=seen.effect,
-            destructive=seen.destructive,
+            effect=today.definition.effect.value if today.definition is not None else seen.effect,
+            destructive=today.definition.destructive if today.definition is not None else seen.destructive,
             calls=seen.calls,
             refused=seen.refused,
             codes=dict(seen.codes.most_common()),
@@ -227,7 +241,9 @@ class Watch:
             first=seen.first,
             last=seen.last,
             by_day=tuple(seen.by_day[day] for day in self._days),
-            examples=tuple(sorted(filter(None, seen.abouts), key=lambda one: -seen.abouts[one])[:EXAMPLES_MAX]),
+            open_now=today.open_now,
+            examples=tuple([about for about, _ in said.most_common() if about and about not in unlike][:EXAMPLES_MAX]),
+            unlike=tuple(unlike[:EXAMPLES_MAX]),
         )
 
 
@@ -247,126 +263,57 @@ def _agent(name: str, seen: _Seen) -> AgentSeen:
     )
 
 
-def _gaps(tools: Iterable[tuple[str, _Seen]], in_plans: Mapping[str, int]) -> Iterator[Gap]:
+def _today(
+    name: str,
+    seen: _Seen,
+    guard: Guard,
+    known: Mapping[str, ToolDefinition],
+    effects: Mapping[str, EffectClass],
+) -> Today:
+    """How what was seen of a tool stands by the rules of today."""
+    definition = _definition(name, seen, known, effects)
+    left, open_now = [], 0
+    for (about, kept, refused), count in seen.abouts.items():
+        args, whole = beginning(about)
+        made = Made(args=args, whole=whole, refused=refused, count=count)
+        judged = guard.judge(made.call(name, definition, kept))
+        if judged.standing is Standing.OPEN:
+            open_now += count
+        else:
+            left.append(msgspec.structs.replace(made, why=judged.why, by_default=judged.by_default))
+    return Today(
+        definition=definition, left=tuple(left), open_now=open_now, was_denied=bool(seen.standing[Standing.DENIED])
+    )
+
+
+def _definition(
+    name: str, seen: _Seen, known: Mapping[str, ToolDefinition], effects: Mapping[str, EffectClass]
+) -> ToolDefinition | None:
+    """What is known of a tool; None where nobody knew it, or where another version noted what we do not know."""
+    if name in known:
+        return known[name]
+    if seen.effect not in list(EffectClass) or name == REST:
+        return None
+    effect = effects.get(name, EffectClass(seen.effect))
+    destructive = seen.destructive and effect is not EffectClass.READS
+    return ToolDefinition(name=name, description="", effect=effect, destructive=destructive, schema={})
+
+
+def _gaps(
+    tools: Iterable[tuple[str, _Seen]], today: Mapping[str, Today], in_plans: Mapping[str, int], opened: Set[str]
+) -> Iterator[Gap]:
+    """The tools that plans could hold and that should not be opened instead, as far as anybody can tell."""
     for name, seen in tools:
-        often = seen.calls >= OFTEN_CALLS or len(seen.sessions) >= OFTEN_SESSIONS
-        if often and name != REST and not seen.standing[Standing.DENIED]:
+        calls = sum(one.count for one in today[name].left)
+        often = calls >= OFTEN_CALLS or (calls and len(seen.sessions) >= OFTEN_SESSIONS)
+        definition = today[name].definition
+        reads = definition is not None and definition.effect is EffectClass.READS
+        held = name != REST and name not in opened and not reads and proposable(Call(tool=name))
+        if often and held and not seen.standing[Standing.DENIED]:
             yield Gap(
                 tool=name,
-                calls=seen.calls,
+                calls=calls,
                 sessions=len(seen.sessions),
                 agents=len(seen.others),
                 plans=in_plans.get(name, 0),
             )
-
-
-# --- Suggested rules -------------------------------------------------------------------------------------------------
-
-
-def _suggestions(tools: Iterable[tuple[str, _Seen]], guard: Guard, opened: Sequence[str]) -> Iterator[Suggestion]:
-    """For each tool at most one, where that may be opened at all and nobody has said that it is guarded."""
-    for name, seen in tools:
-        server, _, operation = name.partition(":")
-        if name == REST or server in COMMANDS or seen.standing[Standing.DENIED] or not _unnamed(name, seen, guard):
-            continue
-        sounds_so = _READING.match(operation) and not _AND_MORE.search(operation)
-        if sounds_so and seen.effect == EffectClass.OPAQUE:
-            yield Suggestion(
-                kind="effects",
-                tool=name,
-                entry="",
-                toml=f"[tools.{_key(server)}.effects]\n{_key(operation)} = {_text(EffectClass.READS.value)}",
-                lets_through=seen.calls if EffectClass.READS in opened else 0,
-                of=seen.calls,
-                why="It sounds as if it only reads. Nobody here knows: look at what the server does first.",
-            )
-        elif seen.effect in (EffectClass.REPEATABLE, EffectClass.CHECKABLE) and not seen.destructive:
-            yield _narrow(name, seen) or Suggestion(
-                kind="open",
-                tool=name,
-                entry=name,
-                toml="",
-                lets_through=seen.calls,
-                of=seen.calls,
-                why=f"It is {seen.effect} and not destructive. This opens it with any arguments.",
-            )
-
-
-def _unnamed(name: str, seen: _Seen, guard: Guard) -> bool:
-    """Whether a tool that somebody knew is guarded only because nothing opens it: what somebody named is meant."""
-    if seen.effect not in list(EffectClass):  # also what another version noted
-        return False
-    definition = ToolDefinition(
-        name=name, description="", effect=EffectClass(seen.effect), destructive=seen.destructive, schema={}
-    )
-    return guard.judge(Call(tool=name, definition=definition)).by_default
-
-
-def _narrow(name: str, seen: _Seen) -> Suggestion | None:
-    """A rule for the calls that have one argument in common, where those are many and not all."""
-    calls = [(args, count) for about, count in seen.abouts.items() if (args := _arguments(about)) is not None]
-    values: Counter[tuple[str, str]] = Counter()
-    for args, count in calls:
-        for key, value in args.items():
-            if isinstance(value, str) and value and len(value) <= _VALUE_MAX and "*" not in value:
-                values[key, value] += count
-    (key, value), count = values.most_common(1)[0] if values else (("", ""), 0)
-    others = [args for args, _ in calls if args.get(key) != value]
-    if count < max(OFTEN_CALLS, RULE_SHARE * seen.calls) or not others:
-        return None
-    alike = [args for args, _ in calls if args.get(key) == value]
-    besides = sorted({name for args in alike for name in args} - {key})
-    rule = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
-    return Suggestion(
-        kind="rule",
-        tool=name,
-        entry=f"{RULE}{rule}",
-        toml=f"[rules.{_key(rule)}]\ntools = {_list([name])}\nwhere = {_inline({key: value})}\n"
-        + (f"besides = {_list(besides)}\n" if besides else "")
-        + f"matches = [{_example(name, alike[0])}]\nmatches_not = [{_example(name, others[0])}]",
-        lets_through=count,
-        of=seen.calls,
-        why=f"Most of its calls have the same `{key}`."
-        + (f" It leaves free, whatever they are: {', '.join(f'`{one}`' for one in besides)}." if besides else ""),
-    )
-
-
-def _arguments(about: str) -> dict[str, Any] | None:
-    """The arguments of a call, where they were short enough to be noted whole and nothing was taken out."""
-    try:
-        found = json.loads(about)
-    except ValueError:
-        return None
-    plain = isinstance(found, dict) and all(isinstance(value, str | int | float | bool) for value in found.values())
-    return found if plain and "[redacted" not in about else None
-
-
-def _together(suggestions: Sequence[Suggestion], opened: Sequence[str]) -> str:
-    entries = [one.entry for one in suggestions if one.entry]
-    tables: dict[str, list[str]] = {"[guard]": [f"open = {_list([*opened, *entries])}"]} if entries else {}
-    for head, *lines in (one.toml.split("\n") for one in suggestions if one.toml):
-        tables.setdefault(head, []).extend(lines)
-    return "\n\n".join("\n".join([head, *lines]) for head, lines in tables.items())
-
-
-def _example(tool: str, args: Mapping[str, Any]) -> str:
-    return f"{{ tool = {_text(tool)}, args = {_inline(args)} }}"
-
-
-def _list(entries: Sequence[str]) -> str:
-    return f"[{', '.join(map(_text, entries))}]"
-
-
-def _inline(value: Mapping[str, Any]) -> str:
-    return f"{{ {', '.join(f'{_key(key)} = {_text(one)}' for key, one in value.items())} }}"
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
-
-
-def _text(value: str | float | bool) -> str:
-    """A value as TOML has it: as JSON has it, but that whatever nobody sees, or what some take for the end of a line,
-    is written out. An agent said it, and a person reads it."""
-    written = json.dumps(value, ensure_ascii=False)
-    return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in written)

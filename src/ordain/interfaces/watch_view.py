@@ -11,17 +11,29 @@ from datetime import UTC, datetime
 from textwrap import wrap
 
 from ordain.core.guard import Mode
+from ordain.core.suggestion import Suggestion, Unsuggested
 from ordain.core.value import Instant
-from ordain.core.watch import AgentSeen, Gap, Suggestion, ToolSeen, WatchReport
+from ordain.core.watch import AgentSeen, Gap, ToolSeen, WatchReport
 from ordain.interfaces.fitting import bar, fitted, packed, padded, sparklines
 from ordain.interfaces.render import Style, instant
 from ordain.interfaces.visible import visible
 
-__all__ = ["watch_lines"]
+__all__ = ["others_lines", "watch_lines"]
 
 ROWS_MAX = 8
 """How many rows a list has; the rest is counted, and is in the JSON."""
 WIDTH_MIN = 60
+
+
+def others_lines(report: WatchReport, width: int) -> Iterator[str]:
+    """What was seen, where nothing was of what was asked about."""
+    width = max(width, WIDTH_MIN)
+    yield f"No such guarded call was seen since {instant(report.since)}; these were:"
+    for title, names in (
+        ("agents", [one.agent for one in report.agents]),
+        ("tools", [one.tool for one in report.tools]),
+    ):
+        yield f"  {title}: {fitted(', '.join(map(visible, names)), width - len(title) - 4)}"
 
 
 def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
@@ -40,6 +52,7 @@ def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
         f"{report.refused} refused",
         f"{report.would_be} let through that would be refused if rules were enforced",
     ]
+    counts += [f"{report.open_now} open by the rules of today"] if report.open_now else []
     counts += [f"{report.sessions} session{'s' * (report.sessions != 1)}"]
     yield from (f"  {fitted(row, width - 2)}" for row in packed(counts, width - 2))
     rules = "are enforced" if enforced else "are only watched (`[guard] mode`)"
@@ -53,6 +66,7 @@ def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
     yield from _tool_lines(report.tools, style, width)
     yield from _agent_lines(report.agents, style, width)
     yield from _suggestion_lines(report, style, width)
+    yield from _unsuggested_lines(report.unsuggested, style, width)
     yield from _gap_lines(report.gaps, style, width)
 
 
@@ -89,10 +103,12 @@ def _tool_lines(tools: Sequence[ToolSeen], style: Style, width: int) -> Iterator
         kind = f"{one.effect}{', destructive' if one.destructive else ''}" if one.effect else "nobody knows this tool"
         said = [kind, _counted(len(one.agents), "agent"), _counted(one.sessions, "session")]
         said += [f"{one.refused} refused"] if one.refused else []
+        said += [f"{one.open_now} open by the rules of today"] if one.open_now else []
         said += [f"{count} {code}" for code, count in one.codes.items() if code != "E_TOOL_GUARDED"]
         said += [f"{instant(one.first)} to {instant(one.last)}" if one.first != one.last else instant(one.first)]
         yield from (style.dim(f"    {fitted(text, width - 4)}") for text in packed(said, width - 4))
         yield from (style.dim(f"    {fitted(visible(about), width - 4)}") for about in one.examples[:1])
+        yield from (f"    {fitted(f'unlike most: {visible(about)}', width - 4)}" for about in one.unlike)
     yield from _more(len(tools) - len(shown), style)
 
 
@@ -122,7 +138,19 @@ def _suggestion_lines(report: WatchReport, style: Style, width: int) -> Iterator
 
 def _what(one: Suggestion) -> str:
     name = visible(one.tool)
+    if one.kind == "path":
+        return f"Open {visible(one.entry)} ({name})"
     return {"open": f"Open {name}", "rule": f"Open some calls of {name}", "effects": f"Say that {name} reads"}[one.kind]
+
+
+def _unsuggested_lines(tools: Sequence[Unsuggested], style: Style, width: int) -> Iterator[str]:
+    if not tools:
+        return
+    yield from _head("Nothing is suggested of", style)
+    for one in tools[:ROWS_MAX]:
+        yield "  " + fitted(f"{visible(one.tool)}: {_counted(one.calls, 'call')}", width - 2)
+        yield from map(style.dim, _wrapped(visible(one.why), width, 4))
+    yield from _more(len(tools) - ROWS_MAX, style)
 
 
 def _gap_lines(gaps: Sequence[Gap], style: Style, width: int) -> Iterator[str]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import difflib
 import hashlib
 import shlex
+from textwrap import wrap
 
 import click
 import msgspec
 
 from ordain.core.canonical import short_id
 from ordain.core.problem import refuse
+from ordain.core.remark import remarks
 from ordain.core.report import Review
+from ordain.core.settings import Settings
 from ordain.core.signature import fingerprint
-from ordain.documents.configuration import CONFIGURATION_FILE
+from ordain.documents.configuration import CONFIGURATION_FILE, read_settings
 from ordain.interfaces import render
 from ordain.interfaces.cli.carrying import approve_and_start
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command, in_utf8
@@ -140,6 +143,10 @@ def trust(session: Session, name: str | None) -> int:
         shown = [f"{CONFIGURATION_FILE}:", *(f"  │ {render.visible(line)}" for line in text.split("\n")), ""]
         if state.trusted is not None:
             shown += [*_changes(state.trusted.text, text), ""]
+        if notes := list(
+            remarks(_settings(state.trusted.text) if state.trusted is not None else None, _settings(text))
+        ):
+            shown += ["Note:", *(f"  {line}" for note in notes for line in _wrapped(render.visible(note))), ""]
         seen = session.page(shown)
         if not seen or (session.ask("Let this configuration count? Type yes") or "").lower() != "yes":
             session.say(["Not trusted; what counted before still does."])
@@ -149,6 +156,14 @@ def trust(session: Session, name: str | None) -> int:
     session.run(session.app.trust(digest, session.by, signing))  # refused in JSON: robots can only ask
     session.say([f"Trusted as {digest}. Any change to the file needs trusting again."])
     return FINE
+
+
+def _settings(text: str) -> Settings:
+    return read_settings(text.encode())[0]
+
+
+def _wrapped(note: str) -> list[str]:
+    return wrap(f"- {note}", 98, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _changes(before: str, now: str) -> list[str]:

@@ -7,9 +7,11 @@ import sys
 
 import click
 
+from ordain.core.bound import DAY_MS
+from ordain.core.sighting import DAYS_KEPT
 from ordain.interfaces.cli.measuring import WIDTH, WIDTH_MAX, duration_option
 from ordain.interfaces.cli.shell import FINE, Session, command
-from ordain.interfaces.watch_view import watch_lines
+from ordain.interfaces.watch_view import others_lines, watch_lines
 
 __all__ = ["report"]
 
@@ -21,7 +23,7 @@ __all__ = ["report"]
     metavar="7d",
     default="7d",
     callback=duration_option,
-    help="How far to look back; 90 days are kept.",
+    help=f"How far to look back; {DAYS_KEPT} days are kept.",
 )
 @click.option("--agent", metavar="NAME", help="Only of the agent that goes by this name.")
 @click.option("--tool", metavar="NAME", help="Only of this tool, or of this server.")
@@ -31,10 +33,16 @@ def report(session: Session, within_ms: int, agent: str | None, tool: str | None
 
     Example: ordain guard report --since 30d
     """
+    if within_ms > DAYS_KEPT * DAY_MS:
+        raise click.BadParameter(f"Only {DAYS_KEPT} days are kept; write `--since {DAYS_KEPT}d`, or less.")
     found = session.app.guarding.report(within_ms, agent=agent, tool=tool)
     if session.json:
         session.answer(found)
-    else:
-        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-        session.say(watch_lines(found, session.style, min(columns, WIDTH_MAX)))
+        return FINE
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    width = min(columns, WIDTH_MAX)
+    every = session.app.guarding.report(within_ms) if not found.calls and (agent or tool) else found
+    session.say(
+        others_lines(every, width) if every.calls and not found.calls else watch_lines(found, session.style, width)
+    )
     return FINE

@@ -1,0 +1,54 @@
+"""What a person is told before trusting settings with which nothing is wrong."""
+
+import pytest
+
+from ordain.core.call_rule import CallRule
+from ordain.core.remark import remarks
+from ordain.core.settings import Settings
+from ordain.core.tool import ToolSource
+
+ENFORCED = Settings(guard_mode="enforce", deny=("mail:send",), guarded=("*", "mail"))
+
+
+def said(now: Settings, before: Settings | None = None) -> list[str]:
+    return list(remarks(before, now))
+
+
+def test_there_is_nothing_to_say_of_settings_that_say_nothing_or_become_stricter():
+    assert said(Settings()) == said(ENFORCED) == said(ENFORCED, ENFORCED) == []
+
+
+def test_what_is_no_longer_enforced_is_told():
+    assert said(Settings(), ENFORCED) == [
+        "Nothing is refused any more outside of plans: [guard] mode is no longer `enforce`, calls are only noted.",
+        "[policy] deny no longer names `mail:send`.",
+        "[guard] guarded no longer names `mail`.",
+    ]
+
+
+def test_that_everything_is_open_is_told():
+    (nothing,) = said(Settings(guard_mode="enforce", guarded=()))
+    assert nothing == "Every tool that is known is open to agents outside of plans: [guard] guarded has no `*`."
+    (some,) = said(Settings(guarded=("mail:send",)))
+    assert "open to agents outside of plans but `mail:send`" in some
+
+
+def test_a_server_that_is_called_like_ours_is_told():
+    (told,) = said(Settings(sources={"ordain": ToolSource(mcp=("x",)), "mail": ToolSource(mcp=("y",))}))
+    assert told.startswith("[tools.ordain] is called like Ordain's own server")
+    assert said(Settings(sources={"ordain": ToolSource(python="a:b")})) == []
+
+
+@pytest.mark.parametrize("key", ["deny", "ask", "guarded", "open_calls"])
+def test_a_tool_of_a_host_that_nobody_knows_may_be_newer_or_misspelt(key):
+    entries = ("*", "claude-code:WebFecth", "claude-code:WebFetch", "claude-code", "mcp__linear__create_issue")
+    (told,) = said(Settings(**{key: entries}))
+    assert "names `claude-code:WebFecth`, which this version of Ordain does not know. Did you mean `WebFetch`?" in told
+
+
+def test_the_name_of_a_host_for_writing_means_less_than_it_seems():
+    rule = CallRule(tools=("claude-code:Write",))
+    assert said(Settings(rules={"x": rule})) == [
+        "[rules.x] tools names `claude-code:Write`, which is writing outside of the workspace; "
+        "in it, that is `write_file`."
+    ]
