@@ -159,9 +159,20 @@ def test_a_link_is_not_written_through(workspace: Workspace, tmp_path: Path) -> 
 
 
 def test_the_gateway_is_written_beside_it(workspace: Workspace) -> None:
-    assert install(workspace, "--gateway")[0] == FINE
+    workspace.trust(ENFORCE)
+    status, out = install(workspace, "--gateway")
+    assert status == FINE and "keep that file out of what you share" in out
     server = json.loads((workspace.path / ".mcp.json").read_text())["mcpServers"]["ordain"]
     assert server["args"][-4:] == ["-C", str(workspace.path), "mcp", "--gateway"]
+    # As the host starts it, wherever that keeps its own things: what was trusted here counts.
+    done = subprocess.run(
+        [server["command"], *server["args"][:-2], "config", "--json"],
+        capture_output=True,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nowhere", **server["env"]},
+        timeout=30,
+    )
+    assert '"enforce"' in done.stdout.decode(), done.stderr
     assert install(workspace, "--gateway", "--remove")[0] == FINE
     assert json.loads((workspace.path / ".mcp.json").read_text()) == {}
 

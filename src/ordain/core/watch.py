@@ -7,7 +7,7 @@ was noted tells: suggestions (`core.suggestion`) and gaps are about what needs a
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
@@ -169,8 +169,8 @@ class Watch:
     def __init__(self, since: Instant, until: Instant) -> None:
         self._since, self._until = since, until
         self._first_day = since // DAY_MS
-        self._tools: dict[str, _Seen] = {}
-        self._agents: dict[str, _Seen] = {}
+        self._tools: defaultdict[str, _Seen] = defaultdict(_Seen)
+        self._agents: defaultdict[str, _Seen] = defaultdict(_Seen)
         self._days: dict[int, list[int]] = {day: [0, 0] for day in range(self._first_day, until // DAY_MS + 1)}
         self._all = _Seen()
 
@@ -181,8 +181,8 @@ class Watch:
         self._days[day][0] += 1
         self._days[day][1] += one.refused
         tool, agent = _bounded(one.tool, self._tools), _bounded(one.agent, self._agents)
-        self._tools.setdefault(tool, _Seen()).add(one, agent, day)
-        self._agents.setdefault(agent, _Seen()).add(one, tool, day)
+        self._tools[tool].add(one, agent, day)
+        self._agents[agent].add(one, tool, day)
         self._all.add(one, tool, day)
 
     def report(

@@ -44,14 +44,14 @@ def without_hook(text: str | None, where: str) -> str | None:
     return _written(tree, indent) if _take_away(tree, where) else None
 
 
-def with_server(text: str | None, name: str, command: list[str], where: str) -> str:
+def with_server(text: str | None, name: str, command: list[str], where: str, env: dict[str, str] | None = None) -> str:
     """A list of MCP servers with ours; one of that name that is not ours is left alone."""
     tree, indent = _read(text, where)
     servers = _part(tree, "mcpServers", dict, where)
     if name in servers and not _is_gateway(servers[name]):
         raise _refused(where, f"has a server `{name}` that is not ours", "Rename it, or leave `--gateway` out.")
     program, *words = command
-    servers[name] = {"type": "stdio", "command": program, "args": words}
+    servers[name] = {"type": "stdio", "command": program, "args": words, **({"env": env} if env else {})}
     return _written(tree, indent)
 
 

@@ -103,7 +103,7 @@ def install(session: Session, host: str, place: Place, gateway: bool, remove: bo
         session.say(["There is nothing of ours to take back." if remove else "Everything is written already."])
         return FINE
     lines = [line for change in changes for line in _shown(change)]
-    notes = _removal_notes() if remove else [*_notes(place), *_version_notes()]
+    notes = _removal_notes() if remove else [*_notes(place, gateway=gateway), *_version_notes()]
     seen = session.page([*lines, *notes, ""])
     if not seen or (session.ask("Write this? Type yes") or "").lower() != "yes":
         session.say(["Nothing was written."])
@@ -140,7 +140,8 @@ def _changes(session: Session, place: Place, *, gateway: bool, remove: bool) -> 
         if remove:
             after = without_server(before, SERVER, str(servers))
         else:
-            after = with_server(before, SERVER, _ordain("-C", str(root), "mcp", "--gateway"), str(servers))
+            env = dict(zip(["ORDAIN_HOME"], state_places(), strict=False))
+            after = with_server(before, SERVER, _ordain("-C", str(root), "mcp", "--gateway"), str(servers), env)
         changes += [_Change(servers, before, after)] if after is not None else []
     return [change for change in changes if change.before != change.after]
 
@@ -186,7 +187,7 @@ def _shown(change: _Change) -> list[str]:
     return [f"{change.path}{made}:", *(f"  │ {render.visible(line)}" for line in changed), ""]
 
 
-def _notes(place: Place) -> list[str]:
+def _notes(place: Place, *, gateway: bool) -> list[str]:
     """What this is worth, said before anybody relies on it."""
     firm = {
         "user": "A hook of a user is help for honest agents and no boundary: a project's settings can switch it off, "
@@ -196,8 +197,10 @@ def _notes(place: Place) -> list[str]:
         "managed": "A managed hook cannot be switched off by users, projects or flags, as far as was tried; whoever "
         "administers this machine can.",
     }
+    shared = "What is written to .mcp.json names paths of this machine: keep that file out of what you share."
     return [
         firm[place],
+        *([shared] if gateway and place == "project" else []),
         "What a guarded tool needs to work (its credentials) should be where only `ordain mcp --gateway` has it: that "
         'is the boundary. Until ordain.toml says `[guard] mode = "enforce"`, calls are only watched.',
     ]
