@@ -14,7 +14,7 @@ from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import CallTool
 from ordain.core.call_rule import CallRule
 from ordain.core.canonical import plan_id
-from ordain.core.guard import Call, Cover, Guard, Judged, Mode, Standing, cover_of, proposal_of, refusal_of
+from ordain.core.guard import Call, Cover, Guard, Judged, Mode, Same, Standing, cover_of, proposal_of, refusal_of
 from ordain.core.model import NestedPlan, Plan
 from ordain.core.settings import Settings
 from ordain.core.tool import SHELL, EffectClass, ToolDefinition
@@ -375,6 +375,20 @@ def test_what_is_guarded_is_refused_with_the_way_to_it():
             assert problem.code == code
             assert "kim@example.com" not in str(problem)
             assert problem.command == f"ordain show {plan_id(MAILS)[5:17]}"
+
+
+def test_what_was_proposed_or_done_is_refused_with_where_it_stands():
+    judged = Judged(standing=GUARDED, why="is guarded: x")
+    other = Cover(plan_id="plan:" + "0" * 64, step="other", exact=False, running=False)
+    for cover, code in ((None, "E_TOOL_GUARDED"), (other, "E_TOOL_ARGS_NOT_APPROVED")):
+        waits = refusal_of(SEND, judged, cover, Same(plan_id=plan_id(MAILS), step="send"))
+        assert (waits.code, waits.command) == (code, f"ordain approve {plan_id(MAILS)[5:17]}")
+        for passed, words in ((True, "and it passed"), (False, "and it did not pass")):
+            same = Same(plan_id=plan_id(MAILS), step="send", run_id="RUN-A", at=0, passed=passed)
+            done = refusal_of(SEND, judged, cover, same)
+            assert (done.code, done.command) == (code, "ordain show RUN-A")
+            assert "RUN-A made this very call at 1970-01-01 00:00:00 UTC" in done.detail
+            assert words in done.detail
 
 
 def test_a_proposal_is_of_this_very_call():

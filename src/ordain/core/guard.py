@@ -12,7 +12,7 @@ out the plan makes it, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -23,12 +23,12 @@ from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.canonical import canonical_bytes, short_id
 from ordain.core.command import command_of
 from ordain.core.judge import Allowing, Strict, quoted
-from ordain.core.model import Plan, all_steps
+from ordain.core.model import Plan, Step, all_steps
 from ordain.core.problem import Problem
 from ordain.core.settings import Settings
 from ordain.core.subject import call_action, subject_of_call
 from ordain.core.tool import COMMANDS, SHELL, ToolDefinition, tool_name, unbearable
-from ordain.core.value import PlanId, StepId
+from ordain.core.value import Instant, PlanId, RunId, StepId, instant
 
 __all__ = [
     "EVERYTHING",
@@ -38,10 +38,12 @@ __all__ = [
     "Judged",
     "Met",
     "Mode",
+    "Same",
     "Standing",
     "cover_of",
     "proposal_of",
     "refusal_of",
+    "same_step",
 ]
 
 EVERYTHING = "*"
@@ -96,6 +98,8 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
     refused: bool = False
     cover: Cover | None = None
     """The step of an approved plan that calls the same tool, if there is one."""
+    same: Same | None = None
+    """A plan with this very call that is not approved, if there is one."""
 
 
 class Cover(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +110,19 @@ class Cover(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     """With the same arguments."""
     running: bool
+
+
+class Same(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a plan that is this very call, and that no approval stands for: it waits for one, or it was made."""
+
+    plan_id: PlanId
+    step: StepId
+    run_id: RunId | None = None
+    """The run that made the call; None where it waits."""
+    at: Instant = Instant(0)
+    """When that was."""
+    passed: bool = False
+    """Whether it was seen to have done what it should."""
 
 
 class Guard:
@@ -167,20 +184,29 @@ def cover_of(call: Call, approved: Iterable[tuple[PlanId, bool, Plan]]) -> Cover
     """The step of an approved plan that makes this call, else one that calls the same tool with other arguments, where
     that is no command; each plan comes with whether it is being carried out."""
     found: Cover | None = None
-    asked = _canonical(call.args)
     for plan_id, running, plan in approved:
-        for step in all_steps(plan):
-            command = command_of(step.action)
-            action = call_action(SHELL.name, _arguments(command)) if command is not None else step.action
-            if not isinstance(action, CallTool) or tool_name(action) != call.tool:
-                continue
-            exact = asked is not None and _canonical(action.args) == asked
+        for step, exact in _callers(call, plan):
             cover = Cover(plan_id=plan_id, step=step.id, exact=exact, running=running)
             if exact:
                 return cover
             if found is None and call.tool not in COMMANDS:
                 found = cover
     return found
+
+
+def same_step(call: Call, plan: Plan) -> StepId | None:
+    """The step of a plan that is this very call."""
+    return next((step.id for step, exact in _callers(call, plan) if exact), None)
+
+
+def _callers(call: Call, plan: Plan) -> Iterator[tuple[Step, bool]]:
+    """The steps that call the same tool, each with whether its arguments are the same too."""
+    asked = _canonical(call.args)
+    for step in all_steps(plan):
+        command = command_of(step.action)
+        action = call_action(SHELL.name, _arguments(command)) if command is not None else step.action
+        if isinstance(action, CallTool) and tool_name(action) == call.tool:
+            yield step, asked is not None and _canonical(action.args) == asked
 
 
 def _arguments(command: RunCommand) -> dict[str, Any]:
@@ -202,14 +228,18 @@ def _name(call: Call) -> str:
     return call.tool[:NAME_LENGTH_MAX]
 
 
-def refusal_of(call: Call, judged: Judged, cover: Cover | None = None) -> Problem:
-    """Why a call is not made, and the way that leads to it. Nothing of the arguments stands in it."""
+def refusal_of(call: Call, judged: Judged, cover: Cover | None = None, same: Same | None = None) -> Problem:
+    """Why a call is not made, and the way that leads to it; which code it has, `same` does not decide. Nothing of the
+    arguments stands in it."""
     if judged.standing is Standing.DENIED:
         return Problem(
             code="E_POLICY_DENIED",
             detail=f"`{_name(call)}` {judged.why}.",
             hints=("No plan can do it either; a person would have to change ordain.toml and trust it.",),
         )
+    if same is not None and not (cover is not None and cover.exact):
+        code = "E_TOOL_GUARDED" if cover is None else "E_TOOL_ARGS_NOT_APPROVED"
+        return _refusal_of_same(call, judged, same, code)
     if cover is not None and not cover.exact:
         return Problem(
             code="E_TOOL_ARGS_NOT_APPROVED",
@@ -235,6 +265,26 @@ def refusal_of(call: Call, judged: Judged, cover: Cover | None = None) -> Proble
         detail=f"`{_name(call)}` {judged.why}. It is only done by a plan that a person has approved.",
         hints=("Propose a plan with this call, and have a person approve it. Do not do the same in another way.",),
         command="ordain explain E_TOOL_GUARDED",
+    )
+
+
+def _refusal_of_same(call: Call, judged: Judged, same: Same, code: str) -> Problem:
+    """The refusal of what was proposed already, or done."""
+    step = f"`{same.step}` of {short_id(same.plan_id)}"
+    if same.run_id is None:
+        return Problem(
+            code=code,
+            detail=f"`{_name(call)}` {judged.why}. {step} is this very call, and waits for a person to approve it.",
+            hints=("Do not propose it again: ask them to approve that plan, and `plan_status` whether they did.",),
+            command=f"ordain approve {short_id(same.plan_id)}",
+        )
+    ending = "and it passed" if same.passed else "and it did not pass"
+    return Problem(
+        code=code,
+        detail=f"`{_name(call)}` {judged.why}. {same.run_id} made this very call at {instant(same.at)}, {step}, "
+        f"{ending}.",
+        hints=("It is not made again unless a person approves that: propose it only if it is to be done once more.",),
+        command=f"ordain show {same.run_id}",
     )
 
 
