@@ -28,7 +28,7 @@ from ordain.core.sighting import sighted
 from ordain.core.summary import PlanSummary
 from ordain.core.tool import ToolSource, tool_name
 from ordain.core.value import Instant, PlanId
-from ordain.records import WORKSPACE_STREAM
+from ordain.records import WORKSPACE_STREAM, instant
 from ordain.refusals import Refusals
 from ordain.surroundings import Surroundings
 
@@ -181,7 +181,7 @@ class Guarding:
                         plan_id=plan_id,
                         step=step,
                         run_id=run_id,
-                        at=record.ended_at or record.started_at,
+                        when=instant(record.ended_at or record.started_at),
                         passed=record.state is StepState.PASSED,
                     )
 

@@ -18,10 +18,9 @@ from ordain.core.prompt import Shown
 from ordain.core.resolve import as_text
 from ordain.core.result import Missing
 from ordain.core.topic import messages
-from ordain.core.value import instant
 from ordain.core.work import Read
 from ordain.ports import Workspace
-from ordain.records import Records
+from ordain.records import Records, instant
 from ordain.sink import Sink
 
 __all__ = ["Gathered", "NothingGivenError", "Reading"]

@@ -384,10 +384,10 @@ def test_what_was_proposed_or_done_is_refused_with_where_it_stands():
         waits = refusal_of(SEND, judged, cover, Same(plan_id=plan_id(MAILS), step="send"))
         assert (waits.code, waits.command) == (code, f"ordain approve {plan_id(MAILS)[5:17]}")
         for passed, words in ((True, "and it passed"), (False, "and it did not pass")):
-            same = Same(plan_id=plan_id(MAILS), step="send", run_id="RUN-A", at=0, passed=passed)
+            same = Same(plan_id=plan_id(MAILS), step="send", run_id="RUN-A", when="noon", passed=passed)
             done = refusal_of(SEND, judged, cover, same)
             assert (done.code, done.command) == (code, "ordain show RUN-A")
-            assert "RUN-A made this very call at 1970-01-01 00:00:00 UTC" in done.detail
+            assert "RUN-A made this very call at noon" in done.detail
             assert words in done.detail
 
 

@@ -28,7 +28,7 @@ from ordain.core.problem import Problem
 from ordain.core.settings import Settings
 from ordain.core.subject import call_action, subject_of_call
 from ordain.core.tool import COMMANDS, SHELL, ToolDefinition, tool_name, unbearable
-from ordain.core.value import Instant, PlanId, RunId, StepId, instant
+from ordain.core.value import PlanId, RunId, StepId
 
 __all__ = [
     "EVERYTHING",
@@ -119,8 +119,8 @@ class Same(msgspec.Struct, frozen=True, kw_only=True):
     step: StepId
     run_id: RunId | None = None
     """The run that made the call; None where it waits."""
-    at: Instant = Instant(0)
-    """When that was."""
+    when: str = ""
+    """When that was, in words."""
     passed: bool = False
     """Whether it was seen to have done what it should."""
 
@@ -281,8 +281,7 @@ def _refusal_of_same(call: Call, judged: Judged, same: Same, code: str) -> Probl
     ending = "and it passed" if same.passed else "and it did not pass"
     return Problem(
         code=code,
-        detail=f"`{_name(call)}` {judged.why}. {same.run_id} made this very call at {instant(same.at)}, {step}, "
-        f"{ending}.",
+        detail=f"`{_name(call)}` {judged.why}. {same.run_id} made this very call at {same.when}, {step}, {ending}.",
         hints=("It is not made again unless a person approves that: propose it only if it is to be done once more.",),
         command=f"ordain show {same.run_id}",
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import NewType
 
 import msgspec
 
-__all__ = ["Instant", "PlanId", "RunId", "StepId", "Value", "instant"]
+__all__ = ["Instant", "PlanId", "RunId", "StepId", "Value"]
 
 PlanId = NewType("PlanId", str)
 """`plan:` and 64 hex digits: the digest of the plan's canonical bytes."""
@@ -17,11 +16,6 @@ RunId = NewType("RunId", str)
 """`RUN-` and random base32: one carrying-out of one plan."""
 Instant = NewType("Instant", int)
 """Milliseconds since 1970-01-01 UTC."""
-
-
-def instant(at: Instant) -> str:
-    """A moment, in UTC, for people."""
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):

@@ -10,6 +10,7 @@ import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
 from ordain.answering import answer_ways
 from ordain.core.approval import Principal
@@ -20,7 +21,7 @@ from ordain.core.event import Evidence, StepState
 from ordain.core.form import form_lines
 from ordain.core.problem import Problem, Severity
 from ordain.core.report import InboxItem, LintReport, PlanLine, RunReport, SignalAwaited, StepReport
-from ordain.core.value import instant
+from ordain.core.value import Instant
 from ordain.documents.dialects.detection import DIALECTS
 from ordain.interfaces.next_commands import after_line, of_failure
 from ordain.interfaces.visible import visible
@@ -66,6 +67,11 @@ class Style:
 
     def warn(self, text: str) -> str:
         return self(text, "33")
+
+
+def instant(at: Instant) -> str:
+    """A moment, in UTC, for people."""
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def duration(milliseconds: int) -> str:
