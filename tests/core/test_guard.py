@@ -392,14 +392,23 @@ def test_what_was_proposed_or_done_is_refused_with_where_it_stands():
 
 
 def test_a_proposal_is_of_this_very_call():
+    title = "mail:send to kim@example.com"
     assert proposal_of(SEND) == {
-        "title": "Call mail:send",
-        "steps": [{"description": "Call mail:send", "tool": "mail", "operation": "send", "args": dict(SEND.args)}],
+        "title": "mail:send to kim@example.com, text hi",
+        "steps": [
+            {
+                "description": "mail:send to kim@example.com, text hi",
+                "tool": "mail",
+                "operation": "send",
+                "args": dict(SEND.args),
+            }
+        ],
     }
     assert proposal_of(BASH) == {
-        "title": "Run a command",
-        "steps": [{"description": "Run a command", "run": "git status"}],
+        "title": "Run git status",
+        "steps": [{"description": "Run git status", "run": "git status"}],
     }
+    assert proposal_of(call("mail:purge"))["title"] == "mail:purge"
     with_env = proposal_of(call("shell", command="make", env={"A": "b"}))
     assert with_env["steps"][0]["env"] == {"A": "b"}
     exec_step = proposal_of(call("exec", argv=["git"]))["steps"][0]
@@ -418,3 +427,22 @@ def test_what_is_proposed_is_the_call_that_was_refused(it):
     found = covered(it, (document.plan, False))
     assert found is not None
     assert found.exact
+
+
+@pytest.mark.parametrize(
+    ("it", "title"),
+    [
+        (
+            call("mail:send", body="x" * 60, to=["a@x.org", "b@x.org"]),
+            f"mail:send to a@x.org, b@x.org, body {'x' * 50}\u2026",
+        ),
+        (call("mail:send", subject="two\nlines ${x}", n=3, ok=True), "mail:send subject two lines\u2026, n 3"),
+        (call("mail:send", to={"a": 1}, **{"# x": "y"}), "mail:send"),
+        (call("mail:send", n=10**5000, x=None), "mail:send"),
+        (call("shell", command='git commit -m "x"'), "Run git commit -m\u2026"),
+        (call("shell", command="$x"), "Run a command"),
+    ],
+)
+def test_a_proposal_is_titled_so_that_people_can_tell_it_from_others(it, title):
+    proposal = proposal_of(it)
+    assert (proposal["title"], proposal["steps"][0]["description"]) == (title, title)

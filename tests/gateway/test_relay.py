@@ -171,10 +171,10 @@ def test_a_guarded_call_reaches_nobody_and_is_answered_with_the_plan_to_propose(
         said = (await gateway.call(1, "send", to="kim", n=[1]))["result"]
         assert said["isError"] is True
         body = {
-            "title": "Call mail:send",
+            "title": "mail:send to kim",
             "steps": [
                 {
-                    "description": "Call mail:send",
+                    "description": "mail:send to kim",
                     "tool": "mail",
                     "operation": "send",
                     "args": {"to": "kim", "n": [1]},

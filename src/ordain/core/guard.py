@@ -12,6 +12,7 @@ out the plan makes it, once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
@@ -290,14 +291,56 @@ def _refusal_of_same(call: Call, judged: Judged, same: Same, code: str) -> Probl
 def proposal_of(call: Call) -> dict[str, Any]:
     """The arguments of `plan_propose` for a plan of this one call; its contract is for whoever proposes it to write."""
     tool, _, operation = call.tool.partition(":")
-    step: dict[str, Any] = {"description": f"Call {_name(call)}"}
+    step: dict[str, Any]
     command = command_of(call_action(call.tool, call.args)) if not unbearable(call.args) else None
     if command is not None:
-        step |= {
-            "description": "Run a command",
-            "run": command.command,
-            **({"env": command.env} if command.env else {}),
-        }
+        shown = _plain(command.command)
+        title = f"Run {shown}" if shown.strip(CUT) else "Run a command"
+        step = {"run": command.command, **({"env": command.env} if command.env else {})}
     else:
-        step |= {"tool": tool, **({"operation": operation} if operation else {}), "args": dict(call.args)}
-    return {"title": step["description"], "steps": [step]}
+        title = f"{_name(call)} {_telling(call.args)}".rstrip()
+        step = {"tool": tool, **({"operation": operation} if operation else {}), "args": dict(call.args)}
+    return {"title": title, "steps": [{"description": title, **step}]}
+
+
+CUT = "…"
+SHOWN_MAX = 50
+"""How much of one argument, or of a command, stands in a title."""
+_NUMBER_MAX = 10**15
+_TELLING = ("to", "recipient", "path", "url", "uri", "channel", "repo", "id", "name", "title", "subject", "query")
+"""The arguments by which people tell one call from another, the best first."""
+_PLAIN = re.compile(r"[\w@.+/:,= -]*")
+"""What means nothing but itself wherever a title stands."""
+
+
+def _telling(args: Mapping[str, Any]) -> str:
+    """The two arguments that tell most, in a few words; nothing where they cannot be told."""
+    if unbearable(args):
+        return ""
+    known = [key for key in _TELLING if key in args]
+    keys = known or [key for key in args if key.isidentifier() and len(key) <= SHOWN_MAX]
+    said = ((key, _plain(_words(args[key]))) for key in keys)
+    return ", ".join([f"{key} {words}" for key, words in said if words.strip(CUT)][:2])
+
+
+def _words(value: Any) -> str:
+    """A value that is a single one, or a few."""
+    match value:
+        case bool():
+            return ""
+        case str():
+            return value
+        case int() if abs(value) < _NUMBER_MAX:
+            return str(value)
+        case list() | tuple():
+            return ", ".join(filter(None, map(_words, value[:3])))
+        case _:
+            return ""
+
+
+def _plain(text: str) -> str:
+    """The beginning of a text, as far as it means nothing but itself."""
+    begins = " ".join(text[: SHOWN_MAX + 1].split())
+    found = _PLAIN.match(begins)
+    safe = found.group()[:SHOWN_MAX].rstrip() if found is not None else ""
+    return safe if safe == text else f"{safe}{CUT}"
