@@ -394,15 +394,8 @@ def test_what_was_proposed_or_done_is_refused_with_where_it_stands():
 def test_a_proposal_is_of_this_very_call():
     title = "mail:send to kim@example.com"
     assert proposal_of(SEND) == {
-        "title": "mail:send to kim@example.com, text hi",
-        "steps": [
-            {
-                "description": "mail:send to kim@example.com, text hi",
-                "tool": "mail",
-                "operation": "send",
-                "args": dict(SEND.args),
-            }
-        ],
+        "title": title,
+        "steps": [{"description": title, "tool": "mail", "operation": "send", "args": dict(SEND.args)}],
     }
     assert proposal_of(BASH) == {
         "title": "Run git status",
@@ -432,11 +425,10 @@ def test_what_is_proposed_is_the_call_that_was_refused(it):
 @pytest.mark.parametrize(
     ("it", "title"),
     [
-        (
-            call("mail:send", body="x" * 60, to=["a@x.org", "b@x.org"]),
-            f"mail:send to a@x.org, b@x.org, body {'x' * 50}\u2026",
-        ),
-        (call("mail:send", subject="two\nlines ${x}", n=3, ok=True), "mail:send subject two lines\u2026, n 3"),
+        (call("mail:send", body="x", to=["a@x.org", "b@x.org"]), "mail:send to a@x.org, b@x.org"),
+        (call("mail:send", title="x" * 60, to="a"), f"mail:send to a, title {'x' * 50}\u2026"),
+        (call("mail:send", subject="two\nlines ${x}", n=3), "mail:send subject two lines\u2026"),
+        (call("mail:flag", n=3, ok=True, what="a", more="b"), "mail:flag n 3, what a"),
         (call("mail:send", to={"a": 1}, **{"# x": "y"}), "mail:send"),
         (call("mail:send", n=10**5000, x=None), "mail:send"),
         (call("shell", command='git commit -m "x"'), "Run git commit -m\u2026"),
