@@ -79,7 +79,9 @@ class Link:
         self.greeted: Message = {}
         """What it answered to `initialize`."""
         self.missing = False
-        """Whether it could not be had when the session began: then it has no part in it."""
+        """Whether it could not be had when the session began: then it has no part in it, or not yet."""
+        self.why_missing = ""
+        """Why, as the end of a sentence that begins with it."""
         self.changes = 0
         """How often its tools may have become others."""
         self.known_at = -1
