@@ -102,6 +102,12 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
     same: Same | None = None
     """A plan with this very call that is not approved, if there is one."""
 
+    @property
+    def proposed(self) -> bool:
+        """Whether a plan with this very call is there already, so that no other needs to be proposed."""
+        waits = self.same is not None and self.same.run_id is None
+        return waits or (self.cover is not None and self.cover.exact)
+
 
 class Cover(msgspec.Struct, frozen=True, kw_only=True):
     """A step of a plan that a person approved, which calls the same tool."""

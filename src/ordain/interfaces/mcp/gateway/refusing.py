@@ -29,8 +29,7 @@ def refusal(request: Id, call: Call, met: Met, told: Any, *, modern: bool, tool:
     says that the tool's results have a shape of their own."""
     assert met.problem is not None
     problem = met.problem
-    proposed = (met.cover is not None and met.cover.exact) or (met.same is not None and met.same.run_id is None)
-    wanted = tool and met.judged.standing is Standing.GUARDED and not proposed
+    wanted = tool and met.judged.standing is Standing.GUARDED and not met.proposed
     body = _body(call) if wanted else None
     asking = None if not wanted else _ONCE_MORE if met.same is not None else _ASKING
     value = {**told(_value(problem, body is not None, asking)), "data": {_TOOL: body} if body else None}
