@@ -13,6 +13,7 @@ from ordain.adapters.memory_ledger import MemoryLedger
 from ordain.app import App
 from ordain.core.approval import Channel, Principal
 from ordain.core.call_rule import CallRule
+from ordain.core.canonical import short_id
 from ordain.core.event import RequestRefused
 from ordain.core.guard import Call, Guard, Standing
 from ordain.core.problem import Refused, refuse
@@ -20,7 +21,7 @@ from ordain.core.refusal import PER_HOUR
 from ordain.core.settings import Settings
 from ordain.core.sighting import ABOUT_MAX, Sighting
 from ordain.core.tool import EffectClass, ToolDefinition
-from ordain.core.value import Instant
+from ordain.core.value import Instant, PlanId
 from ordain.guarding import Met, Seen
 from tests.build import plan, step
 from tests.scenario import KIM, surroundings
@@ -69,14 +70,17 @@ class Site:
         call = Call(tool=tool, args=args, definition=SEND if known else None)
         return asyncio.run(self.app.guarding.meet(call, seen))
 
-    def approve(self, **args: Any) -> None:
+    def propose(self, by: Principal = KIM, **args: Any) -> PlanId:
         whole = plan(step("send", tool="read_file", args=args))
+        return asyncio.run(self.app.prepare_plan(whole, by)).review.plan_id
 
-        async def life() -> None:
-            prepared = await self.app.prepare_plan(whole, KIM)
-            await self.app.approve(prepared.review.plan_id, KIM)
+    def approve(self, **args: Any) -> PlanId:
+        plan_id = self.propose(**args)
+        asyncio.run(self.app.approve(plan_id, KIM))
+        return plan_id
 
-        asyncio.run(life())
+    def read(self, path: str) -> Met:
+        return asyncio.run(self.app.guarding.meet(Call(tool="read_file", args={"path": path}, definition=READ), SEEN))
 
     @property
     def noted(self) -> list[Sighting]:
@@ -226,15 +230,16 @@ def test_an_agent_that_tries_for_ever_fills_no_ledger() -> None:
 
 
 READ = ToolDefinition(name="read_file", description="Read", effect=EffectClass.READS)
+ENFORCED_READS = ENFORCE + 'guarded = ["*", "read_file"]\n[policy]\nask = ["reads"]\n'
 
 
 @pytest.mark.parametrize(
     ("path", "code"), [("a.txt", "E_TOOL_GUARDED"), ("b.txt", "E_TOOL_ARGS_NOT_APPROVED")], ids=["same", "other"]
 )
 def test_a_call_that_a_person_approved_is_still_not_made_for_whoever_asks(path: str, code: str) -> None:
-    site = Site(ENFORCE + 'guarded = ["*", "read_file"]\n[policy]\nask = ["reads"]\n')
+    site = Site(ENFORCED_READS)
     site.approve(path="a.txt")
-    met = asyncio.run(site.app.guarding.meet(Call(tool="read_file", args={"path": path}, definition=READ), SEEN))
+    met = site.read(path)
     assert met.refused
     assert met.problem is not None
     assert met.problem.code == code
@@ -260,3 +265,35 @@ def test_a_call_that_is_taken_back_while_it_is_refused_is_in_the_record() -> Non
     assert [one.event.code for one in site.app.refusals() if isinstance(one.event, RequestRefused)] == [
         "E_TOOL_GUARDED"
     ]
+
+
+def test_a_call_that_waits_for_approval_is_not_asked_for_again() -> None:
+    site = Site(ENFORCED_READS)
+    plan_id = site.propose(CLIENT, path="a.txt")
+    met = site.read("a.txt")
+    assert met.problem is not None
+    assert (met.problem.code, met.problem.command) == ("E_TOOL_GUARDED", f"ordain approve {short_id(plan_id)}")
+    assert "waits for a person" in met.problem.detail
+    assert site.read("b.txt").same is None
+
+
+def test_a_call_that_was_made_is_not_asked_for_as_if_it_was_not() -> None:
+    site = Site(ENFORCED_READS)
+    site.workspace.documents["a.txt"] = b"a"
+    plan_id = site.approve(path="a.txt")
+    run = asyncio.run(site.app.commit(plan_id, KIM))
+    seen = Seen(by=KIM, agent="assistant", through="gateway")
+    call = Call(tool="read_file", args={"path": "a.txt"}, definition=READ)
+    problem = asyncio.run(site.app.guarding.meet(call, seen)).problem
+    assert problem is not None
+    assert (problem.code, problem.command) == ("E_TOOL_GUARDED", f"ordain show {run.run_id}")
+    assert f"{run.run_id} made this very call at " in problem.detail
+
+
+def test_nobody_is_told_what_others_proposed() -> None:
+    site = Site(ENFORCED_READS)
+    site.propose(path="a.txt")
+    assert site.read("a.txt").same is None
+    client = Principal(name="other", channel=Channel.MCP)
+    site.propose(client, path="b.txt")
+    assert site.read("b.txt").same is None

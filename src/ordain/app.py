@@ -24,7 +24,7 @@ from ordain.core.effect import planned_effects
 from ordain.core.event import Recorded, StepState
 from ordain.core.lineage import PlanState, Stage
 from ordain.core.model import Plan
-from ordain.core.problem import Problem, Refused, refuse
+from ordain.core.problem import Problem, Refused, Severity, refuse
 from ordain.core.redaction import Redactor
 from ordain.core.report import (
     Approved,
@@ -148,6 +148,8 @@ class App:
         A template is looked at as it is; with values for its parameters, the plan it becomes.
         """
         document, problems = self._reviewing.lint(data, file, params or None)
+        if all(problem.severity is not Severity.ERROR for problem in problems):
+            problems += self._reviewing.denied(document, file)
         plan = document.plan
         identity = plan_id(plan) if plan is not None else None
         return LintReport(

@@ -35,7 +35,7 @@ from ordain.core.settings import Settings
 from ordain.core.signature import fingerprint
 from ordain.core.tier import tier_of
 from ordain.core.tool import ToolDefinition, ToolSource
-from ordain.core.value import Instant, PlanId
+from ordain.core.value import Instant, PlanId, RunId
 from ordain.core.workspace import Approver, WorkspaceState, trusting
 from ordain.documents.configuration import read_settings
 from ordain.ports import Append, Credential
@@ -510,6 +510,13 @@ def _why_none(state: PlanState, command: str) -> Problem:
             return Problem(code="E_APPROVAL_REVOKED", detail=f"{approval_id} was revoked.", command=command)
         case "expired" | "superseded":
             return Problem(code="E_APPROVAL_EXPIRED", detail=f"{approval_id} has ended: {how}.", command=command)
+        case run_id if state.runs.get(RunId(run_id)) == Stage.COMPLETED:
+            return Problem(
+                code="E_APPROVAL_SPENT",
+                detail=f"The approval was used by {run_id}, which completed: what it was for is done.",
+                hints=(f"Only to do it all once more, a person approves it again: {command}",),
+                command=f"ordain show {run_id}",
+            )
         case run_id:
             return Problem(code="E_APPROVAL_SPENT", detail=f"The approval was used by {run_id}.", command=command)
 

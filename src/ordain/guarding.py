@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ordain.core.approval import Principal
-from ordain.core.guard import Call, Cover, Guard, Met, Standing, cover_of
+from ordain.core.event import StepState
+from ordain.core.guard import Call, Cover, Guard, Met, Mode, Same, Standing, cover_of, same_step
 from ordain.core.lineage import Stage
 from ordain.core.model import Plan, all_steps
 from ordain.core.problem import Refused
@@ -25,9 +26,10 @@ from ordain.core.redaction import Redactor
 from ordain.core.secret_reference import Secret
 from ordain.core.settings import Settings
 from ordain.core.sighting import sighted
+from ordain.core.summary import PlanSummary
 from ordain.core.tool import ToolSource, operation_name, tool_name
 from ordain.core.value import Instant, PlanId
-from ordain.records import WORKSPACE_STREAM
+from ordain.records import WORKSPACE_STREAM, instant
 from ordain.refusals import Refusals
 from ordain.surroundings import Surroundings
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Guarding", "InForce", "Met", "Seen"]
 
 PLANS_MAX = 50
-"""How many of the newest open plans are looked at for the call that is refused."""
+"""How many of the newest plans are looked at for the call that is refused: of those that are open, and of all."""
 PLANS_COUNTED = 500
 """How many of the newest plans are looked at for the tools that were seen."""
 
@@ -96,16 +98,19 @@ class Guarding:
         judged = guard.judge(call)
         if judged.standing is Standing.OPEN:
             return Met(judged=judged)
+        cover = self._cover(call)
+        told = guard.mode is Mode.ENFORCE and judged.standing is Standing.GUARDED
         met, sighting = sighted(
             call,
             judged,
-            self._cover(call),
+            cover,
             guard.mode,
             self._redactor().text,
             at=self._here.now(),
             agent=seen.agent,
             through=seen.through,
             session=seen.session,
+            same=self._same(call, seen.by) if told and not (cover is not None and cover.exact) else None,
         )
         self._here.sightings.note([sighting])
         if met.refused and met.problem is not None:
@@ -156,6 +161,45 @@ class Guarding:
             return cover_of(call, self._approved())
         except Refused:  # the answer is the same; only the way to a plan is not shown
             return None
+
+    def _same(self, call: Call, by: Principal) -> Same | None:
+        """The newest plan of this caller's with this very call that waits, or else was carried out."""
+        with suppress(Refused):  # as above
+            return next(self._waiting(call, by), None) or next(self._made(call, by), None)
+        return None
+
+    def _waiting(self, call: Call, by: Principal) -> Iterator[Same]:
+        now = self._here.now()
+        for one in reversed(self._plans(by, open_only=True)):
+            if one.state.status(now) != Stage.PROPOSED:
+                continue
+            step = same_step(call, self._here.records.plan(one.stream))
+            if step is not None:
+                yield Same(plan_id=one.state.plan_id, step=step)
+
+    def _made(self, call: Call, by: Principal) -> Iterator[Same]:
+        for one in reversed(self._plans(by)):
+            ended = [run_id for run_id, how in one.state.runs.items() if how is not None]
+            if not ended or same_step(call, self._here.records.plan(one.stream)) is None:
+                continue
+            for run_id in reversed(ended):
+                run, plan_id, _ = self._here.records.run(run_id)
+                step = same_step(call, run.plan)
+                record = run.steps.get(step) if step is not None else None
+                if step is not None and record is not None and record.started_at is not None:
+                    yield Same(
+                        plan_id=plan_id,
+                        step=step,
+                        run_id=run_id,
+                        when=instant(record.ended_at or record.started_at),
+                        passed=record.state is StepState.PASSED,
+                    )
+
+    def _plans(self, by: Principal, *, open_only: bool = False) -> Sequence[PlanSummary]:
+        if not self._here.has_ledger():
+            return ()
+        newest = self._here.ledger.plans(open_only=open_only, newest=PLANS_MAX)
+        return [one for one in newest if one.state.owned_by(by)]
 
     def _approved(self) -> Iterator[tuple[PlanId, bool, Plan]]:
         """The newest plans that a person has approved and that did not end, and whether each is being carried out."""

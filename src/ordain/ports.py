@@ -419,6 +419,9 @@ class Unreached(Exception):
 class Upstream(Protocol):
     """One session with a server of tools, in its own words: messages of the protocol go and come as they stand."""
 
+    noise: str
+    """The beginning of the first line that it wrote and that is no message; empty where there was none."""
+
     def send(self, message: Mapping[str, Any]) -> None:
         """Hand over a message without waiting. What cannot be delivered is lost; `messages` ends then, or soon."""
         ...

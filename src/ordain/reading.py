@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ordain.core.action import Task
@@ -21,7 +20,7 @@ from ordain.core.result import Missing
 from ordain.core.topic import messages
 from ordain.core.work import Read
 from ordain.ports import Workspace
-from ordain.records import Records
+from ordain.records import Records, instant
 from ordain.sink import Sink
 
 __all__ = ["Gathered", "NothingGivenError", "Reading"]
@@ -122,7 +121,7 @@ class Reading:
         if not found:
             gathering.lack("F_READ_MISSING", f"nothing was posted to the topic `{name}`")
             return
-        told = [(f"{message.by.words}, {_instant(message.at)}", message.text) for message in found]
+        told = [(f"{message.by.words}, {instant(message.at)}", message.text) for message in found]
         gathering.topic(ref, told, found[-1].number)
 
 
@@ -249,7 +248,3 @@ def _first_lines(text: bytes, room: int) -> bytes:
     """As many whole lines as there is room for; of a line that is longer than that, as many whole characters."""
     lines, newline, _ = text[:room].rpartition(b"\n")
     return lines + newline if newline else text[:room].decode("utf-8", "ignore").encode()
-
-
-def _instant(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

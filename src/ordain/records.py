@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -49,6 +50,7 @@ __all__ = [
     "decoded_plan",
     "first_lineage",
     "impossible",
+    "instant",
     "lineage_id",
     "names_run",
     "refuse_superseded",
@@ -402,3 +404,8 @@ def first_lineage(identity: PlanId) -> str:
 def lineage_id(stream: str) -> str:
     """The name of a lineage, from its stream."""
     return stream.removeprefix("lineage/")
+
+
+def instant(at: Instant) -> str:
+    """A moment, in UTC, for people."""
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -4,6 +4,7 @@ must see. Writes nothing."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -61,6 +62,15 @@ class Reviewing:
             return document, document.problems
         found = self._lint(plan, partial=document.plan is None, storing=storing)
         return document, (*document.problems, *placed(found, document, file, origin))
+
+    def denied(self, document: Document, file: str | None) -> tuple[Problem, ...]:
+        """Why policy lets nobody store a document's plan, where there is a policy that can be read."""
+        here, plan = self._here, document.plan
+        if plan is None or not here.has_ledger():
+            return ()
+        with suppress(Refused):  # linting must not need a state directory
+            return tuple(placed(here.rule(plan, here.settings()[0]).denied, document, file))
+        return ()
 
     def lint_plan(self, plan: Plan) -> tuple[Problem, ...]:
         """The same for a plan made by code."""

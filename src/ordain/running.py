@@ -37,7 +37,7 @@ from ordain.core.settings import Settings, limits
 from ordain.core.signal import signals_of, stream_of_signal
 from ordain.core.state import apply
 from ordain.core.tier import tier_of
-from ordain.core.value import Instant, RunId, StepId
+from ordain.core.value import Instant, PlanId, RunId, StepId
 from ordain.gate import Gate, given, meanwhile
 from ordain.ports import Append, Credential, Holder, Observer, Shell, StepLogs
 from ordain.proposals import Proposals
@@ -141,7 +141,7 @@ class Running:
             return await self._commit(identity, by, observers, waiting, again=again)
         except Refused as refused:
             words = f"ordain rerun {run_id}{f' --from {step}' if step is not None else ''}"
-            raise Refused([_then(problem, words) for problem in refused.problems]) from refused
+            raise Refused([_then(problem, identity, words) for problem in refused.problems]) from refused
 
     def _newest_run(self, ref: str) -> RunId:
         _, state = self._records.current(ref)
@@ -722,11 +722,12 @@ def _refuse_if_ended(state: RunState) -> None:
         raise refuse("E_RUN_ENDED", detail, command=f"ordain show {state.run_id}")
 
 
-def _then(problem: Problem, command: str) -> Problem:
-    """A problem that an approval helps, with the command that comes after that."""
+def _then(problem: Problem, identity: PlanId, command: str) -> Problem:
+    """A problem that an approval helps, with the command that gives it and the one that comes after that."""
     if problem.code not in ("E_PLAN_APPROVAL_MISSING", "E_APPROVAL_SPENT"):
         return problem
-    return replace(problem, hints=(*problem.hints, f"Approve it as below, then: {command}"))
+    hints = (f"Approve it as below, then: {command}",)
+    return replace(problem, hints=hints, command=f"ordain approve {short_id(identity)}")
 
 
 def _taken_over(run_id: RunId) -> Refused:

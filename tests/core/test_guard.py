@@ -14,7 +14,7 @@ from ordain.adapters.toolbox import BUILT_IN
 from ordain.core.action import CallTool
 from ordain.core.call_rule import CallRule
 from ordain.core.canonical import plan_id
-from ordain.core.guard import Call, Cover, Guard, Judged, Mode, Standing, cover_of, proposal_of, refusal_of
+from ordain.core.guard import Call, Cover, Guard, Judged, Mode, Same, Standing, cover_of, proposal_of, refusal_of
 from ordain.core.model import NestedPlan, Plan
 from ordain.core.settings import Settings
 from ordain.core.tool import SHELL, EffectClass, ToolDefinition
@@ -394,15 +394,31 @@ def test_what_is_guarded_is_refused_with_the_way_to_it():
             assert problem.command == f"ordain show {plan_id(MAILS)[5:17]}"
 
 
+def test_what_was_proposed_or_done_is_refused_with_where_it_stands():
+    judged = Judged(standing=GUARDED, why="is guarded: x")
+    other = Cover(plan_id="plan:" + "0" * 64, step="other", exact=False, running=False)
+    for cover, code in ((None, "E_TOOL_GUARDED"), (other, "E_TOOL_ARGS_NOT_APPROVED")):
+        waits = refusal_of(SEND, judged, cover, Same(plan_id=plan_id(MAILS), step="send"))
+        assert (waits.code, waits.command) == (code, f"ordain approve {plan_id(MAILS)[5:17]}")
+        for passed, words in ((True, "and it passed"), (False, "and it did not pass")):
+            same = Same(plan_id=plan_id(MAILS), step="send", run_id="RUN-A", when="noon", passed=passed)
+            done = refusal_of(SEND, judged, cover, same)
+            assert (done.code, done.command) == (code, "ordain show RUN-A")
+            assert "RUN-A made this very call at noon" in done.detail
+            assert words in done.detail
+
+
 def test_a_proposal_is_of_this_very_call():
+    title = "mail:send to kim@example.com"
     assert proposal_of(SEND) == {
-        "title": "Call mail:send",
-        "steps": [{"description": "Call mail:send", "tool": "mail", "operation": "send", "args": dict(SEND.args)}],
+        "title": title,
+        "steps": [{"description": title, "tool": "mail", "operation": "send", "args": dict(SEND.args)}],
     }
     assert proposal_of(BASH) == {
-        "title": "Run a command",
-        "steps": [{"description": "Run a command", "run": "git status"}],
+        "title": "Run git status",
+        "steps": [{"description": "Run git status", "run": "git status"}],
     }
+    assert proposal_of(call("mail:purge"))["title"] == "mail:purge"
     with_env = proposal_of(call("shell", command="make", env={"A": "b"}))
     assert with_env["steps"][0]["env"] == {"A": "b"}
     exec_step = proposal_of(call("exec", argv=["git"]))["steps"][0]
@@ -421,3 +437,21 @@ def test_what_is_proposed_is_the_call_that_was_refused(it):
     found = covered(it, (document.plan, False))
     assert found is not None
     assert found.exact
+
+
+@pytest.mark.parametrize(
+    ("it", "title"),
+    [
+        (call("mail:send", body="x", to=["a@x.org", "b@x.org"]), "mail:send to a@x.org, b@x.org"),
+        (call("mail:send", title="x" * 60, to="a"), f"mail:send to a, title {'x' * 50}\u2026"),
+        (call("mail:send", subject="two\nlines ${x}", n=3), "mail:send subject two lines\u2026"),
+        (call("mail:flag", n=3, ok=True, what="a", more="b"), "mail:flag n 3, what a"),
+        (call("mail:send", to={"a": 1}, **{"# x": "y"}), "mail:send"),
+        (call("mail:send", n=10**5000, x=None), "mail:send"),
+        (call("shell", command='git commit -m "x"'), "Run git commit -m\u2026"),
+        (call("shell", command="$x"), "Run a command"),
+    ],
+)
+def test_a_proposal_is_titled_so_that_people_can_tell_it_from_others(it, title):
+    proposal = proposal_of(it)
+    assert (proposal["title"], proposal["steps"][0]["description"]) == (title, title)

@@ -32,6 +32,7 @@ def said_in_a_session(pipe: Pipe) -> list[Any]:
     """All that a client hears in a session with everything in it that a server may say."""
     with pipe:
         greeted = pipe.greet()["result"]
+        theirs, _, _ = greeted["instructions"].partition("\n\n")  # ours follow
         listed = pipe.request("tools/list", {"x-params": None}, "list")["result"]
         while listed.get("nextCursor"):
             more = pipe.request("tools/list", {"cursor": listed["nextCursor"]}, "list")["result"]
@@ -58,7 +59,7 @@ def said_in_a_session(pipe: Pipe) -> list[Any]:
                     given.get("_meta", {}).pop("progressToken", None)
                     part["text"] = given
         return [
-            {name: greeted[name] for name in greeted if name != "capabilities"},
+            {name: greeted[name] for name in greeted if name != "capabilities"} | {"instructions": theirs},
             greeted["capabilities"]["x-capability"],
             listed,
             calls,
@@ -144,13 +145,16 @@ def test_a_server_that_is_killed_between_calls_is_not_missed(site: Site) -> None
 
 def test_servers_that_cannot_be_started_are_told_of_and_the_others_serve(site: Site) -> None:
     table = '[tools.gone]\nmcp = ["/no/such/program"]\n[tools.dies]\nmcp = ["false"]\n'
+    table += '[tools.talks]\nmcp = ["echo", "I am no server"]\n'
     site.trust(site.odd() + table)
     with site.gateway() as pipe:
         pipe.greet()
         assert pipe.names() == [*THEIRS, *OURS]
-    assert "ordain: The server `gone` cannot be started" in pipe.errors
+    assert "ordain: The server `gone` cannot be started: `/no/such/program`: No such file" in pipe.errors
     # Its end may be seen before or after it was asked something.
-    assert re.search(r"ordain: The server `dies` (did not answer|ended before).*; its tools are missing\.", pipe.errors)
+    ended = r"ordain: The server `%s` (did not answer|ended before).*%s.*its tools are missing\."
+    assert re.search(ended % ("talks", "it wrote `I am no server`"), pipe.errors)
+    assert re.search(ended % ("dies", ""), pipe.errors)
 
 
 def _has_ended(pid: int) -> bool:
@@ -246,7 +250,8 @@ def test_the_refused_call_is_proposed_approved_and_made_once_by_the_harness(site
         assert proposed["ok"], proposed
         plan = proposed["data"]["plan"]
         early = pipe.call("send", n=5)["result"]["structuredContent"]
-        assert early["error"]["code"] == "E_TOOL_GUARDED" and "very call" not in early["error"]["message"]
+        assert early["error"]["code"] == "E_TOOL_GUARDED" and early["data"] is None, "it is proposed already"
+        assert early["next"] == [f"A person types at a terminal: ordain -C {site.path} approve {plan}"]
 
         async def approve() -> None:
             app = open_workspace(site.path, exact=True)
@@ -261,6 +266,11 @@ def test_the_refused_call_is_proposed_approved_and_made_once_by_the_harness(site
         assert "send" not in (site.path / "odd.log").read_text()
         done = pipe.call("plan_commit", plan=plan, wait_s=20)["result"]["structuredContent"]
         assert done["data"]["status"] == "success", done
+        once_more = pipe.call("send", n=5)["result"]["structuredContent"]
+        assert once_more["next"][0] == f"Call plan_status with what={done['data']['run_id']}."
+        assert once_more["next"][1].startswith("Only if it is to be done once more, call plan_propose")
+        spent = pipe.call("plan_commit", plan=plan)["result"]["structuredContent"]
+        assert (spent["error"]["code"], spent["next"]) == ("E_APPROVAL_SPENT", once_more["next"][:1])
     sent = [json.loads(line) for line in (site.path / "odd.log").read_text().splitlines() if '"send"' in line]
     assert [one["params"]["arguments"] for one in sent] == [{"n": 5}]
 

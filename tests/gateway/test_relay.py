@@ -14,7 +14,7 @@ from ordain.adapters.memory import Say
 from ordain.core.guard import Mode
 from ordain.core.settings import Settings
 from ordain.core.tool import EffectClass, ToolSource
-from ordain.interfaces.mcp.gateway import link, listening
+from ordain.interfaces.mcp.gateway import link, listening, relay
 from tests.gateway.sessions import GREETING, Gateway, Message, Server, called, serving
 
 ENFORCED = Settings(guard_mode=Mode.ENFORCE)
@@ -52,6 +52,7 @@ def test_a_single_servers_greeting_is_its_own_and_says_what_ours_adds() -> None:
         said = (await gateway.greet())["result"]
         assert said["serverInfo"] == {"name": "mailer", "version": "7"}
         assert said["capabilities"]["completions"] == {}, "Ordain's own"
+        assert "plan_propose" in said["instructions"] and "guarded" in said["instructions"]
         assert await gateway.names() == ["send", "plan_propose"]
 
     run(scenario)
@@ -171,10 +172,10 @@ def test_a_guarded_call_reaches_nobody_and_is_answered_with_the_plan_to_propose(
         said = (await gateway.call(1, "send", to="kim", n=[1]))["result"]
         assert said["isError"] is True
         body = {
-            "title": "Call mail:send",
+            "title": "mail:send to kim",
             "steps": [
                 {
-                    "description": "Call mail:send",
+                    "description": "mail:send to kim",
                     "tool": "mail",
                     "operation": "send",
                     "args": {"to": "kim", "n": [1]},
@@ -533,13 +534,49 @@ def test_a_server_that_cannot_be_had_is_missing_and_the_others_work() -> None:
 
     async def scenario() -> None:
         gateway = Gateway(a=serving("t"), b=refuses)
-        await gateway.greet()
+        words = "The server `b` does not take up the session: not today; its tools are missing."
+        assert (await gateway.greet())["result"]["instructions"].endswith(words)
         assert await gateway.names() == ["t", "plan_propose"]
-        assert gateway.said == [
-            "The server `b` does not take up the session: not today; its tools are missing.",
-        ]
+        assert gateway.said == [words]
+        assert words in (await gateway.call(1, "b__send"))["error"]["message"]
         alone = Gateway(b=refuses)
-        assert (await alone.greet())["result"]["serverInfo"] == {"name": "ordain"}
+        said = (await alone.greet())["result"]
+        assert said["serverInfo"] == {"name": "ordain"} and said["instructions"].endswith(words)
+
+    run(scenario)
+
+
+def test_who_comes_late_holds_up_nobody_and_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "LATE_S", 0.01)
+    held: list[tuple[Message, Say]] = []
+
+    def late(message: Message, say: Say) -> None:
+        if message.get("method") == "initialize":
+            held.append((message, say))
+        else:
+            serving("u")(message, say)
+
+    async def scenario() -> None:
+        gateway = Gateway(a=serving("t"), b=late)
+        await gateway.tell({"jsonrpc": "2.0", "id": "greet", "method": "initialize", "params": GREETING})
+        await asyncio.sleep(0.1)
+        said = (await gateway.answer("greet"))["result"]
+        assert said["capabilities"]["tools"]["listChanged"] is True and "`b` is not there yet" in said["instructions"]
+        await gateway.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert await gateway.names() == ["t", "plan_propose"]
+        assert [one["method"] for one in gateway.server("b").sent] == ["initialize"]
+        serving("u")(*held[0])
+        await gateway.settle()
+        assert [one["method"] for one in gateway.got] == ["notifications/tools/list_changed"]
+        assert [one["method"] for one in gateway.server("b").sent] == ["initialize", "notifications/initialized"]
+        assert await gateway.names() == ["t", "u", "plan_propose"]
+        assert (await gateway.call(1, "u"))["result"]["structuredContent"]["tool"] == "u"
+        never = Gateway(a=serving("t"), b=late)
+        await never.tell({"jsonrpc": "2.0", "id": "greet", "method": "initialize", "params": GREETING})
+        await asyncio.sleep(0.1)
+        await never.answer("greet")
+        await never.relay.close()
+        assert never.server("b").closed
 
     run(scenario)
 
@@ -679,7 +716,7 @@ def test_in_the_modern_era_only_where_all_servers_speak_it() -> None:
     async def scenario() -> None:
         gateway = Gateway(a=modern(serving("t")))
         said = (await gateway.ask(1, "server/discover", _meta=meta))["result"]
-        assert said["instructions"] == "i" and said["capabilities"]["x"] == 1
+        assert said["instructions"].startswith("i\n\nOrdain ") and said["capabilities"]["x"] == 1
         await gateway.ask(2, "tools/list", _meta=meta)
         refused = Gateway(ENFORCED, a=modern(serving("t")))
         said = (await refused.ask(3, "tools/call", _meta=meta, name="t"))["result"]

@@ -268,6 +268,7 @@ def test_a_plan_that_holds_the_call_is_pointed_at(
         monkeypatch.setattr(claude_hook, "_in_full", lambda *_: pytest.fail("a glance is enough"))
     said = reason(asked(workspace, tool_input={"command": "echo one >> effects"}))
     assert said is not None and "this very call, and Ordain makes it, once" in said and "plan_commit" in said
+    assert "plan_propose" not in said, "it is there already"
     other = {"file_path": str(workspace.path / "note.txt"), "content": "y"}
     assert "E_TOOL_ARGS_NOT_APPROVED" in (reason(asked(workspace, "Write", tool_input=other)) or "")
     # Of commands it says nothing: any other one is another one.

@@ -124,6 +124,14 @@ WORD: ${say.output}
         assert "`document` can" in refused["error"]["remediation"]
 
 
+def test_no_plan_that_policy_denies_is_said_to_be_good(workspace: Workspace) -> None:
+    workspace.trust('[policy]\ndeny = ["shell"]\n')
+    with RpcClient(workspace.path, extensions=()) as client:
+        steps = [{"description": "Say", "run": "echo hello", "contract": "test -e hello"}]
+        refused = answer_of(client.call("plan_lint", title="Try", steps=steps))
+        assert (refused["error"]["code"], refused["problems"][0]["where"]["step"]) == ("E_POLICY_DENIED", "say")
+
+
 def test_a_problem_of_a_step_names_the_step_and_no_line_that_nobody_wrote(workspace: Workspace) -> None:
     with RpcClient(workspace.path, extensions=()) as client:
         vacuous = {"description": "Claim", "run": "echo one", "contract": "true"}

@@ -487,6 +487,7 @@ class MemoryUpstream:
         self._said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self.sent: list[dict[str, Any]] = []
         self.closed = False
+        self.noise = ""
 
     def send(self, message: Mapping[str, Any]) -> None:
         if not self.closed:

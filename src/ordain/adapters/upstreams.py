@@ -23,6 +23,8 @@ __all__ = ["ServerSessions"]
 
 CAME_MAX = 16
 """How many messages of a server wait for a client that is slow to read; then the server waits, too."""
+NOISE_MAX = 100
+"""How much is told of what a server wrote that is no message."""
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
 _TERMINATED = "Session terminated"
 """What the SDK's transport answers when the server knows the session no more."""
@@ -46,11 +48,13 @@ class ServerSessions:
         try:
             return _Local(await ServerProcess.start(source.mcp, source.env, self._workspace, heard=True))
         except OSError as error:
-            raise Unreached(f"cannot be started: {error.strerror or error}") from error
+            raise Unreached(f"cannot be started: `{source.mcp[0]}`: {error.strerror or error}") from error
 
 
 class _Local:
     """A session with a process."""
+
+    noise = ""
 
     def __init__(self, process: ServerProcess) -> None:
         self._process = process
@@ -72,6 +76,7 @@ class _Local:
                 yield message
             elif line.strip():
                 garbage += 1
+                self.noise = self.noise or " ".join(line[:NOISE_MAX].decode("utf-8", "replace").split())
                 if garbage >= GARBAGE_MAX:
                     return
 
@@ -81,6 +86,8 @@ class _Local:
 
 class _Remote:
     """A session with a server at an address, of either era: which one, its first request decides."""
+
+    noise = ""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._url, self._headers = url, headers

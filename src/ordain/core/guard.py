@@ -12,7 +12,8 @@ out the plan makes it, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -24,12 +25,12 @@ from ordain.core.bound import NAME_LENGTH_MAX
 from ordain.core.canonical import canonical_bytes, short_id
 from ordain.core.command import command_of
 from ordain.core.judge import Allowing, Strict, quoted
-from ordain.core.model import Plan, all_steps
+from ordain.core.model import Plan, Step, all_steps
 from ordain.core.problem import Problem
 from ordain.core.settings import Settings
 from ordain.core.subject import call_action, subject_of_call
 from ordain.core.tool import COMMANDS, SHELL, ToolDefinition, tool_name, unbearable
-from ordain.core.value import PlanId, StepId
+from ordain.core.value import PlanId, RunId, StepId
 
 __all__ = [
     "EVERYTHING",
@@ -39,10 +40,12 @@ __all__ = [
     "Judged",
     "Met",
     "Mode",
+    "Same",
     "Standing",
     "cover_of",
     "proposal_of",
     "refusal_of",
+    "same_step",
 ]
 
 EVERYTHING = "*"
@@ -97,6 +100,14 @@ class Met(msgspec.Struct, frozen=True, kw_only=True):
     refused: bool = False
     cover: Cover | None = None
     """The step of an approved plan that calls the same tool, if there is one."""
+    same: Same | None = None
+    """A plan with this very call that is not approved, if there is one."""
+
+    @property
+    def proposed(self) -> bool:
+        """Whether a plan with this very call is there already, so that no other needs to be proposed."""
+        waits = self.same is not None and self.same.run_id is None
+        return waits or (self.cover is not None and self.cover.exact)
 
 
 class Cover(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +118,19 @@ class Cover(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     """With the same arguments."""
     running: bool
+
+
+class Same(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a plan that is this very call, and that no approval stands for: it waits for one, or it was made."""
+
+    plan_id: PlanId
+    step: StepId
+    run_id: RunId | None = None
+    """The run that made the call; None where it waits."""
+    when: str = ""
+    """When that was, in words."""
+    passed: bool = False
+    """Whether it was seen to have done what it should."""
 
 
 class Guard:
@@ -168,20 +192,29 @@ def cover_of(call: Call, approved: Iterable[tuple[PlanId, bool, Plan]]) -> Cover
     """The step of an approved plan that makes this call, else one that calls the same tool with other arguments, where
     that is no command; each plan comes with whether it is being carried out."""
     found: Cover | None = None
-    asked = _canonical(call.args)
     for plan_id, running, plan in approved:
-        for step in all_steps(plan):
-            command = command_of(step.action)
-            action = call_action(SHELL.name, _arguments(command)) if command is not None else step.action
-            if not isinstance(action, CallTool) or tool_name(action) != call.tool:
-                continue
-            exact = asked is not None and _canonical(action.args) == asked
+        for step, exact in _callers(call, plan):
             cover = Cover(plan_id=plan_id, step=step.id, exact=exact, running=running)
             if exact:
                 return cover
             if found is None and call.tool not in COMMANDS:
                 found = cover
     return found
+
+
+def same_step(call: Call, plan: Plan) -> StepId | None:
+    """The step of a plan that is this very call."""
+    return next((step.id for step, exact in _callers(call, plan) if exact), None)
+
+
+def _callers(call: Call, plan: Plan) -> Iterator[tuple[Step, bool]]:
+    """The steps that call the same tool, each with whether its arguments are the same too."""
+    asked = _canonical(call.args)
+    for step in all_steps(plan):
+        command = command_of(step.action)
+        action = call_action(SHELL.name, _arguments(command)) if command is not None else step.action
+        if isinstance(action, CallTool) and tool_name(action) == call.tool:
+            yield step, asked is not None and _canonical(action.args) == asked
 
 
 def _arguments(command: RunCommand) -> dict[str, Any]:
@@ -203,14 +236,18 @@ def _name(call: Call) -> str:
     return call.tool[:NAME_LENGTH_MAX]
 
 
-def refusal_of(call: Call, judged: Judged, cover: Cover | None = None) -> Problem:
-    """Why a call is not made, and the way that leads to it. Nothing of the arguments stands in it."""
+def refusal_of(call: Call, judged: Judged, cover: Cover | None = None, same: Same | None = None) -> Problem:
+    """Why a call is not made, and the way that leads to it; which code it has, `same` does not decide. Nothing of the
+    arguments stands in it."""
     if judged.standing is Standing.DENIED:
         return Problem(
             code="E_POLICY_DENIED",
             detail=f"`{_name(call)}` {judged.why}.",
             hints=("No plan can do it either; a person would have to change ordain.toml and trust it.",),
         )
+    if same is not None and not (cover is not None and cover.exact):
+        code = "E_TOOL_GUARDED" if cover is None else "E_TOOL_ARGS_NOT_APPROVED"
+        return _refusal_of_same(call, judged, same, code)
     if cover is not None and not cover.exact:
         return Problem(
             code="E_TOOL_ARGS_NOT_APPROVED",
@@ -239,17 +276,78 @@ def refusal_of(call: Call, judged: Judged, cover: Cover | None = None) -> Proble
     )
 
 
+def _refusal_of_same(call: Call, judged: Judged, same: Same, code: str) -> Problem:
+    """The refusal of what was proposed already, or done."""
+    step = f"`{same.step}` of {short_id(same.plan_id)}"
+    if same.run_id is None:
+        return Problem(
+            code=code,
+            detail=f"`{_name(call)}` {judged.why}. {step} is this very call, and waits for a person to approve it.",
+            hints=("Do not propose it again: ask them to approve that plan, and `plan_status` whether they did.",),
+            command=f"ordain approve {short_id(same.plan_id)}",
+        )
+    ending = "and it passed" if same.passed else "and it did not pass"
+    return Problem(
+        code=code,
+        detail=f"`{_name(call)}` {judged.why}. {same.run_id} made this very call at {same.when}, {step}, {ending}.",
+        hints=("It is not made again unless a person approves that: propose it only if it is to be done once more.",),
+        command=f"ordain show {same.run_id}",
+    )
+
+
 def proposal_of(call: Call) -> dict[str, Any]:
     """The arguments of `plan_propose` for a plan of this one call; its contract is for whoever proposes it to write."""
     tool, _, operation = call.tool.partition(":")
-    step: dict[str, Any] = {"description": f"Call {_name(call)}"}
+    step: dict[str, Any]
     command = command_of(call_action(call.tool, call.args)) if not unbearable(call.args) else None
     if command is not None:
-        step |= {
-            "description": "Run a command",
-            "run": command.command,
-            **({"env": command.env} if command.env else {}),
-        }
+        shown = _plain(command.command)
+        title = f"Run {shown}" if shown.strip(CUT) else "Run a command"
+        step = {"run": command.command, **({"env": command.env} if command.env else {})}
     else:
-        step |= {"tool": tool, **({"operation": operation} if operation else {}), "args": dict(call.args)}
-    return {"title": step["description"], "steps": [step]}
+        title = f"{_name(call)} {_telling(call.args)}".rstrip()
+        step = {"tool": tool, **({"operation": operation} if operation else {}), "args": dict(call.args)}
+    return {"title": title, "steps": [{"description": title, **step}]}
+
+
+CUT = "…"
+SHOWN_MAX = 50
+"""How much of one argument, or of a command, stands in a title."""
+_NUMBER_MAX = 10**15
+_TELLING = ("to", "recipient", "path", "url", "uri", "channel", "repo", "id", "name", "title", "subject", "query")
+"""The arguments by which people tell one call from another, the best first."""
+_PLAIN = re.compile(r"[\w@.+/:,= -]*")
+"""What means nothing but itself wherever a title stands."""
+
+
+def _telling(args: Mapping[str, Any]) -> str:
+    """The two arguments that tell most, in a few words; nothing where they cannot be told."""
+    if unbearable(args):
+        return ""
+    known = [key for key in _TELLING if key in args]
+    keys = known or [key for key in args if key.isidentifier() and len(key) <= SHOWN_MAX]
+    said = ((key, _plain(_words(args[key]))) for key in keys)
+    return ", ".join([f"{key} {words}" for key, words in said if words.strip(CUT)][:2])
+
+
+def _words(value: Any) -> str:
+    """A value that is a single one, or a few."""
+    match value:
+        case bool():
+            return ""
+        case str():
+            return value
+        case int() if abs(value) < _NUMBER_MAX:
+            return str(value)
+        case list() | tuple():
+            return ", ".join(filter(None, map(_words, value[:3])))
+        case _:
+            return ""
+
+
+def _plain(text: str) -> str:
+    """The beginning of a text, as far as it means nothing but itself."""
+    begins = " ".join(text[: SHOWN_MAX + 1].split())
+    found = _PLAIN.match(begins)
+    safe = found.group()[:SHOWN_MAX].rstrip() if found is not None else ""
+    return safe if safe == text else f"{safe}{CUT}"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from ordain.core.bound import NAME_LENGTH_MAX
-from ordain.core.guard import Call, Cover, Judged, Met, Mode, Standing, refusal_of
+from ordain.core.guard import Call, Cover, Judged, Met, Mode, Same, Standing, refusal_of
 from ordain.core.tool import unbearable
 from ordain.core.value import Instant
 
@@ -60,11 +60,12 @@ def sighted(
     agent: str,
     through: str,
     session: str,
+    same: Same | None = None,
 ) -> tuple[Met, Sighting]:
     """What becomes of a call that is not open, and what is noted of it; `clean` takes secrets out of a text."""
     named = msgspec.structs.replace(call, tool=_said(call.tool, clean))
-    problem = refusal_of(named, judged, cover)
-    met = Met(judged=judged, problem=problem, refused=mode is Mode.ENFORCE, cover=cover)
+    problem = refusal_of(named, judged, cover, same)
+    met = Met(judged=judged, problem=problem, refused=mode is Mode.ENFORCE, cover=cover, same=same)
     sighting = Sighting(
         at=at,
         agent=_said(agent, clean),

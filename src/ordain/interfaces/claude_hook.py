@@ -263,7 +263,7 @@ def _plans(asked: Asked) -> str | None:
 
 def _words(met: Met, call: Call) -> str:
     assert met.problem is not None
-    if met.judged.standing is Standing.DENIED:
+    if met.judged.standing is Standing.DENIED or met.proposed:
         return refused_words(met.problem)
     if not proposable(call):
         return (

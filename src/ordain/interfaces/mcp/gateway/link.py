@@ -59,6 +59,8 @@ class Link:
         self.name, self._say = name, say
         self._begin, self._heard, self._over = begin, heard, over
         self._upstream: Upstream | None = None
+        self._newest: Upstream | None = None
+        """The last that was begun, also when it has ended."""
         self._reader: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
@@ -79,7 +81,9 @@ class Link:
         self.greeted: Message = {}
         """What it answered to `initialize`."""
         self.missing = False
-        """Whether it could not be had when the session began: then it has no part in it."""
+        """Whether it could not be had when the session began: then it has no part in it, or not yet."""
+        self.why_missing = ""
+        """Why, as the end of a sentence that begins with it."""
         self.changes = 0
         """How often its tools may have become others."""
         self.known_at = -1
@@ -117,7 +121,7 @@ class Link:
                         await self._ask("logging/setLevel", self.level)
         except TimeoutError:
             await self.close()
-            raise Unreached(f"did not answer within {GREET_S:g} s") from None
+            raise Unreached(f"did not answer within {GREET_S:g} s{self._noise}") from None
         except BaseException:
             await self.close()
             raise
@@ -130,11 +134,17 @@ class Link:
             if self._upstream is not None:
                 return
             try:
-                upstream = self._upstream = await self._begin()
+                upstream = self._upstream = self._newest = await self._begin()
             except Refused as refused:
                 raise Unreached(f"cannot be had: {refused.problems[0].detail.removesuffix('.')}") from refused
             self.changes += 1
             self._reader = asyncio.create_task(self._read(upstream))
+
+    @property
+    def _noise(self) -> str:
+        """What it wrote that is no message, as the end of a sentence about why it cannot be had."""
+        noise = self._newest.noise if self._newest is not None else ""
+        return f"; it wrote `{noise}`, which is no message" if noise else ""
 
     async def greet(self, params: Message) -> Message:
         """Start it and ask it to take up the session, in the client's own words; what it answers. Raises Unreached."""
@@ -144,7 +154,7 @@ class Link:
                 said = await self._ask("initialize", params)
         except TimeoutError:
             await self.close()
-            raise Unreached(f"did not answer within {GREET_S:g} s") from None
+            raise Unreached(f"did not answer within {GREET_S:g} s{self._noise}") from None
         self._greeted(said)
         return said
 
@@ -268,7 +278,7 @@ class Link:
             self.take_back(own)
             raise
         if message is None:
-            raise Unreached("did not answer: it has ended, or is not there")
+            raise Unreached(f"did not answer: it has ended, or is not there{self._noise}")
         return message
 
     def take_back(self, own: int, params: Mapping[str, Any] | None = None) -> None:

@@ -50,6 +50,8 @@ def own_server(workspaces: Workspaces) -> Callable[[Caller], Awaitable[Upstream]
 class _Own:
     """ports.Upstream with a server in this process."""
 
+    noise = ""
+
     def __init__(self, workspaces: Workspaces, caller: Caller) -> None:
         import anyio
 

@@ -29,12 +29,13 @@ def refusal(request: Id, call: Call, met: Met, told: Any, *, modern: bool, tool:
     says that the tool's results have a shape of their own."""
     assert met.problem is not None
     problem = met.problem
-    wanted = tool and met.judged.standing is Standing.GUARDED and not (met.cover is not None and met.cover.exact)
+    wanted = tool and met.judged.standing is Standing.GUARDED and not met.proposed
     body = _body(call) if wanted else None
-    value = {**told(_value(problem, body is not None, wanted=wanted)), "data": {_TOOL: body} if body else None}
+    asking = None if not wanted else _ONCE_MORE if met.same is not None else _ASKING
+    value = {**told(_value(problem, body is not None, asking)), "data": {_TOOL: body} if body else None}
     if not tool:
         return error(request, REFUSED, f"{problem.code}: {problem.detail}", value)
-    text = "\n".join(_lines(value, body))
+    text = "\n".join(_lines(value, body, asking))
     structured = {} if shaped else {"structuredContent": value}
     result = {"content": [{"type": "text", "text": text}], **structured, "isError": True}
     return answer(request, {**({"resultType": "complete"} if modern else {}), **result})
@@ -59,30 +60,33 @@ def _body(call: Call) -> dict[str, Any] | None:
     return body if size <= BODY_BYTES_MAX else None
 
 
-def _value(problem: Problem, has_body: bool, *, wanted: bool) -> dict[str, Any]:
+_ASKING = "Call"
+_ONCE_MORE = "Only if it is to be done once more, call"
+"""How a plan is asked for: where the call was made before, nobody shall think that it was not."""
+
+
+def _value(problem: Problem, has_body: bool, asking: str | None) -> dict[str, Any]:
     """The envelope of robot mode; the proposal becomes its data."""
     following: list[str] = []
-    if wanted:
-        following.append(f"Call {_TOOL} with data.{_TOOL}, and a `contract` in its step." if has_body else _TOO_LONG)
+    if asking is not None:
+        how = f"with data.{_TOOL}, and a `contract` in its step." if has_body else _TOO_LONG
+        following.append(f"{asking} {_TOOL} {how}")
     if problem.command is not None:
-        following.append(next_call(problem.command))
+        following.insert(0 if asking == _ONCE_MORE else len(following), next_call(problem.command))
     document = robot.envelope(None, problems=(problem,), error=problem, next_=following, elapsed_ms=0)
     value = json.loads(document)
     assert isinstance(value, dict)
     return value
 
 
-_TOO_LONG = (
-    f"Call {_TOOL} with a plan whose step calls the same tool with the same arguments; they are too long to "
-    "be repeated here."
-)
+_TOO_LONG = "with a plan whose step calls the same tool with the same arguments; they are too long to be repeated here."
 
 
-def _lines(value: dict[str, Any], body: dict[str, Any] | None) -> list[str]:
+def _lines(value: dict[str, Any], body: dict[str, Any] | None, asking: str | None) -> list[str]:
     wrong = value["error"]
     lines = [f"{wrong['code']}: {wrong['message']}", wrong["remediation"]]
     if body is not None:
-        lines += [f"Call {_TOOL} with this, and a `contract` in its step that tells whether it was done:"]
+        lines += [f"{asking} {_TOOL} with this, and a `contract` in its step that tells whether it was done:"]
         lines += [robot.to_text(value["data"][_TOOL])]
     else:
         lines += value["next"]

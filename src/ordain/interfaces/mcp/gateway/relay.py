@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from ordain.core.problem import Refused
 from ordain.interfaces import robot
 from ordain.interfaces.mcp.gateway.front import Caller, Front
-from ordain.interfaces.mcp.gateway.greeting import merged_discovery, merged_greeting
+from ordain.interfaces.mcp.gateway.greeting import alone, merged_capabilities, merged_discovery, merged_greeting
 from ordain.interfaces.mcp.gateway.judging import Judging
 from ordain.interfaces.mcp.gateway.link import GREET_S, Link
 from ordain.interfaces.mcp.gateway.listening import Listening
@@ -44,11 +44,15 @@ from ordain.ports import Unreached
 __all__ = ["Relay", "Send"]
 
 PAGES_MAX = 100
+LATE_S = 5.0
+"""How long the servers that are there wait for the others when a session begins. Who comes later is announced."""
 KEY_SHOWN = 40
 TASKS_MAX = 10_000
 """How many tasks of servers are remembered by whose they are."""
 LOST = "ended before it answered; nobody can tell whether it did what it was asked"
+NOT_YET = "is not there yet; its tools are listed once it is"
 NOT_LISTED = "does not say what tools it has"
+_CHANGED = "notifications/tools/list_changed"
 _T = TypeVar("_T")
 _SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
@@ -70,7 +74,8 @@ _NEEDS = {
 """What a server says that it has where it can be asked for a list."""
 _ABOUT_TASKS = frozenset(["tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"])
 """What is asked of a call that was judged when it was made."""
-_TOLD = frozenset(["notifications/initialized", "notifications/roots/list_changed", "notifications/tasks/status"])
+_INITIALIZED = "notifications/initialized"
+_TOLD = frozenset([_INITIALIZED, "notifications/roots/list_changed", "notifications/tasks/status"])
 """What clients tell by the protocol, and no server does anything for. Another notification is judged; what is none and
 has no id is told nobody: there are servers that do what they are asked whether or not anybody wants an answer."""
 _OURS = "ordain:"
@@ -130,6 +135,10 @@ class Relay:
         self._listening: dict[Id, Listening] = {}
         self._greeting: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[None]] = set()
+        """What waits for servers that were not there when the session began."""
+        self._initialized = False
+        """Whether the client said so."""
         self._closed = False
 
     def _link(self, name: str) -> Link:
@@ -247,8 +256,10 @@ class Relay:
             if wanted is not None and wanted.token is not None:
                 wanted.link.send({**message, "params": {**params, "progressToken": wanted.token}})
         elif method in _TOLD:
+            self._initialized = self._initialized or method == _INITIALIZED
             for link in self._links.values():
-                link.send(message)
+                if not link.missing:
+                    link.send(message)
         elif isinstance(method, str) and method.startswith("notifications/"):
             for link in self._links.values():
                 self._in_background(self._tell(link, method, message))
@@ -338,7 +349,7 @@ class Relay:
         for link in (*self._links.values(), self._own):
             if link.modern or link is self._own:  # what was asked in the other era does not take up this one
                 await link.close()
-        answers = await self._each(lambda link: link.greet(params))
+        answers = await self._each(lambda link: link.greet(params), self._arrived)
         results = [(name, params_of({"params": said.get("result")})) for name, said in answers]
         for link in self._links.values():
             link.greeting = params
@@ -346,9 +357,28 @@ class Relay:
         self._own.greeting = {**params, "protocolVersion": version} if isinstance(version, str) else params
         if not results:
             await self._own.ready()
-            return answer(request, self._own.greeted)
+            return answer(request, alone(self._own.greeted, self._absent()))
         self._beside(self._own.ready())
-        return answer(request, merged_greeting(results, OWN_CAPABILITIES[False]))
+        own = OWN_CAPABILITIES[False]
+        if self._late:
+            own = merged_capabilities(own, {"tools": {"listChanged": True}})
+        return answer(request, merged_greeting(results, own, self._absent()))
+
+    async def _arrived(self, link: Link) -> None:
+        """Have a server take part that came later than the others."""
+        if self._initialized:
+            link.send(notification(_INITIALIZED))
+        await self._send(notification(_CHANGED), None)
+
+    def _absent(self) -> list[str]:
+        """What is told of the servers that have no part in the session."""
+        return [
+            f"The server `{link.name}` {link.why_missing}; its tools are missing."
+            if link.why_missing
+            else f"The server `{link.name}` {NOT_YET}."
+            for link in self._links.values()
+            if link.missing
+        ]
 
     async def _discover(self, request: Id, params: Message) -> Message:
         """Served in the modern era only where every server speaks it: what one says cannot be told in the other's
@@ -358,30 +388,62 @@ class Relay:
         said = None
         if not answers:
             said = await self._own.discover(params)
+            said = alone(said, self._absent()) if said is not None else None
         elif len(results) == len(answers):
-            said = merged_discovery(results, OWN_CAPABILITIES[True])
+            said = merged_discovery(results, OWN_CAPABILITIES[True], self._absent())
         if said is None:
             return error(request, METHOD_NOT_FOUND, "Method not found", {"method": "server/discover"})
         self._beside(self._own.ready())
         return answer(request, said)
 
-    async def _each(self, ask: Callable[[Link], Awaitable[_T]]) -> list[tuple[str, _T]]:
-        """What the servers answer a client's first request. One that cannot be had is told of, and missing."""
+    async def _each(
+        self, ask: Callable[[Link], Awaitable[_T]], arrived: Callable[[Link], Awaitable[None]] | None = None
+    ) -> list[tuple[str, _T]]:
+        """What the servers answer a client's first request. One that cannot be had is told of, and missing; so is one
+        that takes much longer than the others, until it has `arrived`, where that is given."""
+        said: dict[str, _T] = {}
 
-        async def asked(link: Link) -> _T | Unreached:
+        async def asked(link: Link) -> None:
             try:
-                return await ask(link)
+                said[link.name] = await ask(link)
             except Unreached as gone:
-                link.missing = True
+                link.missing, link.why_missing = True, str(gone)
                 await link.close()
                 self._front.say(f"The server `{link.name}` {gone}; its tools are missing.")
-                return gone
+                return
+            if link.missing and arrived is not None:
+                link.missing = False
+                await arrived(link)
 
-        links = list(self._links.values())
-        for link in links:
-            link.missing = False
-        said = await asyncio.gather(*map(asked, links))
-        return [(link.name, one) for link, one in zip(links, said, strict=True) if not isinstance(one, Unreached)]
+        for late in self._late:
+            late.cancel()
+        for link in self._links.values():
+            link.missing, link.why_missing = False, ""
+        tasks = {asyncio.create_task(asked(link)): link for link in self._links.values()}
+        waiting = set(tasks)
+        try:
+            while waiting and not said:
+                _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            if waiting:
+                _, waiting = await asyncio.wait(waiting, timeout=LATE_S if arrived is not None else None)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            raise
+        for task in tasks.keys() - waiting:
+            task.result()
+        self._late = waiting
+        for task in waiting:
+            tasks[task].missing = True
+            self._background.add(task)
+            task.add_done_callback(self._forget_late)
+        return [(name, said[name]) for name in self._links if name in said]
+
+    def _forget_late(self, task: asyncio.Task[None]) -> None:
+        self._late.discard(task)
+        self._background.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._front.say(f"A server that came late could not take part: {type(failure).__name__}")
 
     def _beside(self, work: Awaitable[None]) -> None:
         """Do something that nobody waits for yet."""
@@ -517,7 +579,7 @@ class Relay:
         if entry is None:
             only = self._only()
             if only is None or folded(name) in map(folded, self._tools):  # some servers would take it for that one
-                return error(request, INVALID_PARAMS, f"Unknown tool: {name}")
+                return error(request, INVALID_PARAMS, " ".join([f"Unknown tool: {name}", *self._absent()]))
             return await self._pass(request, message, only, judged=name, tool=True)
         if entry.said["name"] != name:
             message = {**message, "params": {**params, "name": entry.said["name"]}}
