@@ -286,12 +286,14 @@ class Product:
         twins = surroundings(MemoryLedger(), toolbox=toolbox)
         self.app = App(twins, shell=ScriptedShell({}), probe=ScriptedProbe(), pid=1, boot_id="boot")
 
-    def listed(self, *, open_only: bool, newest: int) -> Iterator[Any]:
+    def listed(self, *, newest: int, open_only: bool = False) -> Iterator[Any]:
         for stream, (stage, _) in self.plans.items():
             state = SimpleNamespace(
                 plan_id=PlanId(f"plan:{stream:>064}"),
                 open_run="run" if stage is Stage.EXECUTING else None,
                 status=lambda _, stage=stage: stage,
+                owned_by=lambda _: True,
+                runs={},
             )
             yield SimpleNamespace(stream=stream, state=state)
 
@@ -439,7 +441,11 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "a class allows what is destructive": (judge, "VAGUE", frozenset()),
     "true is taken for 1": (guard, "_canonical", lambda args: args),
     "steps of nested plans are not seen": (guard, "all_steps", lambda whole: whole.steps),
-    "plans that nobody approved count": (guarding, "Stage", SimpleNamespace(APPROVED=Stage.PROPOSED)),
+    "plans that nobody approved count": (
+        guarding,
+        "Stage",
+        SimpleNamespace(APPROVED=Stage.PROPOSED, PROPOSED=Stage.PROPOSED),
+    ),
     "what lint refuses counts as a path": (subject, "path_fault", lambda text, writes: None),
     "what lies beneath is not meant": (judge.Strict, "_above", lambda self, path: iter(())),
     "what is protected is written": (scope, "protecting_pattern", lambda *args, **named: None),
