@@ -9,6 +9,7 @@ import shlex
 import click
 import msgspec
 
+from ordain.assemble import make_state
 from ordain.core.canonical import short_id
 from ordain.core.problem import refuse
 from ordain.core.report import Review
@@ -134,6 +135,7 @@ def trust(session: Session, name: str | None) -> int:
     data, digest = session.app.configuration()
     signing = None
     if not session.json:
+        make_state(session.app.workspace_path)
         state = session.app.workspace_state()
         signer = signer_named(session, name) if state.approvers else None
         text = data.decode("utf-8", "replace")

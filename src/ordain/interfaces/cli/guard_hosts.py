@@ -54,10 +54,8 @@ def hook(session: Session, host: str, workspace: str | None, own: tuple[str, ...
 
     For hosts, by `ordain guard install`. Example: ordain guard hook claude-code
     """
-    if state is not None:
-        os.environ["ORDAIN_HOME"] = state
     root = click.get_current_context().find_root().obj
-    options = Options(workspace=workspace or root, own=(SERVER, *own))
+    options = Options(workspace=workspace or root, own=(SERVER, *own), state=state)
     answer = answer_hook(sys.stdin.buffer.read(STDIN_MAX + 1), options)
     if session.json:
         reason = denied_reason(answer)
