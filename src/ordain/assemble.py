@@ -129,10 +129,10 @@ def open_workspace(
     )
 
 
-def make_state(workspace: str) -> str:
-    """Where the record of a workspace is kept, made if need be; raises Refused where it would not be safe. For whoever
-    asks a person first: better no question than an answer that cannot be kept."""
-    return os.path.realpath(state_directory(os.environ, Path(workspace)))
+def make_state(workspace: str | None) -> None:
+    """Make the directory where the record of a workspace is kept, or of any, if need be; raises Refused where it would
+    not be safe. For whoever asks a person first: better no question than an answer that cannot be kept."""
+    state_directory(os.environ, Path(workspace) if workspace is not None else None)
 
 
 def open_clients(workspace: str) -> Clients:

@@ -88,8 +88,9 @@ def test_what_is_guarded_is_refused_with_the_way_to_a_plan_noted_and_recorded(wo
     (noted,) = sightings(workspace)
     assert (noted.tool, noted.refused, noted.session, noted.through) == ("shell", True, "s1", "claude-code")
     (refused,) = refusals(workspace)
-    assert (refused.code, refused.by.agent, refused.subject) == (
+    assert (refused.code, refused.by.channel, refused.by.agent, refused.subject) == (
         "E_TOOL_GUARDED",
+        "hook",
         "claude-code",
         'shell {"command": "ls"}',
     )

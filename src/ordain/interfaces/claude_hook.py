@@ -250,14 +250,14 @@ def _record(quick: QuickGuard, subject: str, met: Met) -> None:
 
 
 def host_principal() -> Principal:
-    """Who calls through the host: the user it runs as, by an agent's channel."""
+    """Who calls through the host: the user it runs as, by its hook."""
     from ordain.core.approval import Channel, Principal
 
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         name = f"uid {os.getuid()}"
-    return Principal(name=name, channel=Channel.MCP, agent=CLAUDE_CODE)
+    return Principal(name=name, channel=Channel.HOOK, agent=CLAUDE_CODE)
 
 
 def _calls(asked: Asked, options: Options, settings: Settings, root: str) -> tuple[Call, ...]:
