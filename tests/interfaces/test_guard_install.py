@@ -199,6 +199,8 @@ def test_what_would_be_written_is_shown_to_everybody_and_not_written(workspace: 
 def test_two_places_are_not_one(workspace: Workspace) -> None:
     done = workspace.ordain("guard", "install", "claude-code", "--user", "--project", "--show")
     assert (done.status, "name one" in done.err) == (REFUSED, True)
+    done = workspace.ordain("guard", "install", "codex")
+    assert (done.status, "ordain mcp --gateway" in done.err) == (REFUSED, True)
 
 
 def test_a_users_gateway_is_a_line_that_can_be_copied(workspace: Workspace, tmp_path: Path) -> None:

@@ -44,7 +44,19 @@ _MANAGED = {
     "linux": "/etc/claude-code/managed-settings.json",
 }
 
-_host = click.argument("host", type=click.Choice(["claude-code"]))
+
+class _Host(click.Choice[str]):
+    """A host whose hook can be answered; of another, what guards it instead."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            self.fail(
+                f"{value!r} has no hook that is answered here; `ordain mcp --gateway` guards any agent.", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
+_host = click.argument("host", type=_Host(["claude-code"]))
 
 
 @command(name="hook")
