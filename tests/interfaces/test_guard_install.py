@@ -196,6 +196,13 @@ def test_what_would_be_written_is_shown_to_everybody_and_not_written(workspace: 
     assert group["hooks"][0]["args"][-2] == "--state" and group["hooks"][0]["args"][-1].startswith("~/")
 
 
+def test_a_home_is_no_project(workspace: Workspace) -> None:
+    """With everything that its owner has in it, our own state too."""
+    there = {"HOME": str(workspace.path), "ORDAIN_HOME": str(workspace.path / ".local/state/ordain")}
+    done = workspace.at_terminal("guard", "install", "claude-code", env=there)
+    assert (done.status, "E_STATE_DIR" in done.out, "Type yes" in done.out) == (REFUSED, True, False)
+
+
 def test_two_places_are_not_one(workspace: Workspace) -> None:
     done = workspace.ordain("guard", "install", "claude-code", "--user", "--project", "--show")
     assert (done.status, "name one" in done.err) == (REFUSED, True)
@@ -210,7 +217,8 @@ def test_a_users_gateway_is_a_line_that_can_be_copied(workspace: Workspace, tmp_
     (line,) = (line for line in done.out.splitlines() if line.startswith("claude mcp add"))
     assert line.rstrip().endswith("mcp --gateway") and "ORDAIN_HOME=" in line and "↪" not in line
     # Also where nothing is left to write.
-    assert "claude mcp add" in workspace.at_terminal(*words, env=there).out
+    done = workspace.at_terminal(*words, env=there)
+    assert "claude mcp add" in done.out and 'mode = "enforce"' in done.out
     done = workspace.at_terminal(*words, "--remove", answers=[("Type yes", "yes")], rows=200, env=there)
     assert "claude mcp remove --scope user ordain" in done.out
 

@@ -130,25 +130,25 @@ def install(
         files = tuple(SettingsFile(path=str(one.path), text=one.after) for one in changes)
         session.answer(InstallResult(files=files, notes=tuple(notes), command=by_hand), next_=[pasted])
         return FINE
+    if not remove and not show and place != "managed":  # the hook names it, and refuses where it is not there
+        make_state(str(root) if place == "project" else None)
     if not changes:
-        session.say(["There is nothing of ours to take back." if remove else "Everything is written already."])
+        nothing = "There is nothing of ours to take back." if remove else "Everything is written already."
+        session.say([nothing, *(notes if not remove else ())])
     else:
         seen = session.page([*(line for change in changes for line in _shown(change)), *notes, ""])
-        if show:
-            return FINE
-        if not seen or (session.ask("Write this? Type yes") or "").lower() != "yes":
+        if not show and (not seen or (session.ask("Write this? Type yes") or "").lower() != "yes"):
             session.say(["Nothing was written."])
             return REFUSED
-        if not remove and place != "managed":  # the hook names it, and refuses where it is not there
-            make_state(str(root) if place == "project" else None)
-        for change in changes:
-            _write(change, pasted)
-        session.say([f"{'Wrote' if change.after is not None else 'Deleted'} {change.path}." for change in changes])
+        if not show:
+            for change in changes:
+                _write(change, pasted)
+            session.say([f"{'Wrote' if one.after is not None else 'Deleted'} {one.path}." for one in changes])
     if by_hand is not None:
         purpose = "To have it forget ours" if remove else "To add ours"
         session.say([f"Claude Code keeps a user's servers itself. {purpose}, run:"])
         click.echo(by_hand)  # as one line, however long: it is there to be copied
-    if changes and not remove:
+    if changes and not remove and not show:
         session.say([f"To take it back: {pasted} --remove"])
     return FINE
 
