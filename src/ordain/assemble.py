@@ -47,7 +47,15 @@ from ordain.ports import Clients, Ledger, StepDoor, Upstreams
 from ordain.records import WORKSPACE_STREAM, Records
 from ordain.surroundings import Former, Surroundings
 
-__all__ = ["every_workspace", "has_door", "open_clients", "open_door", "open_upstreams", "open_workspace"]
+__all__ = [
+    "every_workspace",
+    "has_door",
+    "make_state",
+    "open_clients",
+    "open_door",
+    "open_upstreams",
+    "open_workspace",
+]
 
 
 def open_workspace(
@@ -119,6 +127,12 @@ def open_workspace(
         pid=os.getpid(),
         boot_id=boot_id,
     )
+
+
+def make_state(workspace: str | None) -> None:
+    """Make the directory where the record of a workspace is kept, or of any, if need be; raises Refused where it would
+    not be safe. For whoever asks a person first: better no question than an answer that cannot be kept."""
+    state_directory(os.environ, Path(workspace) if workspace is not None else None)
 
 
 def open_clients(workspace: str) -> Clients:

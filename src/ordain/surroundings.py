@@ -43,7 +43,7 @@ from ordain.core.tool import (
 from ordain.core.topic import stream_of_topic, topic_named
 from ordain.core.value import Instant
 from ordain.core.workspace import Approver, WorkspaceState
-from ordain.documents.in_force import in_force, sha256
+from ordain.documents.in_force import in_force, says_enforce, sha256
 from ordain.ports import (
     Agents,
     Append,
@@ -210,10 +210,15 @@ class Surroundings(msgspec.Struct, kw_only=True):
         applies = "the one trusted last applies, and allows nothing beyond the defaults"
         if state.trusted is None:
             applies = "the defaults apply"
+        hints: tuple[str, ...] = ("An agent can edit that file; it counts once a person has read it.",)
+        if settings.guard_mode != "enforce" and says_enforce(text):
+            hints += (
+                'It says `[guard] mode = "enforce"`, and until then nothing is: calls of agents are only watched.',
+            )
         notice = Problem(
             code="W_CONFIG_UNTRUSTED",
             detail=f"ordain.toml is {'gone' if text is None else 'not trusted as it stands'}, so {applies}.",
-            hints=("An agent can edit that file; it counts once a person has read it.",),
+            hints=hints,
             command="ordain trust" if text is not None else "ordain init",
         )
         return settings, f"{digest}{NARROWED}", (notice, *notices)

@@ -88,8 +88,9 @@ def test_what_is_guarded_is_refused_with_the_way_to_a_plan_noted_and_recorded(wo
     (noted,) = sightings(workspace)
     assert (noted.tool, noted.refused, noted.session, noted.through) == ("shell", True, "s1", "claude-code")
     (refused,) = refusals(workspace)
-    assert (refused.code, refused.by.agent, refused.subject) == (
+    assert (refused.code, refused.by.channel, refused.by.agent, refused.subject) == (
         "E_TOOL_GUARDED",
+        "hook",
         "claude-code",
         'shell {"command": "ls"}',
     )
@@ -498,3 +499,78 @@ def test_the_notes_that_the_host_keeps_of_plans_can_be_written(workspace: Worksp
     workspace.trust(ENFORCE)
     note = workspace.path.parent / "home/.claude/plans/brave-fox.md"
     assert reason(asked(workspace, "Write", tool_input={"file_path": str(note), "content": "x"})) is None
+
+
+# --- Where the record is not, or the file is not trusted --------------------------------------------------------------
+
+
+def test_without_the_state_that_the_settings_name_calls_are_refused_and_none_is_made(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    workspace.trust(ENFORCE)
+    gone = tmp_path / "gone"
+    said = reason(asked(workspace), state=str(gone))
+    assert said is not None and said.startswith("E_STATE_DIR") and str(gone) in said and not gone.exists()
+    done = subprocess.run(
+        [*ORDAIN, "guard", "hook", "claude-code", "--state", str(gone)],
+        input=asked(workspace),
+        capture_output=True,
+        timeout=30,
+    )
+    assert b"E_STATE_DIR" in done.stdout and not gone.exists()
+
+
+def test_everybodys_settings_mean_the_home_of_whoever_runs_the_hook_by_the_systems_word(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a project could set HOME, or be asked about with the state of whoever administers the machine."""
+    home = tmp_path / "people/kim"
+    (home / "state").mkdir(parents=True, mode=0o700)
+    monkeypatch.setenv("ORDAIN_HOME", str(home / "state"))
+    workspace.trust(ENFORCE)
+    monkeypatch.setattr(claude_hook.pwd, "getpwuid", lambda uid: type("P", (), {"pw_dir": str(home), "pw_name": "k"}))
+    monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
+    assert "E_TOOL_GUARDED" in (reason(asked(workspace), state="~/state") or "")
+
+
+def test_a_file_that_says_enforce_and_is_not_trusted_is_told_of(workspace: Workspace) -> None:
+    workspace.write("ordain.toml", ENFORCE)
+    assert reason(asked(workspace)) is None
+    for verb in ("status", "inbox"):
+        done = workspace.ordain(verb)
+        assert "W_CONFIG_UNTRUSTED" in done.err and "only watched" in done.err and "ordain trust" in done.err
+        document = json.loads(workspace.ordain(verb, "--json").out)
+        assert [one["code"] for one in document["problems"]] == ["W_CONFIG_UNTRUSTED"]
+    done = workspace.ordain("mcp", "--gateway")
+    assert "W_CONFIG_UNTRUSTED" in done.err and "only watched" in done.err and "ordain trust" in done.err
+    workspace.trust(ENFORCE)
+    assert "W_CONFIG_UNTRUSTED" not in workspace.ordain("status").err
+
+
+def test_what_keeps_the_gateway_from_serving_is_told_to_its_client(workspace: Workspace) -> None:
+    workspace.trust(ENFORCE)
+    state = Path(os.environ["ORDAIN_HOME"])
+    state.chmod(0o755)
+    asking = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
+    done = subprocess.run(
+        [*ORDAIN, "mcp", "--gateway"],
+        input=json.dumps(asking).encode() + b"\n",
+        capture_output=True,
+        cwd=workspace.path,
+        timeout=30,
+    )
+    state.chmod(0o700)
+    answer = json.loads(done.stdout)
+    assert answer["id"] == 1 and f"chmod 700 {state}" in answer["error"]["message"]
+    assert (done.returncode, b"E_STATE_DIR" in done.stderr) == (2, True)
+
+
+def test_trusting_asks_nothing_where_the_answer_could_not_be_kept(workspace: Workspace) -> None:
+    workspace.write("ordain.toml", ENFORCE)
+    state = Path(os.environ["ORDAIN_HOME"])
+    state.mkdir(exist_ok=True)
+    state.chmod(0o755)
+    done = workspace.at_terminal("trust")
+    state.chmod(0o700)
+    assert (done.status, "E_STATE_DIR" in done.out, "Type yes" in done.out) == (2, True, False)

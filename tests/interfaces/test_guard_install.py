@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from ordain.core.problem import Refused
 from ordain.interfaces.host_settings import with_hook, with_server, without_hook, without_server
 from tests.interfaces.test_guard_hook import ENFORCE, asked
-from tests.interfaces.test_robot import refused
+from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import Workspace
 
 FINE, REFUSED, WAITING = 0, 2, 3
@@ -31,9 +32,12 @@ THEIRS = {
 # --- The text --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("indent", [2, 4, "\t"])
-def test_what_is_written_is_taken_back_and_nothing_else(indent: Any) -> None:
-    before = json.dumps(THEIRS, indent=indent, ensure_ascii=False) + "\n"
+@pytest.mark.parametrize("end", ["\n", ""])
+@pytest.mark.parametrize(
+    ("indent", "separators"), [(2, None), (4, None), ("\t", None), (None, (",", ":")), (None, (", ", ": "))]
+)
+def test_what_is_written_is_taken_back_and_nothing_else(indent: Any, separators: Any, end: str) -> None:
+    before = json.dumps(THEIRS, indent=indent, separators=separators, ensure_ascii=False) + end
     after = with_hook(before, COMMAND, "settings.json")
     hooks = json.loads(after)["hooks"]["PreToolUse"]
     assert hooks[:-1] == THEIRS["hooks"]["PreToolUse"]
@@ -79,9 +83,9 @@ def test_what_is_not_understood_is_refused(text: str) -> None:
 def test_a_server_of_others_is_left_alone() -> None:
     theirs = json.dumps({"mcpServers": {"ordain": {"command": "other"}, "mail": {"command": "mail"}}}, indent=2) + "\n"
     with pytest.raises(Refused):
-        with_server(theirs, "ordain", ["python", "mcp", "--gateway"], ".mcp.json")
+        with_server(theirs, "ordain", ["python", "mcp", "--gateway"], {}, ".mcp.json")
     assert without_server(theirs, "ordain", ".mcp.json") is None
-    ours = with_server(theirs, "gw", ["python", "mcp", "--gateway"], ".mcp.json")
+    ours = with_server(theirs, "gw", ["python", "mcp", "--gateway"], {}, ".mcp.json")
     assert without_server(ours, "gw", ".mcp.json") == theirs
 
 
@@ -116,7 +120,7 @@ def test_a_person_sees_what_is_written_and_the_host_can_start_it(workspace: Work
     )
     assert "E_TOOL_GUARDED" in json.loads(done.stdout)["hookSpecificOutput"]["permissionDecisionReason"]
     status, out = install(workspace, "--remove")
-    assert (status, settings(workspace).read_text()) == (FINE, "{}\n")
+    assert (status, settings(workspace).exists()) == (FINE, False)
     assert "nothing of ours" in workspace.at_terminal("guard", "install", "claude-code", "--remove").out
 
 
@@ -149,7 +153,7 @@ def test_a_link_is_not_written_through(workspace: Workspace, tmp_path: Path) -> 
     (tmp_path / "elsewhere.json").write_text("{}")
     settings(workspace).symlink_to(tmp_path / "elsewhere.json")
     done = workspace.at_terminal("guard", "install", "claude-code")
-    assert (done.status, "E_HOST_SETTINGS" in done.out) == (REFUSED, True)
+    assert (done.status, "E_HOST_SETTINGS" in done.out, "is a link" in done.out) == (REFUSED, True, True)
     settings(workspace).unlink()
     settings(workspace).parent.rmdir()
     settings(workspace).parent.symlink_to(tmp_path)
@@ -173,8 +177,11 @@ def test_the_gateway_is_written_beside_it(workspace: Workspace) -> None:
         timeout=30,
     )
     assert '"enforce"' in done.stdout.decode(), done.stderr
+    assert server["env"] == {"ORDAIN_HOME": os.path.realpath(os.environ["ORDAIN_HOME"])}
+    status, out = install(workspace, "--remove")
+    assert (status, "stays in" in out, (workspace.path / ".mcp.json").exists()) == (FINE, True, True)
     assert install(workspace, "--gateway", "--remove")[0] == FINE
-    assert json.loads((workspace.path / ".mcp.json").read_text()) == {}
+    assert not (workspace.path / ".mcp.json").exists()
 
 
 def test_robots_and_scripts_are_refused(workspace: Workspace) -> None:
@@ -185,3 +192,77 @@ def test_robots_and_scripts_are_refused(workspace: Workspace) -> None:
     assert (done.status, "E_APPROVAL_CHANNEL" in done.err) == (WAITING, True)
     assert not settings(workspace).exists()
     assert "install" in workspace.ordain("log", "--refused").out
+
+
+def test_what_would_be_written_is_shown_to_everybody_and_not_written(workspace: Workspace) -> None:
+    """Whoever rolls settings out to many machines wants the text alone."""
+    shown = answered(workspace.ordain("guard", "install", "claude-code", "--show", "--gateway", "--json"))
+    assert [Path(one["path"]).name for one in shown["files"]] == ["settings.local.json", ".mcp.json"]
+    assert json.loads(shown["files"][0]["text"])["hooks"]["PreToolUse"][0]["matcher"] == ""
+    done = workspace.ordain("guard", "install", "claude-code", "--show")
+    assert (done.status, '"onFailure": "block"' in done.out, settings(workspace).exists()) == (FINE, True, False)
+    managed = answered(workspace.ordain("guard", "install", "claude-code", "--show", "--managed", "--json"))
+    (group,) = json.loads(managed["files"][0]["text"])["hooks"]["PreToolUse"]
+    # Of everybody: the administrator's own state would be nobody else's.
+    assert group["hooks"][0]["args"][-2] == "--state" and group["hooks"][0]["args"][-1].startswith("~/")
+
+
+def test_a_home_is_no_project(workspace: Workspace) -> None:
+    """With everything that its owner has in it, our own state too."""
+    there = {"HOME": str(workspace.path), "ORDAIN_HOME": str(workspace.path / ".local/state/ordain")}
+    done = workspace.at_terminal("guard", "install", "claude-code", env=there)
+    assert (done.status, "E_STATE_DIR" in done.out, "Type yes" in done.out) == (REFUSED, True, False)
+
+
+def test_two_places_are_not_one(workspace: Workspace) -> None:
+    done = workspace.ordain("guard", "install", "claude-code", "--user", "--project", "--show")
+    assert (done.status, "name one" in done.err) == (REFUSED, True)
+    done = workspace.ordain("guard", "install", "codex")
+    assert (done.status, "ordain mcp --gateway" in done.err) == (REFUSED, True)
+
+
+def test_a_users_gateway_is_a_line_that_can_be_copied(workspace: Workspace, tmp_path: Path) -> None:
+    words = ("guard", "install", "claude-code", "--user", "--gateway")
+    there = {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
+    done = workspace.at_terminal(*words, answers=[("Type yes", "yes")], rows=200, columns=80, env=there)
+    (line,) = (line for line in done.out.splitlines() if line.startswith("claude mcp add"))
+    assert line.rstrip().endswith("mcp --gateway") and "ORDAIN_HOME=" in line and "↪" not in line
+    # Also where nothing is left to write.
+    done = workspace.at_terminal(*words, env=there)
+    assert "claude mcp add" in done.out and 'mode = "enforce"' in done.out
+    done = workspace.at_terminal(*words, "--remove", answers=[("Type yes", "yes")], rows=200, env=there)
+    assert "claude mcp remove --scope user ordain" in done.out
+
+
+def test_what_is_in_force_is_said_as_it_is(workspace: Workspace) -> None:
+    def said() -> str:
+        return " ".join(answered(workspace.ordain("guard", "install", "claude-code", "--show", "--json"))["notes"])
+
+    assert "There is no ordain.toml" in said() and "ordain init" in said()
+    workspace.write("ordain.toml", ENFORCE)
+    assert "not trusted as it stands" in said() and "ordain trust" in said()
+    workspace.trust(ENFORCE)
+    assert "refused from the next call on" in said() and "only watched" not in said()
+    workspace.trust('[guard]\nmode = "observe"\n')
+    assert "only watched" in said()
+
+
+def test_servers_that_the_host_still_reaches_by_itself_are_named(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    workspace.trust('[tools.mail]\nmcp = ["mail-server", "--fast"]\n[tools.far]\nurl = "https://far.example/mcp"\n')
+    servers = {"post": {"command": "mail-server", "args": ["--fast"]}, "linear": {"command": "linear"}}
+    workspace.write(".mcp.json", json.dumps({"mcpServers": servers}))
+    of_project = {str(workspace.path): {"mcpServers": {"other": {"type": "http", "url": "https://far.example/mcp"}}}}
+    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"mail": {}}, "projects": of_project}))
+    shown = answered(workspace.ordain("guard", "install", "claude-code", "--show", "--gateway", "--json"))
+    named = [note.split("`")[1] for note in shown["notes"] if "without the gateway" in note]
+    assert named == ["post", "mail", "other"]
+
+
+def test_what_names_paths_of_one_machine_should_not_be_shared(workspace: Workspace) -> None:
+    (workspace.path / ".git").mkdir()
+    shown = answered(workspace.ordain("guard", "install", "claude-code", "--show", "--gateway", "--json"))
+    (note,) = (note for note in shown["notes"] if ".gitignore" in note)
+    assert ".claude/settings.local.json and .mcp.json" in note

@@ -339,7 +339,7 @@ def test_json_robot(workspace: Workspace):
     assert [verb["name"] for verb in told] == list(verbs())
     people = [verb["name"] for verb in told if verb["person"]]
     approving = ["approve", "answer", "trust", "approver enroll", "approver revoke", "audit restore"]
-    assert people == [*approving, "guard install"]
+    assert people == approving
     assert all(set(verb) == {"name", "line", "usage", "person", "schema"} for verb in told)
     inside = answered(workspace.ordain("robot", "audit"))["verbs"]
     assert {verb["name"] for verb in inside} == {verb["name"] for verb in told if verb["name"].startswith("audit ")}

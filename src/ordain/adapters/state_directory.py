@@ -19,13 +19,14 @@ from ordain.core.problem import Refused, refuse
 __all__ = ["check_state_directory", "shelf_path", "state_directory", "state_path", "workspace_directory"]
 
 
-def state_directory(env: Mapping[str, str], workspace: Path) -> Path:
-    """`$ORDAIN_HOME` or the platform's place for state, made with mode 0700; raises Refused when it is not safe."""
+def state_directory(env: Mapping[str, str], workspace: Path | None) -> Path:
+    """`$ORDAIN_HOME` or the platform's place for state, made with mode 0700; raises Refused when it is not safe, by
+    itself or for a workspace."""
     chosen = state_path(env)
     if not chosen.is_absolute():
         raise _refused(chosen, "is not an absolute path")
-    real, root = Path(os.path.realpath(chosen)), Path(os.path.realpath(workspace))
-    if real == root or root in real.parents:
+    real, root = Path(os.path.realpath(chosen)), Path(os.path.realpath(workspace)) if workspace is not None else None
+    if root is not None and (real == root or root in real.parents):
         if _holds_home(env, root):
             raise refuse(
                 "E_STATE_DIR",

@@ -51,6 +51,7 @@ class Channel(StrEnum):
     LIBRARY = "library"
     ROBOT = "robot"
     MCP = "mcp"
+    HOOK = "hook"
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,7 +16,7 @@ from ordain.core.problem import Refused
 from ordain.core.settings import DEFAULTS, Settings
 from ordain.documents.configuration import read_settings
 
-__all__ = ["InForce", "in_force", "sha256"]
+__all__ = ["InForce", "in_force", "says_enforce", "sha256"]
 
 
 class InForce(NamedTuple):
@@ -42,6 +42,11 @@ def in_force(trusted: str | None, file: bytes | None) -> InForce:
     opened = tuple(name for name in settings.open_calls if name in DEFAULTS.open_calls)
     guarded = tuple(dict.fromkeys((*settings.guarded, *DEFAULTS.guarded)))
     return InForce(msgspec.structs.replace(settings, allow=allowed, open_calls=opened, guarded=guarded), differs)
+
+
+def says_enforce(file: bytes | None) -> bool:
+    """Whether a file, trusted or not, wants the guard to refuse."""
+    return file is not None and read_settings(file)[0].guard_mode == "enforce"
 
 
 def sha256(data: bytes) -> str:

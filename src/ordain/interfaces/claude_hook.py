@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -26,7 +27,7 @@ from ordain.core.host_tool import (
     proposable,
     strictest,
 )
-from ordain.core.problem import Problem, Refused
+from ordain.core.problem import Problem, Refused, refuse
 from ordain.core.settings import Settings
 from ordain.quick import QuickGuard, at_a_door, quick_guard, state_places
 
@@ -54,6 +55,8 @@ class Options(NamedTuple):
     """The workspace; by default the one that the host works in."""
     own: tuple[str, ...] = ("ordain",)
     """The names of our own servers in the host's settings, which judge what is called of them."""
+    state: str | None = None
+    """Where the record is, whatever variables say; `~` is the home of whoever this runs as, by the system's word."""
 
 
 class Answer(NamedTuple):
@@ -98,6 +101,8 @@ def answer_hook(data: bytes, options: Options) -> Answer:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return denial(_failure(f"what the host said cannot be read ({error})"))
     try:
+        if options.state is not None:
+            os.environ["ORDAIN_HOME"] = _with_home(options.state)
         return _inside(asked, options) if at_a_door() else _outside(asked, options)
     except Refused as refused:
         return denial(refused_words(refused.problems[0]))
@@ -134,10 +139,27 @@ def _failure(what: str) -> str:
 
 
 def _outside(asked: Asked, options: Options) -> Answer:
+    _refuse_missing(options.state)
     for start in _starts(asked, options):
         if (answer := _judged_from(start, asked, options)).text:
             return answer
     return NOTHING
+
+
+def _with_home(path: str) -> str:
+    return f"{pwd.getpwuid(os.getuid()).pw_dir}{path[1:]}" if path.startswith("~/") else path
+
+
+def _refuse_missing(state: str | None) -> None:
+    """Refuse where the state directory that the host's settings name is not there: nobody knows what is guarded, then,
+    and what was enforced would be no more. Settings for everybody (`~`) are also those of users who never had one."""
+    if state is not None and not state.startswith("~/") and not os.path.isdir(state):  # noqa: PTH112
+        raise refuse(
+            "E_STATE_DIR",
+            f"The state directory {state} is not there, so nobody knows what is guarded.",
+            "It stands in the settings of Claude Code. Where it was moved, have them written anew:",
+            command="ordain guard install claude-code",
+        )
 
 
 def _starts(asked: Asked, options: Options) -> tuple[str, ...]:
@@ -228,16 +250,14 @@ def _record(quick: QuickGuard, subject: str, met: Met) -> None:
 
 
 def host_principal() -> Principal:
-    """Who calls through the host: the user it runs as, by an agent's channel."""
-    import pwd
-
+    """Who calls through the host: the user it runs as, by its hook."""
     from ordain.core.approval import Channel, Principal
 
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         name = f"uid {os.getuid()}"
-    return Principal(name=name, channel=Channel.MCP, agent=CLAUDE_CODE)
+    return Principal(name=name, channel=Channel.HOOK, agent=CLAUDE_CODE)
 
 
 def _calls(asked: Asked, options: Options, settings: Settings, root: str) -> tuple[Call, ...]:

@@ -38,7 +38,7 @@ def enter(words: Sequence[str]) -> None:
             elif name == "--gateway":
                 options = options._replace(own=(*options.own, value))
             elif name == "--state":
-                os.environ["ORDAIN_HOME"] = value
+                options = options._replace(state=value)
             else:
                 return
         speak(options)

@@ -10,6 +10,7 @@ from textwrap import wrap
 import click
 import msgspec
 
+from ordain.assemble import make_state
 from ordain.core.canonical import short_id
 from ordain.core.problem import refuse
 from ordain.core.remark import remarks
@@ -137,6 +138,7 @@ def trust(session: Session, name: str | None) -> int:
     data, digest = session.app.configuration()
     signing = None
     if not session.json:
+        make_state(session.app.workspace_path)
         state = session.app.workspace_state()
         signer = signer_named(session, name) if state.approvers else None
         text = data.decode("utf-8", "replace")

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
-import re
 import shlex
-import shutil
 import stat
-import subprocess
 import sys
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import click
 
 import ordain
+from ordain.assemble import make_state
 from ordain.core.problem import Problem, refuse
 from ordain.interfaces import render
 from ordain.interfaces.claude_hook import STDIN_MAX, Options, answer_hook, denied_reason
+from ordain.interfaces.cli.guard_notes import (
+    Place,
+    direct_notes,
+    in_force_notes,
+    sharing_notes,
+    version_notes,
+    worth_notes,
+)
 from ordain.interfaces.cli.shell import FINE, REFUSED, WAITING, Session, command
 from ordain.interfaces.cli.writing import make_parents, write_whole
 from ordain.interfaces.host_settings import with_hook, with_server, without_hook, without_server
-from ordain.interfaces.results.guard_hosts import HookResult
+from ordain.interfaces.results.guard_hosts import HookResult, InstallResult, SettingsFile
 from ordain.quick import state_places
 
 __all__ = ["hook", "install"]
@@ -30,17 +37,26 @@ __all__ = ["hook", "install"]
 SERVER = "ordain"
 """What our server is called in the settings of a host."""
 SETTINGS_MAX = 4 << 20
-_BLOCKING_SINCE = (2, 1, 295)
-"""The version of Claude Code from which a hook that fails refuses the call."""
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from ordain.__main__ import main; main()"
 """Starts the very code that this process runs, wherever the host stands and whatever its environment says."""
 _MANAGED = {
     "darwin": "/Library/Application Support/ClaudeCode/managed-settings.json",
     "linux": "/etc/claude-code/managed-settings.json",
 }
-Place = Literal["user", "project", "managed"]
 
-_host = click.argument("host", type=click.Choice(["claude-code"]))
+
+class _Host(click.Choice[str]):
+    """A host whose hook can be answered; of another, what guards it instead."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            self.fail(
+                f"{value!r} has no hook that is answered here; `ordain mcp --gateway` guards any agent.", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
+_host = click.argument("host", type=_Host(["claude-code"]))
 
 
 @command(name="hook")
@@ -54,10 +70,8 @@ def hook(session: Session, host: str, workspace: str | None, own: tuple[str, ...
 
     For hosts, by `ordain guard install`. Example: ordain guard hook claude-code
     """
-    if state is not None:
-        os.environ["ORDAIN_HOME"] = state
     root = click.get_current_context().find_root().obj
-    options = Options(workspace=workspace or root, own=(SERVER, *own))
+    options = Options(workspace=workspace or root, own=(SERVER, *own), state=state)
     answer = answer_hook(sys.stdin.buffer.read(STDIN_MAX + 1), options)
     if session.json:
         reason = denied_reason(answer)
@@ -70,69 +84,93 @@ def hook(session: Session, host: str, workspace: str | None, own: tuple[str, ...
 
 
 class _Change(NamedTuple):
-    """A file as it is and as it will be."""
+    """A file as it is and as it will be; None where there is none."""
 
     path: Path
     before: str | None
-    after: str
+    after: str | None
 
 
 @command(name="install")
 @_host
-@click.option("--user", "place", flag_value="user", help="For every project of this user.")
-@click.option("--project", "place", flag_value="project", default="project", help="For this workspace. The default.")
-@click.option("--managed", "place", flag_value="managed", help="For everybody on this machine.")
+@click.option("--user", is_flag=True, help="For every project of this user.")
+@click.option("--project", is_flag=True, help="For this workspace. The default.")
+@click.option("--managed", is_flag=True, help="For everybody on this machine.")
 @click.option("--gateway", is_flag=True, help="The MCP server `ordain mcp --gateway`, too.")
 @click.option("--remove", is_flag=True, help="Take back what was written, and nothing else.")
-def install(session: Session, host: str, place: Place, gateway: bool, remove: bool) -> int:
+@click.option("--show", is_flag=True, help="Show what would be written, and write nothing.")
+def install(
+    session: Session, host: str, user: bool, project: bool, managed: bool, gateway: bool, remove: bool, show: bool
+) -> int:
     """Have an agent's host ask Ordain before every call of a tool: show the settings, ask, and write them.
 
-    Only a person at a terminal can. Example: ordain guard install claude-code
+    Only a person at a terminal can, but --show is for everybody.
+
+    Example: ordain guard install claude-code
     """
+    if user + project + managed > 1:
+        raise click.UsageError("--user, --project and --managed are three places: name one.")
+    place: Place = "user" if user else "managed" if managed else "project"
     words = [f"--{place}", *(["--gateway"] if gateway else []), *(["--remove"] if remove else [])]
     pasted = f"ordain guard install {host} {shlex.join(words)}"
-    session.needs_person("change the settings of an agent's host", pasted)
+    if not show:
+        session.needs_person("change the settings of an agent's host", pasted)
+        if session.json:
+            detail = "Only a person at a terminal can change the settings of an agent's host."
+            hint = "What would be written is shown to everybody: --show --json."
+            problem = Problem(code="E_APPROVAL_CHANNEL", detail=detail, hints=(hint,), command=pasted)
+            session.run(session.app.record_refusal("install", pasted, session.by, [problem]))
+            session.refused([problem])
+            return WAITING
+    root = Path(session.app.workspace_path)
+    changes = _changes(root, place, gateway=gateway, remove=remove)
+    notes = _notes(session, root, place, changes, gateway=gateway, remove=remove)
+    by_hand = _by_hand(remove=remove) if gateway and place != "project" else None
     if session.json:
-        detail = "Only a person at a terminal can change the settings of an agent's host."
-        problem = Problem(code="E_APPROVAL_CHANNEL", detail=detail, command=pasted)
-        session.run(session.app.record_refusal("install", pasted, session.by, [problem]))
-        session.refused([problem])
-        return WAITING
-    changes = _changes(session, place, gateway=gateway, remove=remove)
-    if not changes:
-        session.say(["There is nothing of ours to take back." if remove else "Everything is written already."])
+        files = tuple(SettingsFile(path=str(one.path), text=one.after) for one in changes)
+        session.answer(InstallResult(files=files, notes=tuple(notes), command=by_hand), next_=[pasted])
         return FINE
-    lines = [line for change in changes for line in _shown(change)]
-    notes = _removal_notes() if remove else [*_notes(place, gateway=gateway), *_version_notes()]
-    seen = session.page([*lines, *notes, ""])
-    if not seen or (session.ask("Write this? Type yes") or "").lower() != "yes":
-        session.say(["Nothing was written."])
-        return REFUSED
-    for change in changes:
-        if _text(change.path) != change.before:
-            raise refuse(
-                "E_HOST_SETTINGS", f"{change.path} has changed meanwhile; it was left as it is.", command=pasted
-            )
-        make_parents(str(change.path))
-        write_whole(str(change.path), change.after.encode())
-    session.say([f"Wrote {change.path}." for change in changes])
-    if gateway and not remove and place != "project":
-        line = shlex.join(["claude", "mcp", "add", "--scope", "user", SERVER, "--", *_ordain("mcp", "--gateway")])
-        session.say(["The server is added by Claude Code itself:", f"  → {session.style.bold(line)}"])
-    if not remove:
+    if not remove and not show and place != "managed":  # the hook names it, and refuses where it is not there
+        make_state(str(root) if place == "project" else None)
+    if not changes:
+        nothing = "There is nothing of ours to take back." if remove else "Everything is written already."
+        session.say([nothing, *(notes if not remove else ())])
+    else:
+        seen = session.page([*(line for change in changes for line in _shown(change)), *notes, ""])
+        if not show and (not seen or (session.ask("Write this? Type yes") or "").lower() != "yes"):
+            session.say(["Nothing was written."])
+            return REFUSED
+        if not show:
+            for change in changes:
+                _write(change, pasted)
+            session.say([f"{'Wrote' if one.after is not None else 'Deleted'} {one.path}." for one in changes])
+    if by_hand is not None:
+        purpose = "To have it forget ours" if remove else "To add ours"
+        session.say([f"Claude Code keeps a user's servers itself. {purpose}, run:"])
+        click.echo(by_hand)  # as one line, however long: it is there to be copied
+    if changes and not remove and not show:
         session.say([f"To take it back: {pasted} --remove"])
     return FINE
 
 
-def _changes(session: Session, place: Place, *, gateway: bool, remove: bool) -> list[_Change]:
-    root = Path(session.app.workspace_path)
+def _write(change: _Change, pasted: str) -> None:
+    if _text(change.path) != change.before:
+        raise refuse("E_HOST_SETTINGS", f"{change.path} has changed meanwhile; it was left as it is.", command=pasted)
+    if change.after is None:
+        change.path.unlink()
+        return
+    make_parents(str(change.path))
+    write_whole(str(change.path), change.after.encode())
+
+
+def _changes(root: Path, place: Place, *, gateway: bool, remove: bool) -> list[_Change]:
     settings, servers = _settings_file(place, root), root / ".mcp.json"
     before = _text(settings)
     if remove:
         after = without_hook(before, str(settings))
     else:
         words = ["--workspace", str(root)] if place == "project" else []
-        words += [word for state in state_places() for word in ("--state", state)]
+        words += [word for state in _states(place) for word in ("--state", state)]
         after = with_hook(before, _ordain("guard", "hook", "claude-code", *words), str(settings))
     changes = [_Change(settings, before, after)] if after is not None else []
     if gateway and place == "project":
@@ -140,10 +178,52 @@ def _changes(session: Session, place: Place, *, gateway: bool, remove: bool) -> 
         if remove:
             after = without_server(before, SERVER, str(servers))
         else:
-            env = dict(zip(["ORDAIN_HOME"], state_places(), strict=False))
-            after = with_server(before, SERVER, _ordain("-C", str(root), "mcp", "--gateway"), str(servers), env)
+            env = _state_variable()
+            after = with_server(before, SERVER, _ordain("-C", str(root), "mcp", "--gateway"), env, str(servers))
         changes += [_Change(servers, before, after)] if after is not None else []
+    if remove:  # a file that says nothing any more was most likely made by us
+        changes = [one._replace(after=None) if (one.after or "").strip() == "{}" else one for one in changes]
     return [change for change in changes if change.before != change.after]
+
+
+def _states(place: Place) -> tuple[str, ...]:
+    """Where the hook finds the record. For everybody: each in their own home, wherever the administrator's is."""
+    if place != "managed":
+        return state_places()
+    return ("~/Library/Application Support/ordain" if sys.platform == "darwin" else "~/.local/state/ordain",)
+
+
+def _state_variable() -> dict[str, str]:
+    """The same for the gateway, which then answers from the record that the hook answers from."""
+    return dict(zip(["ORDAIN_HOME"], state_places(), strict=False))
+
+
+def _by_hand(*, remove: bool) -> str:
+    """What has Claude Code keep our server for all projects of a user, or forget it."""
+    if remove:
+        return shlex.join(["claude", "mcp", "remove", "--scope", "user", SERVER])
+    env = [word for name, state in _state_variable().items() for word in ("-e", f"{name}={state}")]
+    return shlex.join(["claude", "mcp", "add", "--scope", "user", SERVER, *env, "--", *_ordain("mcp", "--gateway")])
+
+
+def _notes(
+    session: Session, root: Path, place: Place, changes: list[_Change], *, gateway: bool, remove: bool
+) -> list[str]:
+    if remove:
+        notes = ["Claude Code asks nobody about its calls any more, then, where no other settings say so."]
+        left = root / ".mcp.json"
+        if place == "project" and not gateway and without_server(_text(left), SERVER, str(left)) is not None:
+            notes.append(f"The server `{SERVER}` stays in {left}; --gateway --remove takes it out.")
+        return notes
+    settings, _, notices = session.app.settings()
+    inside = [str(one.path.relative_to(root)) for one in changes if place == "project"]
+    return [
+        *worth_notes(place),
+        *in_force_notes(place, root, settings, notices),
+        *(direct_notes(root, settings, SERVER) if gateway else ()),
+        *sharing_notes(root, inside),
+        *version_notes(),
+    ]
 
 
 def _settings_file(place: Place, root: Path) -> Path:
@@ -172,6 +252,8 @@ def _text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            raise refuse("E_HOST_SETTINGS", f"{path} is a link; nothing is written through it.") from error
         raise refuse("E_HOST_SETTINGS", f"{path} cannot be read ({error}); it was left as it is.") from error
 
 
@@ -181,47 +263,7 @@ def _ordain(*words: str) -> list[str]:
 
 
 def _shown(change: _Change) -> list[str]:
-    before, after = (change.before or "").split("\n"), change.after.split("\n")
-    made = "" if change.before is not None else " (new)"
+    before, after = ((text or "").split("\n") for text in (change.before, change.after))
+    made = " (new)" if change.before is None else " (deleted)" if change.after is None else ""
     changed = list(difflib.unified_diff(before, after, n=3, lineterm=""))[2:]
     return [f"{change.path}{made}:", *(f"  │ {render.visible(line)}" for line in changed), ""]
-
-
-def _notes(place: Place, *, gateway: bool) -> list[str]:
-    """What this is worth, said before anybody relies on it."""
-    firm = {
-        "user": "A hook of a user is help for honest agents and no boundary: a project's settings can switch it off, "
-        "and so can an agent that may write the user's files.",
-        "project": "A hook of a project is help for honest agents and no boundary: whoever can write the project's "
-        "settings can take it out, and so can flags of the host.",
-        "managed": "A managed hook cannot be switched off by users, projects or flags, as far as was tried; whoever "
-        "administers this machine can.",
-    }
-    shared = "What is written to .mcp.json names paths of this machine: keep that file out of what you share."
-    return [
-        firm[place],
-        *([shared] if gateway and place == "project" else []),
-        "What a guarded tool needs to work (its credentials) should be where only `ordain mcp --gateway` has it: that "
-        'is the boundary. Until ordain.toml says `[guard] mode = "enforce"`, calls are only watched.',
-    ]
-
-
-def _removal_notes() -> list[str]:
-    return ["Claude Code asks nobody about its calls any more, then, where no other settings say so."]
-
-
-def _version_notes() -> list[str]:
-    found = shutil.which("claude")
-    if found is None:
-        return ["`claude` is not on the path, so nobody knows whether its version heeds `onFailure`."]
-    try:
-        done = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=15, check=False)
-        version = re.search(r"(\d+)\.(\d+)\.(\d+)", done.stdout)
-    except (OSError, subprocess.TimeoutExpired):
-        version = None
-    if version is None:
-        return ["`claude --version` does not say which it is, so nobody knows whether it heeds `onFailure`."]
-    if tuple(map(int, version.groups())) < _BLOCKING_SINCE:
-        since = ".".join(map(str, _BLOCKING_SINCE))
-        return [f"Claude Code {version[0]} is older than {since}: there a hook that fails lets the call through."]
-    return []

@@ -8,8 +8,12 @@ import click
 
 __all__ = ["guard"]
 
-_COMMANDS = {"hook": "guard_hosts", "install": "guard_hosts", "report": "watching"}
-"""By name, the module that has it."""
+_COMMANDS = {
+    "hook": ("guard_hosts", "Answer the hook of an agent's host."),
+    "install": ("guard_hosts", "Have an agent's host ask before every call."),
+    "report": ("watching", "Tell what was called, and what could be open."),
+}
+"""By name, the module that has it, and one line about it."""
 
 
 class _Guard(click.Group):
@@ -21,8 +25,12 @@ class _Guard(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        found: click.Command = getattr(import_module(f"ordain.interfaces.cli.{_COMMANDS[cmd_name]}"), cmd_name)
+        found: click.Command = getattr(import_module(f"ordain.interfaces.cli.{_COMMANDS[cmd_name][0]}"), cmd_name)
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
 
 
 @click.group(cls=_Guard)

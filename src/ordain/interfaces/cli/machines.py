@@ -17,10 +17,10 @@ import click
 from click.core import ParameterSource
 
 from ordain import __version__
-from ordain.core.problem import refuse
+from ordain.core.problem import Problem, Refused, refuse
 from ordain.interfaces import render, robot
 from ordain.interfaces.cli.ending import INTERRUPTED, ends_us
-from ordain.interfaces.cli.shell import FINE, Session, command
+from ordain.interfaces.cli.shell import FINE, REFUSED, Session, command
 from ordain.interfaces.cli.writing import NEW_MODE, make_parents, write_new, write_whole
 from ordain.interfaces.extras import extra_missing
 from ordain.interfaces.results.around import SkillResult
@@ -129,16 +129,31 @@ def _serve_step(session: Session) -> int:
 @command(name="mcp")
 def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str, Any] | None) -> int:
     """`reached` says where it is reached over HTTP; None: on standard input and output."""
-    from ordain.assemble import open_upstreams, open_workspace
+    from ordain.assemble import make_state, open_upstreams, open_workspace
     from ordain.interfaces.mcp.gateway.front import Caller, front_of
     from ordain.interfaces.mcp.gateway.own import own_server
 
     _refuse_json(session)
     _want_library()
-    path = session.app.workspace_path
-    app = open_workspace(path, exact=True)
+    try:
+        path = session.app.workspace_path
+        make_state(path)
+        app = open_workspace(path, exact=True)
+        app.guarding.in_force()
+        notices = app.settings()[2]
+    except Refused as refused:
+        if reached is not None or sys.stdin.isatty():
+            raise
+        from ordain.interfaces.mcp.gateway.stdio import answer_refused
+
+        session.refused(refused.problems)
+        _end_on_signals()
+        answer_refused(session.clean(" ".join(map(_in_words, refused.problems))))
+        return REFUSED
     own = own_server(lambda: open_workspace(path, exact=True))
     front = front_of(app, open_upstreams(path), own, servers, _say)
+    for notice in notices:
+        _say(_in_words(notice))
     if not front.servers:
         _say("The trusted settings name no MCP server, so there is none to stand before.")
     if reached is not None:
@@ -155,6 +170,11 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
         click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/gateway.md).", err=True)
     serve_gateway(front, Caller(name=session.by.name), tuple(ends_us()), app.close)
     return FINE
+
+
+def _in_words(problem: Problem) -> str:
+    command_line = [f"A person can run: {problem.command}"] if problem.command is not None else []
+    return " ".join([f"{problem.code}: {problem.detail}", *problem.hints, *command_line])
 
 
 def _say(words: str) -> None:

@@ -73,6 +73,8 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
             session.expire_overdue(app)
             items += app.inbox()
             awaited += app.signals_awaited()
+            notices = app.settings()[2]
+            problems += [_about(notice, app.workspace_path) for notice in notices] if every else notices
         except Refused as refused:
             if not every:
                 raise

@@ -160,15 +160,17 @@ def status(session: Session) -> int:
     open_plans = session.app.plans(open_only=True)
     known = {line.lineage for line in open_plans}
     plans = (*(line for line in session.app.plans(newest=_ENDED_SHOWN) if line.lineage not in known), *open_plans)
+    notices = session.app.settings()[2]
     if session.json:
         commands = [command for line in plans if line.run is not None for command in after_run(line.run)]
         commands += [command for line in plans if line.run is None and (command := after_line(line))]
         session.answer(
             StatusResult(workspace=session.app.workspace_path, plans=plans, count=session.app.plan_count()),
+            problems=notices,
             next_=commands,
         )
     else:
-        session.notices(session.app.settings()[2])
+        session.notices(notices)
         session.say(render.status_lines(plans, session.app.workspace_path, session.style))
         more = session.app.plan_count() - len(plans)
         if more:

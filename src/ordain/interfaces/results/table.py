@@ -28,7 +28,7 @@ from ordain.interfaces.results.around import (
     VerbsResult,
 )
 from ordain.interfaces.results.comparing import ComparisonResult
-from ordain.interfaces.results.guard_hosts import HookResult
+from ordain.interfaces.results.guard_hosts import HookResult, InstallResult
 from ordain.interfaces.results.ledger import AuditResult, CopiedResult, RebuiltResult
 from ordain.interfaces.results.people import ApproversResult, ClientsResult, RevokedResult
 from ordain.interfaces.results.plans import (
@@ -98,7 +98,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "mcp token": (ClientsResult,),
     "guard report": (WatchReport,),
     "guard hook": (HookResult,),
-    "guard install": (),
+    "guard install": (InstallResult,),
     "skill": (SkillResult,),
     "robot": (VerbsResult, Verb),
 }

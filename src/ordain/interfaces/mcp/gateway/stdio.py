@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from ordain.interfaces.mcp.gateway.front import Caller, Front
 from ordain.interfaces.mcp.gateway.relay import Relay
-from ordain.interfaces.mcp.gateway.wire import PARSE_ERROR, Id, Message, error, read_line, written
+from ordain.interfaces.mcp.gateway.wire import PARSE_ERROR, REFUSED, Id, Message, error, read_line, written
 
-__all__ = ["serve_gateway"]
+__all__ = ["answer_refused", "serve_gateway"]
 
 LINE_MAX = 64 << 20
 
@@ -94,3 +94,16 @@ async def _writer() -> Callable[[bytes], Awaitable[None]]:
         await writer.drain()
 
     return write
+
+
+def answer_refused(words: str) -> None:
+    """Answer every request with why nothing can be served, until the client has gone: most show nobody what a server
+    that ends at once wrote elsewhere."""
+    for line in iter(lambda: sys.stdin.buffer.readline(LINE_MAX), b""):
+        try:
+            message = read_line(line)
+        except ValueError:
+            continue
+        if isinstance(message, dict) and "method" in message and "id" in message:
+            sys.stdout.buffer.write(written(error(message["id"], REFUSED, words)))
+            sys.stdout.buffer.flush()
