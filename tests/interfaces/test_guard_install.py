@@ -165,7 +165,7 @@ def test_a_link_is_not_written_through(workspace: Workspace, tmp_path: Path) -> 
 def test_the_gateway_is_written_beside_it(workspace: Workspace) -> None:
     workspace.trust(ENFORCE)
     status, out = install(workspace, "--gateway")
-    assert status == FINE and "keep that file out of what you share" in out
+    assert status == FINE
     server = json.loads((workspace.path / ".mcp.json").read_text())["mcpServers"]["ordain"]
     assert server["args"][-4:] == ["-C", str(workspace.path), "mcp", "--gateway"]
     # As the host starts it, wherever that keeps its own things: what was trusted here counts.
