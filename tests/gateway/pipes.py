@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import select
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from tests.message_lines import MessageLines
 
 PATIENCE_S = 30
 ORDAIN = (sys.executable, "-m", "ordain")
@@ -28,7 +27,8 @@ class Pipe:
         self.process = subprocess.Popen(
             argv, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        self._read, self._count, self._era = bytearray(), 0, era
+        self._lines = MessageLines(self.process.stdout, PATIENCE_S)
+        self._count, self._era = 0, era
         self.heard: list[dict[str, Any]] = []
         """Everything that came and was no answer that was waited for."""
 
@@ -93,16 +93,4 @@ class Pipe:
         return [one["name"] for one in self.request("tools/list", {})["result"]["tools"]]
 
     def next(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        until = time.monotonic() + PATIENCE_S
-        while b"\n" not in self._read:
-            readable, _, _ = select.select([self.process.stdout], [], [], max(until - time.monotonic(), 0))
-            assert readable, "nothing was said"
-            data = os.read(self.process.stdout.fileno(), 1 << 20)
-            assert data, "it has ended"
-            self._read += data
-        line, _, rest = bytes(self._read).partition(b"\n")
-        self._read = bytearray(rest)
-        message = json.loads(line)
-        assert isinstance(message, dict)
-        return message
+        return self._lines.next()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import select
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from tests.interfaces.terminal import ORDAIN, PATIENCE_S
+from tests.message_lines import MessageLines
 
 TASKS = "io.modelcontextprotocol/tasks"
 _META = "io.modelcontextprotocol/"
@@ -37,7 +35,7 @@ class RpcClient:
         self._server = subprocess.Popen(
             [*ORDAIN, "mcp"], cwd=path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
-        self._asked, self._read = 0, bytearray()
+        self._asked, self._lines = 0, MessageLines(self._server.stdout, PATIENCE_S)
         self._legacy, self.name = legacy, "test"
         self._capabilities: dict[str, Any] = {"extensions": {one: {} for one in extensions}}
         self.notifications: list[dict[str, Any]] = []
@@ -87,7 +85,7 @@ class RpcClient:
     def answer(self, asked: int) -> dict[str, Any]:
         """Wait for the answer to a request; what is told meanwhile is kept in `notifications`."""
         while True:
-            message = self._next()
+            message = self._lines.next()
             if message.get("id") == asked:
                 if "error" in message:
                     raise RpcError(message["error"])
@@ -99,7 +97,7 @@ class RpcClient:
     def told(self, method: str) -> dict[str, Any]:
         """Wait for the next notification of this kind; its params."""
         while True:
-            message = self._next()
+            message = self._lines.next()
             if message.get("method") == method:
                 params = message["params"]
                 assert isinstance(params, dict)
@@ -109,18 +107,3 @@ class RpcClient:
         assert self._server.stdin is not None
         self._server.stdin.write(json.dumps(message).encode() + b"\n")
         self._server.stdin.flush()
-
-    def _next(self) -> dict[str, Any]:
-        assert self._server.stdout is not None
-        until = time.monotonic() + PATIENCE_S
-        while b"\n" not in self._read:
-            readable, _, _ = select.select([self._server.stdout], [], [], max(until - time.monotonic(), 0))
-            assert readable, "the server said nothing"
-            data = os.read(self._server.stdout.fileno(), 1 << 16)
-            assert data, "the server has ended"
-            self._read += data
-        line, _, rest = bytes(self._read).partition(b"\n")
-        self._read = bytearray(rest)
-        message = json.loads(line)
-        assert isinstance(message, dict)
-        return message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ Begin = Callable[[Sending, str], Relaying]
 """Begins to relay, for this client."""
 
 
-class Line:
+class Line(ABC):
     """A relay that is there for as long as somebody uses it, and a while longer."""
 
     def __init__(self, begin: Begin, client: str, idle_s: float, idle: Callable[[], None]) -> None:
@@ -84,8 +85,9 @@ class Line:
             self._timer.cancel()
             self._timer = None
 
+    @abstractmethod
     async def _tell(self, message: Message, related: Id | None) -> None:
-        raise NotImplementedError
+        """Send a message to the client, where the request that it belongs to is answered."""
 
 
 class Session(Line):
