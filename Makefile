@@ -4,13 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 LOCK := requirements.lock
 STAMP := $(VENV)/.installed
+# Which tenth of the sweeps `make test-all` takes: another one each day, and any again with SEED=….
+SEED ?= $(shell date -u +%F)
 
-.PHONY: demo test check sweep test-mcp test-agents fuzz bench lock docs pictures clean help
+.PHONY: demo test test-all check measure mutate sweep test-mcp test-agents fuzz bench lock docs pictures clean help
 
 help:
 	@echo "make demo    install, then watch a plan being checked, approved, run, killed and resumed"
-	@echo "make test    install, then run every check and test"
+	@echo "make test    install, then run every check and every quick test; needs nothing but Python and bash"
+	@echo "make test-all  what make test leaves out: slow tests, outside programs, npm, a tenth of the sweeps, make mutate"
+	@echo "               (tools/install-programs first)"
 	@echo "make check   ruff, mypy --strict, the layer drawing against the real imports"
+	@echo "make measure  lines by room, sizes, names that exist twice, modules that name actions"
+	@echo "make mutate  break one guarantee at a time; the test named beside it must fail (tests/mutants)"
 	@echo "make sweep   the long crash sweeps: a run and the gate disturbed at every call, power lost, executors frozen, 100 at once"
 	@echo "make test-agents  real command-line agents from npm against a scripted model: they propose plans, and they carry out steps"
 	@echo "make test-mcp  the MCP server against the protocol's own conformance suite and inspector (from npm)"
@@ -31,11 +37,24 @@ check: $(STAMP)
 	$(BIN)/ruff check src tests bench tools
 	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/mypy
-	$(BIN)/pytest -p no:cacheprovider tests/test_layers.py
+	$(BIN)/pytest -p no:cacheprovider tests/test_layers.py tests/test_style.py
 
-test: check .npm-mcp/.installed
+test: check
 	$(BIN)/pytest -n 2 --dist worksteal
+
+# What `make test` leaves out. Tests that were skipped there for want of a program fail here.
+test-all: check .npm-mcp/.installed
+	ORDAIN_TEST_PROGRAMS=required $(BIN)/pytest -m '(slow or programs or hypothesis) and not sweep' --hypothesis-profile=often -n 2 --dist worksteal
 	$(BIN)/pytest -m mcp -n 2 tests/mcp
+
+sweep-tenth: $(STAMP)
+	ORDAIN_TEST_PROGRAMS=required $(BIN)/pytest -m sweep --tenth $(SEED) -n 2 --dist worksteal
+
+measure: $(STAMP)
+	@$(BIN)/python tools/measure.py
+
+mutate: $(STAMP)
+	$(BIN)/python tools/mutate.py $(AREA)
 
 sweep: $(STAMP)
 	$(BIN)/pytest -m sweep -n 2 -rP

@@ -9,11 +9,11 @@ from bench.measure import Line, Size, compare, race, unmeasured
 from bench.plans import tasks_plan
 from bench.running import PATH, bare_processes, open_bench
 from ordain.adapters.agents.local import LocalAgents
-from ordain.adapters.bash import BashShell
-from ordain.adapters.sandbox import Sandbox
-from ordain.core.agent import Agent
-from ordain.core.sandbox import SandboxLimits
-from ordain.ports import Shell
+from ordain.adapters.process.bash import BashShell
+from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
+from ordain.core.policy.agent import Agent
+from ordain.core.policy.tier import SandboxLimits
+from ordain.ports.ports import Shell
 
 __all__ = ["measure"]
 
@@ -29,7 +29,7 @@ FUNCTION = "bench.agent_function:nothing"
 async def measure(size: Size) -> list[Line]:
     directory = size.directory / "workspace"
     directory.mkdir()
-    sandbox = Sandbox(directory)
+    sandbox = BubblewrapSandbox(directory)
     fault = sandbox.fault()
     command = Agent(command=AGENT)
     lines = [await _beside(size, BashShell(directory), command, AGENT, "task of an agent", TARGET)]

@@ -11,14 +11,14 @@ import msgspec
 
 from bench.measure import Line, Size, compare, race, timed
 from bench.plans import markdown_plan
-from ordain.adapters.directory import DirectoryWorkspace
-from ordain.adapters.file_tools import DEFINITIONS
-from ordain.core.canonical import plan_id
-from ordain.core.lint.facts import Facts
+from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.core.lint.rules import lint
-from ordain.core.model import Plan
-from ordain.core.problem import Severity
-from ordain.core.settings import Settings
+from ordain.core.lint.survey import Facts
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.model import Plan
+from ordain.core.plan.tool import DEFINITIONS
+from ordain.core.policy.settings import Settings
+from ordain.core.text.problem import Severity
 from ordain.documents.reading import read
 
 __all__ = ["measure"]

@@ -13,14 +13,16 @@ import msgspec
 
 from bench.measure import Line, Size, compare, timed
 from bench.plans import commands_plan
-from ordain import measuring
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.adapters.state_directory import shelf_path
-from ordain.core import chain
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.audit import audit
-from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.event import (
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.adapters.state.directory import shelf_path
+from ordain.app import audits as measuring
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.ledger import chain
+from ordain.core.ledger.audit import audit
+from ordain.core.plan.canonical import canonical_bytes, plan_id
+from ordain.core.plan.value import Instant, RunId
+from ordain.core.policy.settings import Settings, limits
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     Event,
@@ -34,9 +36,7 @@ from ordain.core.event import (
     StepState,
     WorkspaceOpened,
 )
-from ordain.core.settings import Settings, limits
-from ordain.core.value import Instant, RunId
-from ordain.ports import Append
+from ordain.ports.ports import Append
 
 __all__ = ["lived", "measure"]
 

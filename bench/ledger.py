@@ -8,11 +8,11 @@ from collections import Counter
 from functools import partial
 
 from bench.measure import Floor, Line, Size, compare, race
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core import chain
-from ordain.core.event import AttemptStarted
-from ordain.core.value import Instant, StepId
-from ordain.ports import Append
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.core.ledger import chain
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.event import AttemptStarted
+from ordain.ports.ports import Append
 
 __all__ = ["measure"]
 

@@ -17,12 +17,16 @@ from typing import TextIO
 
 from bench.measure import Line, Size
 from bench.plans import wide_plan
-from ordain.adapters.clock import WallClock
-from ordain.adapters.memory import MemoryStepLogs, ScriptedShell
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.core.approval import WorkspaceIdentity
-from ordain.core.canonical import plan_id
-from ordain.core.event import (
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.memory.memory import MemoryStepLogs, ScriptedShell
+from ordain.adapters.workspace.clock import WallClock
+from ordain.core.approval.approval import WorkspaceIdentity
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.model import Plan
+from ordain.core.plan.value import Instant, RunId
+from ordain.core.policy.settings import Settings, limits
+from ordain.core.report.report import AttemptOutput, Told
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     ExecutorStarted,
@@ -32,16 +36,12 @@ from ordain.core.event import (
     RunOpened,
     StepState,
 )
-from ordain.core.model import Plan
-from ordain.core.progress import AttemptOutput, Told
-from ordain.core.redaction import Redactor
-from ordain.core.settings import Settings, limits
-from ordain.core.state import replay
-from ordain.core.value import Instant, RunId
-from ordain.following import Following, attempt_mark
+from ordain.core.run.state import replay
+from ordain.core.text.redaction import Redactor
+from ordain.engine.follow import RunFollower, attempt_mark
 from ordain.interfaces.cli.live import LiveView
-from ordain.interfaces.render import Style
-from ordain.sink import Sink
+from ordain.interfaces.view.run import Style
+from ordain.records.sink import Sink
 
 __all__ = ["measure"]
 
@@ -114,7 +114,7 @@ async def _looking(plan: Plan) -> float:
     state, shell = replay(plan, _opened(plan)), ScriptedShell()
     redactor = Redactor({f"SECRET_{number}": secrets.token_urlsafe(24) for number in range(10)})
     ledger = MemoryLedger()
-    following = Following(
+    following = RunFollower(
         state,
         shell=shell,
         sink=Sink(redactor, ledger.seal),

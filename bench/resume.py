@@ -10,12 +10,14 @@ import msgspec
 
 from bench.measure import Line, Size, compare, timed
 from bench.plans import reading_plan
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.adapters.state_directory import shelf_path
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.event import (
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.adapters.state.directory import shelf_path
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.plan.canonical import canonical_bytes, plan_id
+from ordain.core.plan.value import Instant, RunId
+from ordain.core.policy.settings import Settings, limits
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     Event,
@@ -28,9 +30,7 @@ from ordain.core.event import (
     StepState,
     WorkspaceOpened,
 )
-from ordain.core.settings import Settings, limits
-from ordain.core.value import Instant, RunId
-from ordain.ports import Append
+from ordain.ports.ports import Append
 
 __all__ = ["measure"]
 
@@ -70,7 +70,7 @@ async def measure(size: Size) -> list[Line]:
 
 async def _resume(workspace: Path, run_id: RunId) -> float:
     """Seconds from `resume` to the first step that was begun since: taken over, looked at, decided and recorded."""
-    app = open_workspace(workspace)
+    app = open_at_terminal(workspace)
     begun: list[float] = []
 
     def observe(recorded: Recorded) -> None:

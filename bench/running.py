@@ -12,26 +12,27 @@ from typing import Any
 import msgspec
 
 from bench.plans import chain_plan
-from ordain.adapters.bash import BashShell
-from ordain.adapters.cel import Cel
-from ordain.adapters.clock import RandomIds, WallClock
-from ordain.adapters.directory import DirectoryWorkspace
-from ordain.adapters.protected_files import ProtectedFiles
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core.agent import Agent
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.event import PlanPrepared, RunOpened, RunStarted
-from ordain.core.model import Plan
-from ordain.core.redaction import Redactor
-from ordain.core.run_state import RunState
-from ordain.core.settings import Settings, limits
-from ordain.core.state import apply
-from ordain.core.tool import EffectClass, ToolDefinition
-from ordain.core.value import Instant, RunId
-from ordain.engine import Engine
-from ordain.ports import Agents, Append, Shell, ToolResult
-from ordain.sink import Sink
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.adapters.process.bash import BashShell
+from ordain.adapters.tools.cel import Cel
+from ordain.adapters.workspace.clock import RandomIds, WallClock
+from ordain.adapters.workspace.directory import DirectoryWorkspace
+from ordain.adapters.workspace.protected_file import ProtectedFiles
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.plan.canonical import canonical_bytes, plan_id
+from ordain.core.plan.model import Plan
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import Instant, RunId
+from ordain.core.policy.agent import Agent
+from ordain.core.policy.settings import Settings, limits
+from ordain.core.run.event import PlanPrepared, RunOpened, RunStarted
+from ordain.core.run.run_state import RunState
+from ordain.core.run.state import apply
+from ordain.core.text.redaction import Redactor
+from ordain.engine.loop import Engine
+from ordain.ports.ports import Agents, Append, Shell, ToolResult
+from ordain.records.sink import Sink
 
 __all__ = ["CHAIN_STEP_BYTES", "PATH", "Bench", "bare_processes", "open_bench"]
 
@@ -50,7 +51,7 @@ class _NothingToolbox:
     def definitions(self) -> Mapping[str, ToolDefinition]:
         return {_NOTHING.name: _NOTHING}
 
-    async def call(self, tool: str, args: Mapping[str, Any], key: str) -> ToolResult:
+    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: tuple[str, ...] = ()) -> ToolResult:
         return ToolResult()
 
 
@@ -111,7 +112,7 @@ class Bench:
             git_head=lambda: None,
             heard=2,
             counts=lambda decision: False,
-            denied=lambda step: None,
+            denied=lambda step, resolved: None,
             agents=self._agents,
         )
         ended = await engine.carry_out(1, "bench")

@@ -7,8 +7,8 @@ from pathlib import Path
 from bench.measure import Line, Size, compare, race, unmeasured
 from bench.plans import program_plan
 from bench.running import bare_processes, open_bench
-from ordain.adapters.sandbox import Sandbox
-from ordain.core.sandbox import SandboxLimits
+from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
+from ordain.core.policy.tier import SandboxLimits
 
 __all__ = ["measure"]
 
@@ -21,7 +21,7 @@ NOTHING = ("true",)
 async def measure(size: Size) -> list[Line]:
     directory = size.directory / "workspace"
     directory.mkdir()
-    sandbox = Sandbox(directory)
+    sandbox = BubblewrapSandbox(directory)
     fault = sandbox.fault()
     if fault is not None:
         return [unmeasured("sandbox", "command in the sandbox", "bare asyncio", fault)]
@@ -32,7 +32,7 @@ async def measure(size: Size) -> list[Line]:
 
 
 async def _beside(
-    size: Size, directory: Path, sandbox: Sandbox, argv: tuple[str, ...], what: str, target: float | None
+    size: Size, directory: Path, sandbox: BubblewrapSandbox, argv: tuple[str, ...], what: str, target: float | None
 ) -> Line:
     count, rounds = size.pick(40, 15), size.pick(5, 3)
     plan = program_plan(argv, count)

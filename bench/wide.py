@@ -13,7 +13,7 @@ from bench import peers
 from bench.measure import Floor, Line, Size, compare, race
 from bench.plans import wide_plan
 from bench.running import CHAIN_STEP_BYTES, open_bench
-from ordain.core.model import Plan
+from ordain.core.plan.model import Plan
 
 __all__ = ["measure"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel, Principal
 
 __all__ = ["trust"]
 
@@ -19,7 +19,7 @@ async def trust(home: Path, workspace: Path, settings: str) -> None:
     before = os.environ.get("ORDAIN_HOME")
     os.environ["ORDAIN_HOME"] = str(home)
     try:
-        app = open_workspace(workspace, exact=True)
+        app = open_at_terminal(workspace, exact=True)
         await app.trust(app.configuration()[1], _BY)
         await app.close()
     finally:

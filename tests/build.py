@@ -2,12 +2,13 @@
 
 from typing import Any, Literal
 
-from ordain.core.action import CallTool, RunCommand
-from ordain.core.condition import Contract, Verification
-from ordain.core.failure import FailurePolicy
-from ordain.core.model import PLAN_VERSION, Action, Plan, Step
-from ordain.core.value import PlanId, RunId, StepId
-from ordain.core.work import WorkItem
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.condition import Contract, Verification
+from ordain.core.plan.failure import FailurePolicy
+from ordain.core.plan.model import PLAN_VERSION, Action, Plan, Step
+from ordain.core.plan.value import PlanId, RunId, StepId
+from ordain.core.task.work_item import WorkItem
 
 
 def step(

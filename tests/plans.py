@@ -13,10 +13,16 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 from hypothesis import strategies as st
 
-from ordain.core.action import Ask, CallTool, Custom, RunCommand, StoreData, Task
-from ordain.core.condition import ApprovalScope, Contract, StepCompleted
-from ordain.core.failure import Fallback, Retry
-from ordain.core.model import PLAN_VERSION, Budget, ForEach, NestedPlan, Parameter, Plan, Step
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.condition import ApprovalScope, Contract, StepCompleted
+from ordain.core.plan.failure import Fallback, Retry
+from ordain.core.plan.model import PLAN_VERSION, Budget, ForEach, NestedPlan, Parameter, Plan, Step
+from ordain.core.plan.role import fields
 
 __all__ = ["LINES", "NAMES", "TEXTS", "VALUES", "Site", "changed", "plans", "sites"]
 
@@ -132,7 +138,7 @@ def sites(plan: Plan) -> list[Site]:
     """Every field that could be another: of the plan, its steps, fallback steps, contracts, nested plans; absent ones
     too. A fallback policy needs fallback steps to name."""
     found = [value for value in structs(plan) if not isinstance(value, Fallback)]
-    return [(value, field) for value in found for field in msgspec.structs.fields(value)]
+    return [(value, field) for value in found for field in fields(type(value))]
 
 
 @st.composite
@@ -196,15 +202,14 @@ class _Maker:
         self.nested = nested
 
     def struct(self, kind: Any, **given: Any) -> Any:
-        fields = msgspec.structs.fields(kind)
-        optional = [field.name for field in fields if not field.required and field.name not in given]
+        optional = [field.name for field in fields(kind) if not field.required and field.name not in given]
         chosen = self.draw(st.sets(st.sampled_from(optional), max_size=3)) if optional else set()
         if kind is Plan:
             given["steps"] = tuple(self.struct(Step, id=name) for name in self.steps)
             given["fallbacks"] = tuple(self.struct(Step, id=name) for name in self.fallbacks)
         if kind is Budget and not chosen:
             chosen = {"tokens"}
-        for field in fields:
+        for field in fields(kind):
             if field.name not in given and (field.required or field.name in chosen):
                 given[field.name] = self.field(kind, field)
         return kind(**given)

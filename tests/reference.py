@@ -10,9 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ordain.core.action import Ask, LockAction, Task
-from ordain.core.dependency import needs_of
-from ordain.core.event import (
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.failure import Abort, Continue, FailurePolicy, Fallback, Retry, Skip
+from ordain.core.plan.graph import needs_of
+from ordain.core.plan.model import NestedPlan, Plan, Step, check_of, contract_of
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition, definition_of
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.policy.settings import Limits
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
@@ -27,7 +35,6 @@ from ordain.core.event import (
     DoubtSettled,
     FallbackEnded,
     FilesProtected,
-    Limits,
     PreconditionBroken,
     ProtectedChanged,
     RunCancelled,
@@ -43,9 +50,7 @@ from ordain.core.event import (
     WorkClaimed,
     WorkOffered,
 )
-from ordain.core.failure import Abort, Continue, FailurePolicy, Fallback, Retry, Skip
-from ordain.core.model import NestedPlan, Plan, Step, check_of, contract_of
-from ordain.core.schedule import (
+from ordain.core.run.schedule import (
     Effect,
     End,
     Gather,
@@ -58,8 +63,6 @@ from ordain.core.schedule import (
     WaitOn,
     Wake,
 )
-from ordain.core.tool import EffectClass, ToolDefinition, definition_of
-from ordain.core.value import Instant, StepId
 
 DAY_MS = 86_400_000
 OPEN = frozenset({"pending", "running", "waiting", "verifying", "in_doubt", "escalated"})
@@ -365,7 +368,7 @@ class Standing:
         todo, seen = [name], set[StepId]()
         while todo:
             one = todo.pop()
-            if one not in seen and not isinstance(self.step(one).action, LockAction):
+            if one not in seen and not isinstance(self.step(one).action, AcquireLock | ReleaseLock):
                 seen.add(one)
                 todo += [other for other in self.steps if one in self.needs(other)]
         self.may_keep -= seen
@@ -660,7 +663,7 @@ def doubt_table(step: Step, one: Stand, tools: Mapping[str, ToolDefinition], *, 
         (step.proof is not None and not one.proved, Settlement.AGAIN),
         (isinstance(step.action, Task) and not one.claimed, Settlement.AGAIN),
         (effect in (EffectClass.READS, EffectClass.REPEATABLE), Settlement.AGAIN),
-        (isinstance(step.action, LockAction | Ask), Settlement.AGAIN),
+        (isinstance(step.action, AcquireLock | ReleaseLock | Ask), Settlement.AGAIN),
         (checkable and one.seen is None, Settlement.AGAIN),
         (checkable and one.seen == "broken" and tool is not None and tool.atomic, Settlement.CONTRACT),
         (True, Settlement.PERSON),

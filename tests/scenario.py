@@ -14,33 +14,38 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from ordain.adapters.cel import Cel
-from ordain.adapters.ledger_archive import FileArchive
-from ordain.adapters.memory import (
+from ordain.adapters.ledger.backup import FileArchive
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.memory.memory import (
     CountingIds,
     ManualClock,
     MemoryCopies,
+    MemoryHost,
     MemoryKeyring,
     MemoryPanes,
     MemoryProtection,
     MemorySecrets,
     MemorySightings,
     MemoryStepLogs,
+    MemoryStopSwitch,
     MemoryWorkspace,
     MemoryWriterLock,
     ScriptedAgents,
     ScriptedHandlers,
-    ScriptedProbe,
     ScriptedShell,
     ScriptedToolbox,
     ToldNotifier,
 )
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.adapters.sources import ToolSources
-from ordain.app import App
-from ordain.core.agent import Agent
-from ordain.core.approval import Channel, Principal
-from ordain.core.event import (
+from ordain.adapters.tools.cel import Cel
+from ordain.adapters.tools.toolbox import ToolSources
+from ordain.app.app import App
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.model import Plan, Step, check_of
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.policy.agent import Agent
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     ContractHeld,
@@ -54,18 +59,15 @@ from ordain.core.event import (
     RunEvent,
     StepUnfolded,
 )
-from ordain.core.model import Plan, Step, check_of
-from ordain.core.report import RunReport
-from ordain.core.run_state import RunState
-from ordain.core.state import replay
-from ordain.core.tool import ToolDefinition
-from ordain.core.value import Instant, PlanId, RunId, StepId
-from ordain.core.work import WorkItem
-from ordain.engine import Engine
-from ordain.ports import Append, Command, Finished, Ledger, Saved, ToolResult
-from ordain.records import Records
-from ordain.surroundings import Surroundings
+from ordain.core.run.run_state import RunState
+from ordain.core.run.state import replay
+from ordain.core.task.work_item import WorkItem
+from ordain.engine.loop import Engine
+from ordain.ports.ports import Append, Command, Finished, Ledger, Saved, ToolResult
+from ordain.records.records import Records
+from ordain.records.surroundings import Surroundings
 from tests.build import plan as build_plan
+from tests.patience import PATIENCE_S
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 ROBOT = Principal(name="robot", channel=Channel.ROBOT)
@@ -137,7 +139,7 @@ class WorldToolbox(ScriptedToolbox):
         super().__init__()
         self.world = world
 
-    async def call(self, tool: str, args: Any, key: str) -> Any:
+    async def call(self, tool: str, args: Any, key: str, *, control: Any = ()) -> Any:
         self.world.boundary()
         result = await super().call(tool, args, key)
         if result.error is None:
@@ -202,6 +204,7 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "clock": ManualClock(),
         "ids": CountingIds(),
         "lock": MemoryWriterLock(),
+        "stop_switch": MemoryStopSwitch(),
         "keyring": MemoryKeyring(),
         "notifier": ToldNotifier(),
         "secrets": MemorySecrets(),
@@ -209,8 +212,16 @@ def surroundings(ledger: Ledger, workspace: MemoryWorkspace | None = None, **por
         "logs": MemoryStepLogs(),
         "archive": FileArchive(lambda: Path("/nowhere/ledger.db")),
         "sightings": MemorySightings(),
+        "host": MemoryHost(),
+        "terminal": True,
     }
-    return Surroundings(open_ledger=lambda: ledger, ledger_exists=lambda: True, workspace=workspace, **(twins | ports))
+    return Surroundings(
+        open_ledger=lambda: ledger,
+        ledger_exists=lambda: True,
+        empty_ledger=MemoryLedger,
+        workspace=workspace,
+        **(twins | ports),
+    )
 
 
 class Scenario:
@@ -220,7 +231,7 @@ class Scenario:
         self.ledger = CrashingLedger(self.world)
         self.shell, self.toolbox = WorldShell(self.world), WorldToolbox(self.world)
         self.clock, self.workspace, self.lock = ManualClock(), MemoryWorkspace(), MemoryWriterLock()
-        self.ids, self.probe = CountingIds(), ScriptedProbe()
+        self.ids = CountingIds()
         self.handlers, self.panes = WorldHandlers(self.world), MemoryPanes()
         self.agents = WorldAgents(self.world)
         self.protection = WorldProtection(self.world, self.workspace)
@@ -248,7 +259,7 @@ class Scenario:
             secrets=self.secrets,
             logs=self.logs,
         )
-        return App(here, shell=self.shell, probe=self.probe, pid=1, boot_id="boot")
+        return App(here, shell=self.shell, pid=1, boot_id="boot")
 
     def script(self, **commands: Any) -> Scenario:
         """What `do NAME` does instead of its effect: an exit status, a Finished or a coroutine function."""
@@ -297,7 +308,7 @@ class Scenario:
 
         try:
             with patch.object(Engine, "carry_out", watched):
-                self.report = asyncio.run(asyncio.wait_for(work(), 30))
+                self.report = asyncio.run(asyncio.wait_for(work(), PATIENCE_S))
         except Crash:
             self.crashed = True
         for state in live:

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ordain import Channel, Principal, open_workspace
-from ordain.core.event import AttemptEnded, ContractBroken, ContractHeld, Evidence, Outcome
-from ordain.core.report import RunReport
-from ordain.surroundings import sha256
+from ordain import Channel, Principal
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import AttemptEnded, ContractBroken, ContractHeld, Evidence, Outcome
+from ordain.documents.settings_in_force import sha256
 
 __all__ = ["KIM", "Carried", "carried_out", "task", "trusting"]
 
@@ -35,7 +36,7 @@ def task(text: str = "Do it.", agent: str = "coder", **fields: Any) -> dict[str,
 async def trusting(workspace: Path, settings: str, **opening: Any) -> None:
     """Have a person trust a configuration."""
     (workspace / "ordain.toml").write_text(settings)
-    app = open_workspace(workspace, exact=True, **opening)
+    app = open_at_terminal(workspace, exact=True, **opening)
     await app.trust(sha256(settings.encode()), KIM)
     await app.close()
 
@@ -59,7 +60,7 @@ def carried_out(
             file.unlink()
         else:
             file.write_bytes(before)
-        app = open_workspace(workspace, exact=True, agents=agents, alone=alone)
+        app = open_at_terminal(workspace, exact=True, agents=agents, alone=alone)
         try:
             prepared = await app.prepare(msgspec.json.encode({"title": "T", "tier": tier, "steps": named}), None, KIM)
             await app.approve(prepared.review.plan_id, KIM)

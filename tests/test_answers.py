@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.keys import signed
-from ordain.core.approval import Channel, Principal
-from ordain.core.audit import Kind
-from ordain.core.decision import questions, signed_decision
-from ordain.core.event import (
+from ordain.adapters.state.keys import signed
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.approval.signature import Signature, fingerprint
+from ordain.core.ledger.audit import Kind
+from ordain.core.lineage.decision import questions, signed_decision
+from ordain.core.lineage.workspace import revocation
+from ordain.core.plan.failure import Escalate, Retry
+from ordain.core.plan.value import PlanId, RunId
+from ordain.core.run.event import (
     ApproverRevoked,
     AttemptStarted,
     DecisionGiven,
@@ -23,12 +27,8 @@ from ordain.core.event import (
     SignatureRefused,
     StepState,
 )
-from ordain.core.failure import Escalate, Retry
-from ordain.core.problem import Refused
-from ordain.core.signature import Signature, fingerprint
-from ordain.core.value import PlanId, RunId
-from ordain.core.workspace import revocation
-from ordain.records import Records
+from ordain.core.text.problem import Refused
+from ordain.records.records import Records
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.test_gate import KIMS, PAT, PATS, demanding, do, forge, refused, trust

@@ -12,13 +12,15 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import Ask
-from ordain.core.approval import Channel, Principal
-from ordain.core.ask import Given
-from ordain.core.audit import Kind
-from ordain.core.condition import CustomCondition, Verification
-from ordain.core.decision import decided, still_asked
-from ordain.core.event import (
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.ledger.audit import Kind
+from ordain.core.lineage.ask import Given
+from ordain.core.lineage.decision import decided, still_asked
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.condition import CustomCondition, Verification
+from ordain.core.plan.failure import AskApproval, Escalate, Recover, Replan, Retry, Skip
+from ordain.core.plan.model import Step
+from ordain.core.run.event import (
     AnswerSent,
     AttemptEnded,
     AttemptStarted,
@@ -29,13 +31,11 @@ from ordain.core.event import (
     Recorded,
     StepState,
 )
-from ordain.core.failure import AskApproval, Escalate, Recover, Replan, Retry, Skip
-from ordain.core.model import Step
-from ordain.core.problem import Refused
-from ordain.core.run_state import RunState
-from ordain.core.schedule import Start, Wake, decide
-from ordain.ports import Command, Finished
-from ordain.records import Records
+from ordain.core.run.run_state import RunState
+from ordain.core.run.schedule import Start, Wake, decide
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Command, Finished
+from ordain.records.records import Records
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.test_answers import decisions, item, run_stream, waiting
@@ -61,7 +61,7 @@ def asking(*steps: Step) -> Scenario:
 
 
 def result(life: Scenario, name: str = "a") -> bytes:
-    _, parts = life.app.output(str(life.run_id()), name)
+    _, parts = life.app.exact_output(str(life.run_id()), name, KIM)
     return b"".join(parts)
 
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.decision import decided, find_question
-from ordain.core.event import AnswerSent, AttemptEnded, AttemptStarted, BudgetReached, DecisionGiven, Usage
-from ordain.core.failure import Fallback, Retry
-from ordain.core.model import Budget, ForEach, NestedPlan
-from ordain.core.problem import Refused
-from ordain.core.report import RunReport
-from ordain.core.value import Instant, StepId
-from ordain.ports import Append, Command, Finished, ToolResult
-from ordain.records import Records
+from ordain.core.lineage.decision import decided, find_question
+from ordain.core.plan.failure import Fallback, Retry
+from ordain.core.plan.model import Budget, ForEach, NestedPlan
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import AnswerSent, AttemptEnded, AttemptStarted, BudgetReached, DecisionGiven, Usage
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append, Command, Finished, ToolResult
+from ordain.records.records import Records
 from tests.build import plan, step
 from tests.core.test_audit import PASSPHRASES, signed
 from tests.scenario import KIM, ROBOT, Scenario

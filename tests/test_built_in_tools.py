@@ -6,9 +6,9 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.assemble import open_workspace
-from ordain.core.action import CallTool
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.plan.actions.tool import CallTool
 from tests.build import plan, step
 from tests.scenario import KIM
 
@@ -43,7 +43,7 @@ def test_all_of_them(tmp_path: Path):
             assert {one.action.tool for one in made.steps if isinstance(one.action, CallTool)} == set(BUILT_IN)
 
             async def whole():
-                app = open_workspace(tmp_path, exact=True)
+                app = open_at_terminal(tmp_path, exact=True)
                 try:
                     prepared = await app.prepare_plan(made, KIM)
                     await app.approve(str(prepared.review.plan_id), KIM)

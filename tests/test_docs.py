@@ -12,18 +12,17 @@ import click
 import msgspec
 import pytest
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.agent import Agent
-from ordain.core.call_rule import CallRule
-from ordain.core.codes import PAGES
-from ordain.core.event import LineageEvent, LockEvent, RunEvent, SignalGiven, TopicPosted, WorkspaceEvent
-from ordain.core.kind import VERBS
-from ordain.core.lineage import TRANSITIONS, Stage
-from ordain.core.list_check import list_problems
-from ordain.core.settings import Settings
-from ordain.documents.configuration import read_settings
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.core.lineage.lineage import TRANSITIONS, Stage
+from ordain.core.lint.settings import list_problems
+from ordain.core.policy.agent import VERBS, Agent
+from ordain.core.policy.rule import CallRule
+from ordain.core.policy.settings import Settings
+from ordain.core.run.event import LineageEvent, LockEvent, RunEvent, SignalGiven, TopicPosted, WorkspaceEvent
 from ordain.documents.reading import read
+from ordain.documents.settings import read_settings
 from ordain.interfaces.cli.main import main
+from ordain.interfaces.view.problem import problem_pages
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/approvals.md").read_text()
@@ -57,7 +56,9 @@ def test_every_stage_is_explained() -> None:
     assert set(re.findall(r"`(\w+)`", "".join(row[0] for row in rows(table)))) == set(Stage)
 
 
-@pytest.mark.parametrize("source", ["gate", "proposals", "signing", "surroundings", "core/approval"])
+@pytest.mark.parametrize(
+    "source", ["app/approvals", "app/proposals", "records/signature", "records/surroundings", "core/approval/approval"]
+)
 def test_every_refusal_is_in_the_list(source: str) -> None:
     used = set(re.findall(r'"(E_[A-Z_]+)"', (ROOT / f"src/ordain/{source}.py").read_text()))
     assert used, "a module that refuses nothing need not be here"
@@ -65,7 +66,7 @@ def test_every_refusal_is_in_the_list(source: str) -> None:
 
 
 def test_the_list_names_only_what_there_is() -> None:
-    assert listed() <= PAGES.keys()
+    assert listed() <= problem_pages().keys()
 
 
 def listed() -> set[str]:
@@ -285,3 +286,13 @@ def fault_of(line: str) -> str | None:
     except click.UsageError as error:
         return error.format_message()
     return None
+
+
+@pytest.mark.parametrize("page", ["AGENTS.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/*.md"])
+def test_files_of_ours_that_pages_name_are_there(page: str) -> None:
+    names = {path.name for folder in ("src", "tests", "tools", "bench") for path in (ROOT / folder).rglob("*.py")}
+    shown = {"conftest.py", "json.py", "sitecustomize.py", "setup.py", "yaml.py"}
+    for path in ROOT.glob(page):
+        for name in re.findall(r"`([a-z_/]+\.py)`", path.read_text()):
+            there = (ROOT / name).exists() or (ROOT / "src/ordain" / name).exists()
+            assert there or name in names | shown, f"{path.name} names {name}, which is not there"

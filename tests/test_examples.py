@@ -19,8 +19,9 @@ import msgspec
 import pytest
 
 import ordain
-from ordain.core.ask import Given
-from ordain.core.event import to_wire
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.lineage.ask import Given
+from ordain.core.run.event import to_wire
 from tests.interfaces.terminal import Terminal
 from tests.interfaces.workspace import run_id
 
@@ -48,7 +49,7 @@ class Tried:
     async def _life(
         self, data: bytes, name: str, answers: Mapping[str, Answer], params: Any, *, settings: bool
     ) -> None:
-        app = ordain.open_workspace(self.path, exact=True)
+        app = open_at_terminal(self.path, exact=True)
         if settings:
             await app.trust(app.configuration()[1], KIM)
         assert app.lint(data, name, params).problems == ()
@@ -123,6 +124,7 @@ def test_stamp(tried: Try) -> None:
     assert files and all(file.read_text().endswith("checked\n") for file in files)
 
 
+@pytest.mark.slow
 def test_greet(tried: Try) -> None:
     done = tried("greet/release.plan.md")
     done.ended()
@@ -182,6 +184,7 @@ def test_batches(tried: Try) -> None:
     assert done.states.keys() >= {"add[0]", "add[1]", "add[2]"} and done.text("sum.txt") == "28\n"
 
 
+@pytest.mark.slow
 def test_matrix(tried: Try) -> None:
     done = tried("matrix.plan.md")
     done.ended()
@@ -204,6 +207,7 @@ def test_nested(tried: Try) -> None:
 # --- After a failure -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_retry(tried: Try) -> None:
     done = tried("retry.plan.md")
     done.ended(in_vain="skipped")
@@ -229,6 +233,7 @@ def test_abort(tried: Try) -> None:
     assert done.report.reason == "settings.txt names no port; write one and run this again"
 
 
+@pytest.mark.slow
 def test_fallback(tried: Try) -> None:
     done = tried("fallback.plan.md")
     done.ended()
@@ -271,6 +276,7 @@ def test_ask_another_way(tried: Try) -> None:
     assert done.text("announcement.txt") == "major: new (1 times on A5)\nthis one breaks things\n"
 
 
+@pytest.mark.slow
 def test_approval(tried: Try) -> None:
     done = tried("approval.plan.md", delete="allow", tell="allow")
     done.ended()
@@ -300,7 +306,7 @@ def test_signal(tmp_path: Path) -> None:
                 self.given = asyncio.ensure_future(self._signal())
 
         async def _signal(self) -> None:
-            outside = ordain.open_workspace(self.path, exact=True)
+            outside = open_at_terminal(self.path, exact=True)
             await outside.signal("build-done", ROBOT, {"version": "1.4.2"})
             await outside.close()
 
@@ -335,10 +341,11 @@ def test_custom(tried: Try) -> None:
     assert done.text("announced.txt") == "to ada, grace: Version 1.4.2 is out\n"
 
 
+@pytest.mark.slow
 def test_reads(tried: Try) -> None:
     def leave_a_note(workspace: Path) -> None:
         async def post() -> None:
-            outside = ordain.open_workspace(workspace, exact=True)
+            outside = open_at_terminal(workspace, exact=True)
             await outside.post("style", "We greet in capitals.", ROBOT)
             await outside.close()
 
@@ -354,7 +361,6 @@ def test_reads(tried: Try) -> None:
 
 
 def test_tools(tried: Try, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLES / "tools"))
     monkeypatch.setenv("LABEL_TOKEN", "nobody-may-see-this")
 
     def go_there(workspace: Path) -> None:
@@ -393,6 +399,7 @@ def test_release(tried: Try) -> None:
     assert not list((done.path / "changes").iterdir())
 
 
+@pytest.mark.slow
 def test_release_that_goes_wrong_half_way_is_taken_back(tried: Try) -> None:
     def full(workspace: Path) -> None:
         (workspace / "registry/full").touch()
@@ -407,12 +414,14 @@ def test_release_that_goes_wrong_half_way_is_taken_back(tried: Try) -> None:
     assert not list((done.path / "registry").glob("*.pyz")) and len(list((done.path / "changes").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_release_that_waits(tried: Try) -> None:
     done = tried("release/release.plan.md", part="patch", go="wait")
     done.ended(**{"raise": "skipped"}, publish="skipped", tidy="skipped")
     assert done.text("VERSION") == "1.0.0\n" and (done.path / "dist/greet-1.0.1.pyz").exists()
 
 
+@pytest.mark.slow
 def test_release_with_a_test_that_fails_asks_nobody_to_publish(tried: Try) -> None:
     def wrong(workspace: Path) -> None:
         (workspace / "greet/__init__.py").write_text((workspace / "greet/__init__.py").read_text().replace("!", "?"))
@@ -427,6 +436,7 @@ TYPED = [re.split(r"^\$ ", block, flags=re.MULTILINE)[1:] for block in RELEASE.s
 """What is typed in each block of the README about the release, each with what is shown."""
 
 
+@pytest.mark.slow
 def test_the_release_works_as_the_readme_shows(tmp_path: Path) -> None:
     here, run = tmp_path, ""
     assert len(TYPED) == 2 and TYPED[0][0].startswith("cp -r examples/release /tmp/greet")

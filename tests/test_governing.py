@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain import Channel, Plan, Principal, Refused, open_workspace
+from ordain import Channel, Plan, Principal, Refused
+from ordain.assemble.workspace import open_at_terminal
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 LOOK = Plan.build("Look").step("look", tool="list_files").done()
@@ -15,7 +16,7 @@ def trusted(root: Path) -> None:
     (root / "ordain.toml").write_text('[policy]\ndeny = ["reads"]\n')
 
     async def trust() -> None:
-        app = open_workspace(root, exact=True)
+        app = open_at_terminal(root, exact=True)
         await app.trust(app.configuration()[1], KIM)
         await app.close()
 
@@ -28,7 +29,7 @@ def test_a_planted_marker_does_not_escape_a_trusted_policy(tmp_path, marker):
     inner.mkdir(parents=True)
     trusted(root)
     (root / "sub" / marker).mkdir() if marker != "ordain.toml" else (root / "sub" / marker).write_text("")
-    app = open_workspace(inner)
+    app = open_at_terminal(inner)
     assert app.workspace_path == str(root.resolve())
     with pytest.raises(Refused) as refused:
         asyncio.run(app.prepare_plan(LOOK, KIM))
@@ -40,7 +41,7 @@ def test_without_a_trusted_configuration_above_the_nearest_marker_counts(tmp_pat
     inner.mkdir(parents=True)
     (tmp_path / "ws/.git").mkdir()
     (inner / ".git").mkdir()
-    assert open_workspace(inner).workspace_path == str(inner.resolve())
+    assert open_at_terminal(inner).workspace_path == str(inner.resolve())
 
 
 def test_the_file_deleted_or_changed_loosens_nothing(tmp_path):
@@ -50,5 +51,5 @@ def test_the_file_deleted_or_changed_loosens_nothing(tmp_path):
     for change in (lambda: (root / "ordain.toml").write_text(""), lambda: (root / "ordain.toml").unlink()):
         change()
         with pytest.raises(Refused) as refused:
-            asyncio.run(open_workspace(root).prepare_plan(LOOK, KIM))
+            asyncio.run(open_at_terminal(root, exact=True).prepare_plan(LOOK, KIM))
         assert refused.value.problems[0].code == "E_POLICY_DENIED"

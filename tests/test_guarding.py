@@ -8,21 +8,22 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.memory import MemorySecrets, MemorySightings, MemoryWorkspace, ScriptedProbe, ScriptedShell
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.app import App
-from ordain.core.approval import Channel, Principal
-from ordain.core.call_rule import CallRule
-from ordain.core.canonical import short_id
-from ordain.core.event import RequestRefused
-from ordain.core.guard import Call, Guard, Standing
-from ordain.core.problem import Refused, refuse
-from ordain.core.refusal import PER_HOUR
-from ordain.core.settings import Settings
-from ordain.core.sighting import ABOUT_MAX, Sighting
-from ordain.core.tool import EffectClass, ToolDefinition
-from ordain.core.value import Instant, PlanId
-from ordain.guarding import Met, Seen
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.memory.memory import MemorySecrets, MemorySightings, MemoryWorkspace, ScriptedShell
+from ordain.app.app import App
+from ordain.app.guard import Seen
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.guard.call import Call, CallStanding, Guard, Met
+from ordain.core.guard.sighting import ABOUT_MAX, Sighting
+from ordain.core.lineage.refusal import PER_HOUR
+from ordain.core.plan.canonical import short_id
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import Instant, PlanId
+from ordain.core.policy.rule import CallRule
+from ordain.core.policy.settings import Settings
+from ordain.core.run.event import RequestRefused
+from ordain.core.text.problem import Refused, refuse
 from tests.build import plan, step
 from tests.scenario import KIM, surroundings
 
@@ -63,7 +64,7 @@ class Site:
         secrets = MemorySecrets()
         secrets.values["MAIL_TOKEN"] = SECRET
         here = surroundings(self.ledger, self.workspace, sightings=self.sightings, secrets=secrets)
-        self.app = App(here, shell=ScriptedShell({}), probe=ScriptedProbe(), pid=1, boot_id="boot")
+        self.app = App(here, shell=ScriptedShell({}), pid=1, boot_id="boot")
         asyncio.run(self.app.trust(self.app.configuration()[1], KIM))
 
     def meet(self, tool: str = "mail:send", *, known: bool = True, seen: Seen = SEEN, **args: Any) -> Met:
@@ -96,7 +97,7 @@ def test_what_is_guarded_passes_and_is_noted_while_only_watched() -> None:
     site = Site()
     met = site.meet(to="kim@example.com")
     assert (met.judged.standing, met.refused, met.problem and met.problem.code) == (
-        Standing.GUARDED,
+        CallStanding.GUARDED,
         False,
         "E_TOOL_GUARDED",
     )
@@ -117,7 +118,7 @@ def test_what_is_guarded_is_refused_noted_and_recorded_where_rules_are_enforced(
 def test_what_is_open_leaves_no_trace() -> None:
     site = Site(ENFORCE + 'open = ["mail:send"]\n[tools.mail]\nmcp = ["mail"]\n')
     met = site.meet(to="kim@example.com")
-    assert (met.judged.standing, met.problem, met.refused) == (Standing.OPEN, None, False)
+    assert (met.judged.standing, met.problem, met.refused) == (CallStanding.OPEN, None, False)
     assert (site.noted, site.refusals) == ([], [])
 
 
@@ -176,7 +177,7 @@ def test_no_arguments_break_a_rule_about_them(strict: bool, args: dict[str, Any]
     rules = {"text": CallRule(tools=("mail:send",), where={"text": "a*b", "number": 5})}
     settings = Settings(rules=rules, guarded=("*", *(named if strict else ())), open_calls=() if strict else named)
     call = Call(tool="mail:send", args=args, definition=SEND)
-    assert Guard(settings).judge(call).standing is Standing.GUARDED
+    assert Guard(settings).judge(call).standing is CallStanding.GUARDED
 
 
 def test_arguments_that_nobody_can_look_at_open_nothing() -> None:

@@ -11,27 +11,30 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ordain import proposals
-from ordain.adapters.copies import WorkspaceCopies
-from ordain.adapters.directory import DirectoryWorkspace
-from ordain.adapters.memory import (
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.memory.memory import (
     CountingIds,
     ManualClock,
     MemoryKeyring,
     MemorySecrets,
     MemoryWorkspace,
     MemoryWriterLock,
-    ScriptedProbe,
     ScriptedShell,
     ToldNotifier,
 )
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.app import App
-from ordain.core import chain
-from ordain.core.approval import Approval, Channel, Principal
-from ordain.core.audit import audit
-from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.event import (
+from ordain.adapters.workspace.copies import WorkspaceCopies
+from ordain.adapters.workspace.directory import DirectoryWorkspace
+from ordain.app import proposals
+from ordain.app.app import App
+from ordain.core.approval.approval import Approval, Channel, Principal, signed_bytes
+from ordain.core.ledger import chain
+from ordain.core.ledger.audit import audit
+from ordain.core.lineage.lineage import Stage
+from ordain.core.plan.canonical import canonical_bytes, plan_id
+from ordain.core.plan.failure import Escalate
+from ordain.core.plan.model import Plan
+from ordain.core.plan.value import PlanId, StepId
+from ordain.core.run.event import (
     ApprovalExpired,
     ApprovalGiven,
     ApprovalRevoked,
@@ -47,15 +50,10 @@ from ordain.core.event import (
     SignatureRefused,
     WorkspaceOpened,
 )
-from ordain.core.failure import Escalate
-from ordain.core.lineage import Stage
-from ordain.core.model import Plan
-from ordain.core.problem import Refused, refuse
-from ordain.core.value import PlanId, StepId
+from ordain.core.text.problem import Refused, refuse
 from ordain.documents.reading import read
-from ordain.gate import signed_bytes
-from ordain.ports import Credential
-from ordain.records import Records
+from ordain.ports.ports import Credential
+from ordain.records.records import Records
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario, surroundings
 
@@ -200,7 +198,7 @@ class Office(RuleBasedStateMachine):
             notifier=self.notifier,
             secrets=self.secrets,
         )
-        self.app = App(here, shell=self.shell, probe=ScriptedProbe(), pid=1, boot_id="boot")
+        self.app = App(here, shell=self.shell, pid=1, boot_id="boot")
 
     @rule(jump=jumps)
     def time_jumps(self, jump: int) -> None:
@@ -349,8 +347,13 @@ class Office(RuleBasedStateMachine):
         assert found.good, found.findings
 
 
-Office.TestCase.settings = settings(stateful_step_count=40)
-TestOffice = Office.TestCase
+class TestOffice(Office.TestCase):  # type: ignore[misc]
+    settings = settings(stateful_step_count=40, max_examples=4)
+
+
+@pytest.mark.slow("many lives")
+class TestOfficeOften(Office.TestCase):  # type: ignore[misc]
+    settings = settings(stateful_step_count=40)
 
 
 # --- Proposing -----------------------------------------------------------------------------------------------------
@@ -757,7 +760,7 @@ def over_real_files(life: Scenario, root: Path) -> Scenario:
         lock=life.lock,
     )
     life.workspace.document = DirectoryWorkspace(root).document  # type: ignore[method-assign]
-    life.app = App(here, shell=life.shell, probe=life.probe, pid=1, boot_id="boot")
+    life.app = App(here, shell=life.shell, pid=1, boot_id="boot")
     life._app = lambda: life.app  # type: ignore[method-assign]
     return life
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import ordain
-from ordain.adapters.directory import DirectoryWorkspace
-from ordain.adapters.file_tools import DEFINITIONS
+from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.core.lint.rules import lint
-from ordain.core.settings import Settings
+from ordain.core.plan.tool import DEFINITIONS
+from ordain.core.policy.settings import Settings
 from ordain.documents.reading import read
 
 ROOT = Path(__file__).parent.parent

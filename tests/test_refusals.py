@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from ordain import refusals
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.core.approval import Channel, Principal
-from ordain.core.event import RequestRefused
-from ordain.core.problem import Problem
-from ordain.core.refusal import PER_HOUR, REFUSALS_STREAM
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.app import refusals
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.lineage.refusal import PER_HOUR, REFUSALS_STREAM
+from ordain.core.run.event import RequestRefused
+from ordain.core.text.problem import Problem
 from tests.scenario import surroundings
 
 PROBLEMS = [Problem(code="E_CALL_ARGUMENTS", detail="There is no argument `approved`.")]

@@ -13,11 +13,12 @@ import msgspec
 import pytest
 import yaml
 
-from ordain.assemble import open_workspace
-from ordain.core.codes import PAGES
+from ordain.assemble.workspace import open_workspace
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from ordain.interfaces.mcp.proposal import Proposal, document_of
 from ordain.interfaces.skill import skill_body, skill_sections, skill_text
+from ordain.interfaces.view.problem import problem_pages
+from tests.patience import PATIENCE_S
 
 WORDS_MAX = 2_000
 
@@ -80,7 +81,7 @@ def test_a_good_contract_does_not_hold_where_nothing_was_done(contract: str, tmp
         cwd=tmp_path,
         env={"PATH": os.environ["PATH"], "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)},
         capture_output=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode != 0
@@ -112,7 +113,7 @@ def test_its_arguments_can_be_proposed_and_are_the_same_plan(tmp_path: Path) -> 
 
 def test_every_code_it_names_is_there() -> None:
     named = set(re.findall(r"\b[EWF]_[A-Z_]+\b", skill_text()))
-    assert len(named) >= 10 and named <= PAGES.keys()
+    assert len(named) >= 10 and named <= problem_pages().keys()
 
 
 def test_every_tool_it_names_is_there() -> None:

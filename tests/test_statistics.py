@@ -10,11 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordain.adapters.memory import ManualClock
-from ordain.core.action import Ask
-from ordain.core.bound import DAY_MS
-from ordain.core.decision import questions
-from ordain.core.event import (
+from ordain.adapters.memory.memory import ManualClock
+from ordain.app.audits import measure
+from ordain.core.lineage.decision import questions
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.failure import Continue, Escalate, Retry
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.report.run_tally import RunTally, part_of
+from ordain.core.report.statistics import Part, Statistics, StepCount
+from ordain.core.report.tally import Tally
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     ContractBroken,
@@ -24,15 +29,10 @@ from ordain.core.event import (
     RunEvent,
     StepState,
 )
-from ordain.core.failure import Continue, Escalate, Retry
-from ordain.core.problem import Refused
-from ordain.core.run_tally import RunTally, part_of
-from ordain.core.state import replay
-from ordain.core.statistics import Part, Statistics, StepCount
-from ordain.core.tally import Tally
-from ordain.core.value import Instant, StepId
-from ordain.measuring import measure
-from ordain.ports import Append, Finished
+from ordain.core.run.state import replay
+from ordain.core.text.limit import DAY_MS
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append, Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.simulation.life import Life, live
@@ -54,9 +54,20 @@ def taking(clock: ManualClock, duration_ms: int, exit_code: int = 0, output: str
 # --- Lives -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=15)
 @given(st.integers(min_value=0, max_value=10**9))
 def test_the_sums_of_any_life_agree_with_its_states_and_its_events(seed: int) -> None:
+    sums_agree(seed)
+
+
+@pytest.mark.slow("many lives")
+@settings(max_examples=150)
+@given(st.integers(min_value=0, max_value=10**9))
+def test_the_sums_of_many_lives_agree_with_their_states_and_their_events(seed: int) -> None:
+    sums_agree(seed)
+
+
+def sums_agree(seed: int) -> None:
     life = live(seed)
     found = measure(life.ledger, Instant(life.world.wall_ms()))
     histories = [
@@ -67,9 +78,23 @@ def test_the_sums_of_any_life_agree_with_its_states_and_its_events(seed: int) ->
     check_sums(life, found, histories)  # type: ignore[arg-type]
 
 
-@settings(max_examples=100)
-@given(st.integers(min_value=0, max_value=10**9), st.integers(min_value=0), st.integers(min_value=0, max_value=DAY_MS))
+MOMENTS = (st.integers(min_value=0, max_value=10**9), st.integers(min_value=0), st.integers(0, DAY_MS))
+
+
+@settings(max_examples=10)
+@given(*MOMENTS)
 def test_at_any_moment_of_any_life_the_parts_of_its_time_add_up(seed: int, cut: int, later: int) -> None:
+    parts_add_up(seed, cut, later)
+
+
+@pytest.mark.slow("many lives")
+@settings(max_examples=100)
+@given(*MOMENTS)
+def test_at_any_moment_of_many_lives_the_parts_of_its_time_add_up(seed: int, cut: int, later: int) -> None:
+    parts_add_up(seed, cut, later)
+
+
+def parts_add_up(seed: int, cut: int, later: int) -> None:
     life = live(seed)
     history = life.history()
     history = history[: cut % len(history) + 1]

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import Task
-from ordain.core.approval import Channel, Principal
-from ordain.core.ask import Given
-from ordain.core.audit import Kind
-from ordain.core.cannot import AGENT_CANNOT, cannot_words, why_cannot
-from ordain.core.condition import CustomCondition, Verification
-from ordain.core.decision import decided, question_about, still_asked
-from ordain.core.event import (
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.ledger.audit import Kind
+from ordain.core.lineage.ask import Given
+from ordain.core.lineage.decision import decided, question_about, still_asked
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.condition import CustomCondition, Verification
+from ordain.core.plan.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.plan.model import Budget, Step
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
@@ -30,17 +32,13 @@ from ordain.core.event import (
     WorkClaimed,
     WorkOffered,
 )
-from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
-from ordain.core.fence import fenced
-from ordain.core.form import form_lines
-from ordain.core.model import Budget, Step
-from ordain.core.problem import Refused
-from ordain.core.run_state import IllegalTransition
-from ordain.core.state import apply, replay
-from ordain.core.value import Instant, StepId
-from ordain.core.work import WorkItem
-from ordain.interfaces.render import Style, inbox_lines
-from ordain.ports import Finished, ToolResult
+from ordain.core.run.prompt import AGENT_CANNOT, cannot_words, fenced, why_cannot
+from ordain.core.run.run_state import IllegalTransition
+from ordain.core.run.state import apply, replay
+from ordain.core.task.work_item import WorkItem, form_lines
+from ordain.core.text.problem import Refused
+from ordain.interfaces.view.run import Style, inbox_lines
+from ordain.ports.ports import Finished, ToolResult
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 from tests.test_answers import decisions, item, run_stream
@@ -163,7 +161,7 @@ def test_an_agent_is_told_apart_whose_budget_had_no_more_time() -> None:
 
 
 def test_the_items_of_a_repeated_task_are_counted_that_nothing_was_seen_of() -> None:
-    from ordain.core.model import ForEach
+    from ordain.core.plan.model import ForEach
 
     each = replace(task("b"), for_each=ForEach(source="${a.output}", max=3))
     life = tasking(step("a"), each)
@@ -175,7 +173,7 @@ def test_the_items_of_a_repeated_task_are_counted_that_nothing_was_seen_of() -> 
 
 
 def test_whoever_performs_a_repeated_task_is_told_its_item_and_whole() -> None:
-    from ordain.core.model import ForEach
+    from ordain.core.plan.model import ForEach
 
     each = replace(task("b"), for_each=ForEach(source="${a.output}", max=3, name="host"))
     life = tasking(step("a"), each)

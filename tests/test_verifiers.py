@@ -14,6 +14,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -29,19 +30,22 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordain.adapters.ledger_backup import backup, export, restore
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core import chain
-from ordain.core.action import AcquireLock, Ask
-from ordain.core.audit import NEEDS_RULES, Kind, Signed
-from ordain.core.chain import Entry, Tip
-from ordain.core.decision import decided, signed_decision
-from ordain.core.failure import Escalate
-from ordain.core.model import Budget
-from ordain.records import Records
+from ordain.adapters.ledger.backup import backup, export, restore
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.core.ledger import chain
+from ordain.core.ledger.audit import NEEDS_RULES, Kind, Signed
+from ordain.core.ledger.chain import Entry
+from ordain.core.ledger.link import Tip
+from ordain.core.lineage.decision import decided, signed_decision
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.lock import AcquireLock
+from ordain.core.plan.failure import Escalate
+from ordain.core.plan.model import Budget
+from ordain.core.text.problem import Refused
+from ordain.records.records import Records
 from tests.build import step
 from tests.core.test_audit import ANN_MARK, KIM_MARK, PASSPHRASES, beside, look, remembered, signed, told
-from tests.scenario import KIM, Scenario
+from tests.scenario import KIM, ROBOT, Scenario
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "tools/verify_ledger.py"
@@ -119,6 +123,7 @@ def known_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool, "verifies", lambda *asked: asked in good)
 
 
+@pytest.mark.slow
 def test_every_byte_of_every_event_and_head_counts(known_signatures: None) -> None:
     """Looked at with what its stream had before it: what else there is can only say more."""
     for index, row in enumerate(told()):
@@ -299,7 +304,11 @@ def unsigned_run(forger: Forger) -> Forger:
     renamed = json.loads(
         json.dumps(added).replace(started["run_id"], "RUN-EVIL").replace(started["approval_id"], "APPROVAL-EVIL")
     )
-    forger.events += [(stream, at, event) for stream, at, event in renamed if event["type"] != "plan_prepared"]
+    added = [(stream, at, event) for stream, at, event in renamed if event["type"] != "plan_prepared"]
+    for _, _, event in added:
+        if event["type"] == "run_started":
+            event["preparation"] = "APPROVAL-EVIL"  # what was prepared had its run
+    forger.events += added
     return forger
 
 
@@ -683,6 +692,7 @@ def test_nothing_in_a_signed_answer_can_be_changed(field: str, value: Any) -> No
     assert answers(rows)[0][1] < 3
 
 
+@pytest.mark.slow
 def test_an_answer_whose_signature_was_taken_out_is_called_unsigned_or_found_where_one_is_demanded() -> None:
     for config, kinds in ((DEMANDED, {"signature"}), (b"", set())):
         forger = Forger(answered(config))
@@ -844,9 +854,28 @@ def test_answers_of_keys_that_are_not_given_do_not_count() -> None:
     assert answers(rows, keys=frozenset({ANN_MARK}))[0] == (3, 1)
 
 
+def test_what_was_refused_belongs_where_it_is_recorded_and_nowhere_else() -> None:
+    """Every ledger in which anything was ever refused has such a stream."""
+    life = Scenario(step("a"), title="Asked for too much").prepare()
+    with pytest.raises(Refused):
+        asyncio.run(life.app.approve(str(life.plan_id), ROBOT, life.app.review(str(life.plan_id))))
+    rows = list(life.ledger.everything())
+    assert [row.seq for row in rows if row.stream == "refusals"] == [1]
+    found = both(rows)
+    assert (found.ours, found.theirs) == (set(), set())
+    forger = Forger(rows)
+    _, at, refused = forger.events.pop(forger.first("request_refused"))
+    for stream in ("refusals/more", "workspace"):
+        misplaced = Forger(forger.rows()).insert(len(forger.events), stream, refused, at)
+        assert both(misplaced.rows()).kinds == {"stray"}
+    opened = forger.events[forger.first("workspace_opened")][2]
+    assert both(Forger(rows).insert(len(rows), "refusals", opened).rows()).kinds == {"stray"}
+
+
 # --- The same in everything ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(st.data())
 def test_both_find_the_same_in_anything_that_is_changed(data: st.DataObject) -> None:
@@ -965,7 +994,7 @@ def test_a_key_for_which_anybody_finds_signatures_is_none(y: int, sign: int) -> 
 
 
 def test_statements_are_the_same_bytes_where_a_path_is_not_ascii() -> None:
-    from ordain.core.signature import statement
+    from ordain.core.approval.signature import statement
 
     value = {"é": 1, "\U0001f600": [True, None, '\x7f\x1f"\\'], "\ufb33": {}, "a": "ü", "B": -5}
     assert tool.statement("approval", value) == statement("approval", value)
@@ -996,6 +1025,7 @@ def ledger_file(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
+@pytest.mark.slow
 def test_a_file_a_backup_and_an_export_are_verified(ledger_file: Path, tmp_path: Path) -> None:
     ledger = SqliteLedger.open(ledger_file)
     (tmp_path / "exported").write_bytes(b"".join(export(ledger)))
@@ -1012,6 +1042,16 @@ def test_a_file_a_backup_and_an_export_are_verified(ledger_file: Path, tmp_path:
     document = json.loads(out)
     # The run that nobody signed for, and an approval by a key that was not given.
     assert (status, [one["kind"] for one in document["findings"]]) == (1, ["signature", "signature"])
+
+
+def test_whoever_stops_reading_gets_no_traceback(ledger_file: Path) -> None:
+    """As `| head` does: the reader has gone before the first line."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-I", "-S", str(SCRIPT), str(ledger_file)]
+    with os.fdopen(writing, "wb") as gone:
+        done = subprocess.run(command, stdout=gone, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (2, b"")
 
 
 def test_a_changed_file_is_found(ledger_file: Path) -> None:
@@ -1052,7 +1092,7 @@ def test_keys_come_from_files_too(ledger_file: Path, tmp_path: Path) -> None:
 
 
 def test_remembered_signatures_are_the_librarys() -> None:
-    assert remembered.__wrapped__.__module__ == "ordain.adapters.keys"
+    assert remembered.__wrapped__.__module__ == "ordain.adapters.state.keys"
 
 
 def test_the_page_about_audits_names_every_kind_and_who_finds_it() -> None:

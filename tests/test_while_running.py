@@ -18,10 +18,11 @@ import apsw
 import msgspec
 import pytest
 
-from ordain import Channel, Principal, Refused, open_workspace
-from ordain.adapters.processes import mark_of
-from ordain.app import App
-from ordain.core.report import RunReport, StepReport
+from ordain import Channel, Principal, Refused
+from ordain.adapters.process.process import mark_of
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.report.report import RunReport, StepReport
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 CHECK = b"test -s done.txt\n"
@@ -41,7 +42,7 @@ def carried_out(workspace: Path, *steps: dict[str, object], **fields: object) ->
     tree = {"title": "T", "steps": [{"id": f"s{n}", **step} for n, step in enumerate(steps, 1)], **fields}
 
     async def life() -> RunReport:
-        app = open_workspace(workspace, exact=True)
+        app = open_at_terminal(workspace, exact=True)
         try:
             prepared = await app.prepare(msgspec.json.encode(tree), None, KIM)
             await app.approve(prepared.review.plan_id, KIM)
@@ -146,6 +147,7 @@ fi
 """
 
 
+@pytest.mark.slow
 def test_a_hostile_step_is_contained_and_told_apart_from_success(workspace):
     """It leaves writers behind, spoils its test, floods its output, breaks its own PATH and says that all is well. The
     second attempt does the work, and passes by the test as it was."""
@@ -158,7 +160,7 @@ def test_a_hostile_step_is_contained_and_told_apart_from_success(workspace):
     assert (workspace / "tests/check.sh").read_bytes() == CHECK
     assert [mark for mark in marked() if report.run_id in mark] == []
 
-    app = open_workspace(workspace, exact=True)
+    app = open_at_terminal(workspace, exact=True)
     events = [recorded.event for recorded in app.log(report.run_id)]
     ended = next(event for event in events if type(event).__name__ == "AttemptEnded")
     assert ended.outcome.error == "F_CONTRACT_TAMPERED" and "`tests/check.sh` has changed" in ended.outcome.detail
@@ -182,6 +184,7 @@ def test_a_writer_that_nobody_finds_gets_no_pass(workspace):
         os.kill(int((workspace / "writer.pid").read_text()), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_files_are_put_back_when_a_run_goes_on_after_a_kill(workspace):
     """The executor is killed right after the step has spoilt its test; a person says that the step happened."""
     step = runs(
@@ -192,7 +195,7 @@ def test_files_are_put_back_when_a_run_goes_on_after_a_kill(workspace):
     tree = {"title": "T", "steps": [{"id": "s1", **step}], "protect": ["tests/**"]}
 
     async def prepared() -> str:
-        app = open_workspace(workspace, exact=True)
+        app = open_at_terminal(workspace, exact=True)
         plan = await app.prepare(msgspec.json.encode(tree), None, KIM)
         await app.approve(plan.review.plan_id, KIM)
         await app.close()
@@ -208,7 +211,7 @@ def test_files_are_put_back_when_a_run_goes_on_after_a_kill(workspace):
     assert executor.wait() == -9, "it did not die as intended"
 
     async def gone_on() -> RunReport:
-        app = open_workspace(workspace, exact=True)
+        app = open_at_terminal(workspace, exact=True)
         first = await app.resume(None)
         assert only(first).error == "F_STEP_IN_DOUBT"
         assert (workspace / "tests/check.sh").read_bytes() == CHECK
@@ -238,7 +241,7 @@ def ledger_of(workspace: Path) -> Path:
 
 
 def test_a_ledger_that_cannot_be_written_means_no_effect(workspace):
-    app = open_workspace(workspace, exact=True)
+    app = open_at_terminal(workspace, exact=True)
     plan_id = approved(app, runs("touch effect"))
     ledger_of(workspace).rename(workspace.parent / "elsewhere.db")
     with pytest.raises(Refused) as refused:
@@ -249,12 +252,12 @@ def test_a_ledger_that_cannot_be_written_means_no_effect(workspace):
 
 
 def test_a_broken_chain_means_no_effect_and_can_be_looked_at(workspace):
-    app = open_workspace(workspace, exact=True)
+    app = open_at_terminal(workspace, exact=True)
     plan_id = approved(app, runs("touch effect"))
     asyncio.run(app.close())
     with closing(apsw.Connection(str(ledger_of(workspace)))) as connection:
         connection.execute("UPDATE events SET body = CAST(replace(body, 'kim', 'tim') AS BLOB) WHERE position = 2")
-    app = open_workspace(workspace, exact=True)
+    app = open_at_terminal(workspace, exact=True)
     with pytest.raises(Refused) as refused:
         asyncio.run(app.commit(plan_id, KIM))
     assert refused.value.problems[0].code == "E_LEDGER_BROKEN"
@@ -265,7 +268,7 @@ def test_a_broken_chain_means_no_effect_and_can_be_looked_at(workspace):
 
 def test_an_executor_that_was_replaced_records_nothing(workspace):
     """Its lock is taken away under it, and another one takes over; what it was carrying out is ended."""
-    app = open_workspace(workspace, exact=True)
+    app = open_at_terminal(workspace, exact=True)
     plan_id = approved(app, runs("touch begun; until test -e go; do sleep 0.01; done; touch effect"))
     ordain = [sys.executable, "-m", "ordain", "-C", str(workspace)]
     with subprocess.Popen([*ordain, "commit", plan_id, "--json"], stdout=subprocess.PIPE) as executor:
@@ -295,13 +298,14 @@ def test_what_was_not_seen_is_no_evidence(workspace):
     assert (report.status, only(report).error) == ("failed", "F_CONTRACT_INCONCLUSIVE")
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_leaves_protected_files_as_they_were(workspace):
     step = runs("echo 'exit 0' > tests/check.sh; touch begun; sleep 300", "bash tests/check.sh")
     tree = {"title": "T", "steps": [{"id": "s1", **step}], "protect": ["tests/**"]}
     before = (workspace / "tests/check.sh").read_text()
 
     async def prepared() -> str:
-        app = open_workspace(workspace, exact=True)
+        app = open_at_terminal(workspace, exact=True)
         plan = await app.prepare(msgspec.json.encode(tree), None, KIM)
         await app.approve(plan.review.plan_id, KIM)
         await app.close()
@@ -317,7 +321,7 @@ def test_a_cancelled_run_leaves_protected_files_as_they_were(workspace):
     executor.wait()
 
     async def cancelled() -> str:
-        app = open_workspace(workspace, exact=True)
+        app = open_at_terminal(workspace, exact=True)
         (line,) = app.plans(open_only=True)
         report = await app.cancel_run(str(line.last_run), KIM)
         assert app.auditing.verify().good

@@ -1,6 +1,7 @@
 """A small MCP server of tools over standard input and output, well-behaved or not, as its first argument says.
 
-With a second argument, a file, it does not serve the description in its own text but the one in that file.
+With a second argument, a file, it does not serve the description in its own text but the one in that file; one that
+counts writes its calls there.
 """
 
 import json
@@ -16,7 +17,7 @@ READS = {"readOnlyHint": True}
 
 
 def tools(manner: str) -> list[dict[str, Any]]:
-    said = Path(sys.argv[2]).read_text() if len(sys.argv) > 2 else "Say it again."
+    said = Path(sys.argv[2]).read_text() if len(sys.argv) > 2 and manner != "counts" else "Say it again."
     found = [
         {"name": "echo", "description": said, "inputSchema": TEXT, "annotations": READS},
         {"name": "fail", "description": "Fail.", "inputSchema": {"type": "object"}},
@@ -55,7 +56,7 @@ def call(name: str, args: dict[str, Any], token: object) -> dict[str, Any]:
 
 def _called(manner: str, params: dict[str, Any]) -> dict[str, Any]:
     if manner == "counts":
-        with Path("calls").open("a") as calls:
+        with Path(sys.argv[2]).open("a") as calls:
             calls.write(f"{params['name']}\n")
     return call(params["name"], params.get("arguments") or {}, params.get("_meta", {}).get("progressToken"))
 

@@ -23,11 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from ordain.adapters.memory import CountingIds, ManualClock, ScriptedProbe, ScriptedShell  # noqa: E402
-from ordain.adapters.sqlite_ledger import SqliteLedger  # noqa: E402
-from ordain.adapters.state_directory import shelf_path  # noqa: E402
-from ordain.app import App  # noqa: E402
-from ordain.ports import Command, Finished  # noqa: E402
+from ordain.adapters.ledger.sqlite import SqliteLedger  # noqa: E402
+from ordain.adapters.memory.memory import CountingIds, ManualClock, ScriptedProbe, ScriptedShell  # noqa: E402
+from ordain.adapters.state.directory import shelf_path  # noqa: E402
+from ordain.app.app import App  # noqa: E402
+from ordain.ports.ports import Command, Finished  # noqa: E402
 from tests.scenario import KIM, surroundings  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"

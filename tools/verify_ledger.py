@@ -15,6 +15,7 @@ order of arrival, and every sentence printed is one thing that does not fit:
   decision    a person's answer to a run came through no terminal, does not do what its word says, or was moved
   signature   a signature is missing where one is needed, or is not good
   checkpoint  the ledger is not the one that an approver, or whoever kept a checkpoint, saw
+  output      what is kept beside the events is not what was sealed in them (a ledger.db only)
   table       the file's table of streams says something else than the events
 
 What nobody can tell from a ledger alone: whether its end was cut off after the last checkpoint that somebody kept, and
@@ -30,7 +31,9 @@ import argparse
 import base64
 import functools
 import hashlib
+import hmac
 import json
+import os
 import re
 import sqlite3
 import sys
@@ -77,6 +80,12 @@ def read(path: Path) -> Stored:
 
 
 def read_database(path: Path) -> Stored:
+    connection, version = opened_database(path)
+    table = connection.execute("SELECT stream, size, head FROM streams").fetchall()
+    return Stored(database_rows(connection, version), {stream: (size, head) for stream, size, head in table})
+
+
+def opened_database(path: Path) -> tuple[sqlite3.Connection, int]:
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         connection.execute("PRAGMA user_version").fetchone()
@@ -89,8 +98,54 @@ def read_database(path: Path) -> Stored:
     mark, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     if mark != APPLICATION_ID or version not in (1, 2):
         raise ValueError("it is not a ledger of Ordain, or of a format that came later")
-    table = connection.execute("SELECT stream, size, head FROM streams").fetchall()
-    return Stored(database_rows(connection, version), {stream: (size, head) for stream, size, head in table})
+    return connection, version
+
+
+SEALS = re.compile(rb'"(?:output_|whole_|items_|value_)?seal":"(hmac-sha256(?:-whole)?:[0-9a-f]{64})"')
+
+
+def kept_outputs(path: Path) -> dict[str, list[tuple[str, int]]] | None:
+    """The events whose kept outputs are intact, changed, or not here; None for an export, which has none."""
+    if path.open("rb").read(16) != b"SQLite format 3\0":
+        return None
+    connection, version = opened_database(path)
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if version == 1:
+        return None
+    keys = "SELECT value FROM secret WHERE name = 'seal'"
+    (key,) = (connection.execute(keys).fetchone() if "secret" in tables else None) or (None,)
+    found: dict[str, list[tuple[str, int]]] = {"intact": [], "changed": [], "left_out": []}
+    seen = set()
+
+    def sealed(body: bytes) -> str:
+        return "hmac-sha256:" + hmac.digest(key, body, "sha256").hex() if key is not None else ""
+
+    def is_gone(seal: str) -> bool:
+        """Whether nothing of it is here. A table that is gone was taken away."""
+        some = "SELECT 1 FROM kept WHERE seal = ? OR (seal >= ? AND seal < ?)"
+        return "kept" in tables and connection.execute(some, (seal, f"{seal}/0", f"{seal}/:")).fetchone() is None
+
+    def kept(name: str) -> bytes | None:
+        read = "SELECT body FROM kept WHERE seal = ?"
+        row = connection.execute(read, (name,)).fetchone() if "kept" in tables else None
+        return bytes(row[0]) if row is not None else None
+
+    for row in list(database_rows(connection, version)):
+        for seal in {name.decode() for name in SEALS.findall(row.body)} - seen:
+            seen.add(seal)
+            first = kept(seal if not seal.startswith("hmac-sha256-whole:") else f"{seal}/0")
+            if seal.startswith("hmac-sha256-whole:"):
+                whole, size, number, part = hashlib.sha256(), 0, 0, first
+                while part is not None:
+                    whole.update(part)
+                    size, number = size + len(part), number + 1
+                    part = kept(f"{seal}/{number}")
+                made = sealed(b"ordain-whole-v1\0" + size.to_bytes(8) + whole.digest())
+                good = made.removeprefix("hmac-sha256:") == seal.removeprefix("hmac-sha256-whole:")
+            else:
+                good = first is not None and sealed(first) == seal
+            found["left_out" if is_gone(seal) else "intact" if good else "changed"].append((row.stream, row.seq))
+    return found
 
 
 def database_rows(connection: sqlite3.Connection, version: int) -> Iterator[Row]:
@@ -290,7 +345,8 @@ def unbase64(text: str, length: int) -> bytes:
 
 CLOCK_SKEW_MS = 60_000
 BELONGS = {
-    "workspace": "workspace_opened config_trusted approver_enrolled approver_revoked signature_refused",
+    "workspace": "workspace_opened config_trusted approver_enrolled approver_revoked signature_refused work_stopped "
+    "stop_lifted",
     "lineage": "plan_prepared plan_rejected plan_cancelled plan_expired plan_archived approval_given approval_revoked "
     "approval_expired run_started stop_asked answer_sent run_ended",
     "run": "run_opened executor_started step_kept step_not_kept condition_false precondition_broken "
@@ -305,6 +361,8 @@ BELONGS = {
 }
 STREAM_OF = {kind: stream for stream, kinds in BELONGS.items() for kind in kinds.split()}
 """Each kind of event, and the kind of stream it belongs in."""
+NAMELESS = {"workspace", "refusals"}
+"""Streams of which a ledger has one, so that no name follows."""
 LEADS_TO = {
     "doubt": {"happened": {"passed", "verifying"}, "did-not": {"pending"}, "abort": {"failed"}},
     "escalation": {"retry": {"pending"}, "skip": {"skipped"}, "pass": {"passed"}, "abort": {"failed"}},
@@ -464,7 +522,7 @@ class Verifier:
 
     def hand_on(self, event: Event, text: str) -> None:
         kind, (stream, _, name) = event["type"], self.stream.partition("/")
-        if STREAM_OF[kind] != stream or (stream != "workspace") is not bool(name):
+        if STREAM_OF[kind] != stream or (stream in NAMELESS) is bool(name):
             self.find("stray", f"Event {self.seq} is a {kind}, which does not belong in this stream.")
         elif stream == "workspace":
             self.workspace_event(event)
@@ -836,6 +894,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         keys = [key for text in given.key for key in keys_in(text)]
         result = verified(read(given.ledger), keys, given.checkpoint)
+        outputs = kept_outputs(given.ledger)
+        for stream, seq in outputs["changed"] if outputs is not None else ():
+            sentence = f"What was kept with event {seq} is not what was sealed in it."
+            result.findings.append(Finding("output", stream, seq, sentence))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, sqlite3.Error) as error:
         print(visible(f"{given.ledger} could not be looked at: {error}"), file=sys.stderr)
         return 2
@@ -844,7 +906,8 @@ def main(arguments: list[str] | None = None) -> int:
     runs = {name: result.approval_of(run) for name, run in result.runs.items()}
     if given.json:
         findings = [finding._asdict() for finding in result.findings]
-        print(json.dumps({"checkpoint": kept, "findings": findings, "runs": runs, "signed_events": signed}))
+        answer = {"checkpoint": kept, "findings": findings, "runs": runs, "signed_events": signed}
+        print(json.dumps(answer | {"outputs": {name: len(found) for name, found in (outputs or {}).items()}}))
         return 1 if findings else 0
     for kind, stream, seq, sentence in result.findings:
         print(visible(f"{kind}: {stream or 'the whole ledger'}{f', event {seq}' if seq else ''}: {sentence}"))
@@ -853,6 +916,9 @@ def main(arguments: list[str] | None = None) -> int:
     for name, run in result.runs.items():
         print(visible(f"{name}: {runs[name]}{answers_of(run)}"))
     print(f"{size} events in {len(result.tips)} streams; a good signature vouches for the first {signed} of them.")
+    if outputs is not None:
+        counts = ", ".join(f"{len(found)} {name.replace('_', ' ')}" for name, found in outputs.items())
+        print(f"Kept outputs: {counts}.")
     print(f"Checkpoint, to be kept elsewhere: {kept}")
     print(f"{len(result.findings)} things do not fit." if result.findings else "All of it fits.")
     print("Not to be told from here: whether events were cut off after the last checkpoint that somebody kept.")
@@ -860,4 +926,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        status = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read along has gone (`| head`), and was not told all: no verdict. Nothing is left to be flushed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 2
+    sys.exit(status)

@@ -5,6 +5,6 @@ import sys
 from pathlib import Path
 
 payload = json.load(sys.stdin)
-with Path("announced.txt").open("a") as file:
+with Path(sys.argv[1]).open("a") as file:
     file.write(f"to {', '.join(payload['to'])}: {payload['text']}\n")
 print(json.dumps({"told": len(payload["to"])}))

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ordain.adapters.agents.python_work import Cannot, Work
-    from ordain.adapters.handlers import Handler
-    from ordain.adapters.python_tools import tool
-    from ordain.app import App
-    from ordain.assemble import open_workspace
-    from ordain.core.action import CallTool, RunCommand
-    from ordain.core.approval import Channel, Principal
-    from ordain.core.condition import Contract, Verification
-    from ordain.core.model import Plan, Step
-    from ordain.core.problem import Problem, Refused
+    from ordain.adapters.tools.python import Handler, tool
+    from ordain.app.app import App
+    from ordain.assemble.workspace import open_workspace
+    from ordain.core.approval.approval import Channel, Principal
+    from ordain.core.plan.actions.command import RunCommand
+    from ordain.core.plan.actions.tool import CallTool
+    from ordain.core.plan.condition import Contract, Verification
+    from ordain.core.plan.model import Plan, Step
+    from ordain.core.text.problem import Problem, Refused
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "App",
@@ -43,22 +43,22 @@ __all__ = [
 ]
 
 _HOMES = {
-    "App": "ordain.app",
-    "CallTool": "ordain.core.action",
+    "App": "ordain.app.app",
+    "CallTool": "ordain.core.plan.actions.tool",
     "Cannot": "ordain.adapters.agents.python_work",
-    "Channel": "ordain.core.approval",
-    "Contract": "ordain.core.condition",
-    "Handler": "ordain.adapters.handlers",
-    "Plan": "ordain.core.model",
-    "Principal": "ordain.core.approval",
-    "Problem": "ordain.core.problem",
-    "Refused": "ordain.core.problem",
-    "RunCommand": "ordain.core.action",
-    "Step": "ordain.core.model",
-    "Verification": "ordain.core.condition",
+    "Channel": "ordain.core.approval.approval",
+    "Contract": "ordain.core.plan.condition",
+    "Handler": "ordain.adapters.tools.python",
+    "Plan": "ordain.core.plan.model",
+    "Principal": "ordain.core.approval.approval",
+    "Problem": "ordain.core.text.problem",
+    "Refused": "ordain.core.text.problem",
+    "RunCommand": "ordain.core.plan.actions.command",
+    "Step": "ordain.core.plan.model",
+    "Verification": "ordain.core.plan.condition",
     "Work": "ordain.adapters.agents.python_work",
-    "open_workspace": "ordain.assemble",
-    "tool": "ordain.adapters.python_tools",
+    "open_workspace": "ordain.assemble.workspace",
+    "tool": "ordain.adapters.tools.python",
 }
 
 

@@ -13,13 +13,11 @@ if __name__ == "__main__" and not sys.flags.safe_path:
     if sys.path[:1] == [str(Path.cwd())]:
         del sys.path[0]
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Do what the words of the command line say."""
     if sys.argv[1:3] == ["guard", "hook"]:
-        from ordain.interfaces.hook_entry import enter
+        from ordain.interfaces.hook.entry import enter
 
         enter(sys.argv[3:])
     from ordain.interfaces.cli.main import main as command_line

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.client_tokens import FileClients
-from ordain.core.problem import Refused
-from ordain.core.redaction import Redactor
-from ordain.core.value import Instant
-from ordain.ports import Client
+from ordain.adapters.state.client_token import FileClients
+from ordain.core.plan.value import Instant
+from ordain.core.text.problem import Refused
+from ordain.core.text.redaction import Redactor
+from ordain.ports.ports import Client
 
 AT = Instant(1_794_000_000_000)
 

@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.adapters.door_client import DoorClient
-from ordain.adapters.door_pairs import MESSAGE_MAX, NONSENSE_MAX, PAIRS, WAITING_MAX, Asked
-from ordain.adapters.doors import DOOR, TOKEN, PipeDoors
-from ordain.core.door import CANNOT_TOOL, Answer, Offer
-from ordain.core.problem import Problem, Refused
-
-PATIENCE_S = 20
+from ordain.adapters.step_channel.channel import PipeDoors
+from ordain.adapters.step_channel.client import DoorClient
+from ordain.adapters.step_channel.pipe import MESSAGE_MAX, NONSENSE_MAX, PAIRS, WAITING_MAX, ClientMessage
+from ordain.core.task.offer import CANNOT_TOOL, DOOR, TOKEN, CallAnswer, Offer
+from ordain.core.text.problem import Problem, Refused
+from tests.patience import PATIENCE_S
 
 
 class Behind:
@@ -32,7 +31,7 @@ class Behind:
     def listed(self) -> Sequence[Offer]:
         return (CANNOT_TOOL,)
 
-    async def serve(self, tool: str, args: Mapping[str, Any]) -> Answer:
+    async def serve(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
         self.served.append(tool)
         try:
             if tool == "wait":
@@ -42,14 +41,14 @@ class Behind:
         except asyncio.CancelledError:
             self.ended.append(tool)
             raise
-        return Answer(text=f"{tool} {args.get('text', '')}")
+        return CallAnswer(text=f"{tool} {args.get('text', '')}")
 
-    async def may(self, tool: str, args: Mapping[str, Any]) -> Answer:
-        return Answer(problem=Problem(code="E_CALL_SCOPE", detail="No.") if tool == "break" else None)
+    async def may(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
+        return CallAnswer(problem=Problem(code="E_CALL_SCOPE", detail="No.") if tool == "break" else None)
 
-    async def stranger(self) -> Answer:
+    async def stranger(self) -> CallAnswer:
         self.strangers += 1
-        return Answer(problem=Problem(code="E_DOOR_TOKEN", detail="No."))
+        return CallAnswer(problem=Problem(code="E_DOOR_TOKEN", detail="No."))
 
 
 def inside(life: Coroutine[Any, Any, None]) -> None:
@@ -77,7 +76,9 @@ async def flood(env: Mapping[str, str], number: int, data: bytes, times: int) ->
 
 
 def asked(env: Mapping[str, str], tool: str, number: int = 1, session: str = "s") -> bytes:
-    return msgspec.json.encode(Asked(token=env[TOKEN], session=session, id=number, ask="call", tool=tool)) + b"\n"
+    return (
+        msgspec.json.encode(ClientMessage(token=env[TOKEN], session=session, id=number, ask="call", tool=tool)) + b"\n"
+    )
 
 
 def test_a_client_is_offered_what_is_there_and_answered(tmp_path: Path) -> None:
@@ -181,7 +182,9 @@ def test_a_client_that_takes_no_answer_holds_up_only_itself(tmp_path: Path) -> N
             lock = DoorClient(server.env)
             lock.close()  # its pair stays taken, and nobody reads from it
             text = msgspec.json.encode(
-                Asked(token=server.env[TOKEN], session="s", id=1, ask="call", tool="say", args={"text": "x" * 900_000})
+                ClientMessage(
+                    token=server.env[TOKEN], session="s", id=1, ask="call", tool="say", args={"text": "x" * 900_000}
+                )
             )
             for number in range(40):
                 await flood(server.env, 0, text.replace(b'"id":1', b'"id":%d' % number) + b"\n", 1)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.file_tools import FileTools
-from ordain.ports import ToolResult
+from ordain.adapters.tools.file import FileTools
+from ordain.ports.ports import ToolResult
 
 
 @pytest.fixture
@@ -93,6 +93,7 @@ def test_links_are_not_followed_anywhere_on_the_way(workspace):
     assert sorted(os.listdir(workspace.parent)) == ["outside.txt", "ws"]
 
 
+@pytest.mark.slow
 def test_a_link_swapped_in_during_the_call_is_not_followed(workspace):
     """A hostile process flips a directory into a link and back while files are written through it."""
     outside = workspace.parent / "target"
@@ -180,3 +181,67 @@ def test_a_reader_sees_the_old_text_or_the_new_never_a_mixture(workspace):
         stop.set()
         thread.join()
     assert seen <= {old, new}
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("write_file", {"path": "cfg/mcp.json", "content": "x"}),
+        ("edit_file", {"path": "cfg/claude.json", "old": "t", "new": "x"}),
+        ("write_file", {"path": "scripts/hook", "content": "x"}),
+        ("write_file", {"path": "b.json", "content": "x"}),
+        ("delete", {"path": "a.json"}),
+        ("make_dir", {"path": "later/x"}),
+        ("move", {"path": "scripts", "to": "later"}),
+        ("move", {"path": "cfg", "to": "c"}),
+        ("delete", {"path": "scripts", "recursive": True}),
+    ],
+)
+def test_nothing_is_written_that_a_control_file_leads_to(workspace, tool, args):
+    for path in ("cfg/mcp.json", "b.json", "scripts/hook", "cfg/claude.json", ".git/hooks/x", ".claude/x"):
+        (workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / path).write_text("t")
+    links = {".mcp.json": "cfg/mcp.json", ".envrc": "a.json", "a.json": "b.json", ".vscode": "later"}
+    inner = {".git/hooks/pre-commit": "../../scripts/hook", ".claude/settings.json": "../cfg/claude.json"}
+    for name, target in (links | inner).items():
+        (workspace / name).symlink_to(target)
+    result = asyncio.run(FileTools(workspace).call(tool, args, "a:0"))
+    assert result.error == "F_PATH_ESCAPE" and "a control file is a link" in result.detail, result
+    other = asyncio.run(FileTools(workspace).call("write_file", {"path": "cfg/other.json", "content": "x"}, "a:1"))
+    assert other.error is None
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        ("write_file", {"path": ".claude/settings.local.json", "content": "x"}),
+        ("write_file", {"path": "sub/.mcp.json", "content": "x"}),
+        ("make_dir", {"path": "new/.CLAUDE/x"}),
+        ("edit_file", {"path": "sub/.vscode/tasks.json", "old": "t", "new": "x"}),
+        ("delete", {"path": "sub/.vscode/tasks.json"}),
+        ("delete", {"path": "sub", "recursive": True}),
+        ("move", {"path": "sub", "to": "moved"}),
+        ("move", {"path": "sub/.vscode", "to": "moved"}),
+        ("move", {"path": "plain", "to": ".claude"}),
+        ("move", {"path": "plain", "to": ".github"}),
+        ("move", {"path": "plain/HEAD1", "to": "plain/HEAD"}),
+        ("write_file", {"path": "bare/config", "content": "x"}),
+        ("write_file", {"path": "bare/sub/x", "content": "x"}),
+        ("move", {"path": "bare", "to": "b"}),
+        ("delete", {"path": "bare", "recursive": True}),
+        ("write_file", {"path": "ci/deploy.yml", "content": "x"}),
+        ("move", {"path": "plain", "to": "ci"}),
+    ],
+)
+def test_no_control_file_is_written_moved_or_made(workspace, tool, args):
+    for path in ("sub/.vscode/tasks.json", "plain/hooks/x", "plain/HEAD1", "bare/HEAD"):
+        (workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / path).write_text("t")
+    for path in ("plain/refs", "plain/objects", "bare/refs", "bare/objects", ".claude", "ci", "bare/sub"):
+        (workspace / path).mkdir()
+    (workspace / ".claude").rmdir() if tool == "move" else None
+    (workspace / "ci").rmdir() if tool == "move" else None
+    before = sorted((str(one), one.read_bytes() if one.is_file() else b"") for one in workspace.rglob("*"))
+    result = asyncio.run(FileTools(workspace).call(tool, args, "a:0", control=("ci/**",)))
+    assert result.error is not None, result
+    assert sorted((str(one), one.read_bytes() if one.is_file() else b"") for one in workspace.rglob("*")) == before

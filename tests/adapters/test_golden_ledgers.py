@@ -17,13 +17,13 @@ import apsw
 import msgspec
 import pytest
 
-from ordain.adapters.ledger_file import FORMAT
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core import chain
-from ordain.core.event import AttemptStarted
-from ordain.core.problem import Refused
-from ordain.core.value import Instant, StepId
-from ordain.ports import Append
+from ordain.adapters.ledger.file import FORMAT
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.core.ledger import chain
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.event import AttemptStarted
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append
 from tests.golden.ledgers.make import folded
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledgers"
@@ -133,8 +133,8 @@ def test_a_broken_ledger_is_not_migrated_and_left_alone(statement: str, tmp_path
 OPENING = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from ordain.adapters import ledger_migration, ledger_projection
-from ordain.adapters.sqlite_ledger import SqliteLedger
+from ordain.adapters.ledger import migration as ledger_migration, reader as ledger_projection
+from ordain.adapters.ledger.sqlite import SqliteLedger
 
 if sys.argv[2] == "dies":
     written = ledger_projection.Projection.write
@@ -156,6 +156,7 @@ def opening(path: Path, how: str = "lives") -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_of_processes_that_migrate_at_once_one_does_it(tmp_path: Path) -> None:
     path = copied(1, tmp_path)
     children = [opening(path) for _ in range(4)]
@@ -218,7 +219,7 @@ def test_an_earlier_format_can_be_looked_at_on_a_full_disk(tmp_path: Path, monke
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ordain.adapters.ledger_migration.copy_aside", full)
+    monkeypatch.setattr("ordain.adapters.ledger.migration.copy_aside", full)
     with opened(path) as ledger:
         assert folded(ledger) == expected(1)
         with pytest.raises(Refused, match=r"E_LEDGER_IO.*No space left"):

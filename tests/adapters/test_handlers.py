@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 import ordain
-from ordain.adapters.handlers import Handler, PythonHandlers
-from ordain.assemble import open_workspace
-from ordain.core.action import Custom
-from ordain.core.tool import EffectClass, ToolDefinition
-from ordain.ports import ToolResult
+from ordain.adapters.tools.python import Handler, PythonHandlers
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition
+from ordain.ports.ports import ToolResult
 from tests.build import plan, step
 
 KIM = ordain.Principal(name="kim", channel=ordain.Channel.TERMINAL)
@@ -105,7 +106,7 @@ def test_a_program_that_uses_us_registers_its_own(tmp_path):
     made = plan(step("tell", action=Custom(action_type="announce", payload={"text": "hello"})))
 
     async def life() -> Any:
-        app = open_workspace(tmp_path, exact=True, handlers=handlers)
+        app = open_at_terminal(tmp_path, exact=True, handlers=handlers)
         prepared = await app.prepare_plan(made, KIM)
         await app.approve(prepared.review.plan_id, KIM)
         report = await app.commit(prepared.review.plan_id, KIM)

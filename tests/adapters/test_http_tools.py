@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters import http_tools
-from ordain.adapters.http_tools import HttpTools
-from ordain.core.bound import OUTPUT_BYTES_MAX
-from ordain.ports import ToolResult
+from ordain.adapters.tools import http as http_tools
+from ordain.adapters.tools.http import HttpTools
+from ordain.core.text.limit import OUTPUT_BYTES_MAX
+from ordain.ports.ports import ToolResult
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -23,10 +23,10 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
-from ordain.adapters import keys
-from ordain.adapters.keys import WrongPassphrase, create, public_key, sign, verify
-from ordain.core.problem import Refused
-from ordain.core.signature import PublicKey, Signature, Verifier, fingerprint, raw_signature, statement
+from ordain.adapters.state import keys
+from ordain.adapters.state.keys import WrongPassphrase, create, public_key, sign, verify
+from ordain.core.approval.signature import PublicKey, Signature, Verifier, fingerprint, raw_signature, statement
+from ordain.core.text.problem import Refused
 
 COST = 16
 PASSPHRASE = "correct horse"
@@ -487,6 +487,6 @@ def test_verify_says_no_to_anything_else_and_never_raises(raw, value, said):
 
 
 def test_importing_keys_does_not_load_the_cryptography():
-    code = "import sys, ordain.adapters.keys; print('cryptography' in sys.modules)"
+    code = "import sys, ordain.adapters.state.keys; print('cryptography' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

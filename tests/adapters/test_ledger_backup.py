@@ -18,15 +18,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordain.adapters.ledger_backup import EXPORT_FORMAT, backup, export, restore
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core import chain
-from ordain.core.artifact import whole_seal
-from ordain.core.event import AttemptStarted, Event
-from ordain.core.problem import Refused
-from ordain.core.value import Instant, StepId
-from ordain.ports import Append, Artifact, Ledger
+from ordain.adapters.ledger.backup import EXPORT_FORMAT, backup, export, restore
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.core.ledger import chain
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.attempt import whole_seal
+from ordain.core.run.event import AttemptStarted, Event
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append, Artifact, Ledger
 
 AT = Instant(1_700_000_000_000)
 GOLDEN = Path(__file__).parent.parent / "golden" / "ledgers"

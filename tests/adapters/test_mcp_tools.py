@@ -13,15 +13,16 @@ from typing import Any
 import pytest
 
 import ordain
-from ordain.adapters import mcp_tools
-from ordain.adapters.processes import SERVERS, all_processes, mark_of
-from ordain.adapters.sources import ToolSources
-from ordain.assemble import open_workspace
-from ordain.core.action import CallTool
-from ordain.core.failure import Abort, Retry
-from ordain.core.problem import Refused
-from ordain.core.tool import EffectClass, ToolDefinition, ToolSource, argument_faults
-from ordain.ports import Lost, ToolResult
+from ordain.adapters.process.process import SERVERS, all_processes, mark_of
+from ordain.adapters.tools import mcp as mcp_tools
+from ordain.adapters.tools.toolbox import ToolSources
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.failure import Abort, Retry
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition, ToolSource, argument_faults
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Lost, ToolResult
 from tests import tool_server
 from tests.build import plan, step
 
@@ -112,7 +113,8 @@ def test_it_sees_a_few_variables_and_those_that_are_named(sources: ToolSources, 
     monkeypatch.setenv("FILES_ROOT", "/srv")
     monkeypatch.setenv("LANG", "C.UTF-8")
     seen = set(call(sources, served_by(), "environment").value.split()) - {"LC_CTYPE"}
-    assert seen == {"PATH", "HOME", "LANG", "ORDAIN_MARK"} & (set(os.environ) | {"ORDAIN_MARK"})
+    ours = {"ORDAIN_MARK", "PYTHONSAFEPATH"}
+    assert seen == {"PATH", "HOME", "LANG", *ours} & (set(os.environ) | ours)
     assert "FILES_ROOT" in call(sources, served_by(env=("FILES_ROOT",)), "environment").value.split()
 
 
@@ -158,14 +160,14 @@ def test_a_call_that_nobody_answers_is_in_doubt_and_not_made_again_by_itself(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     here = tmp_path / "here"
     here.mkdir()
-    command = [sys.executable, str(SERVER), "counts"]
+    command = [sys.executable, str(SERVER), "counts", "{workspace}/calls"]
     listed = ", ".join(f'{name} = "{effect}"' for name, effect in effects.items())
     (here / "ordain.toml").write_text(f"[tools.files]\nmcp = {json.dumps(command)}\neffects = {{ {listed} }}\n")
     action = CallTool(tool="files", operation="die")
     made = plan(step("send", action=action, on_failure=Retry(max_attempts=2, then=Abort())))
 
     async def life() -> Any:
-        app = open_workspace(here, exact=True)
+        app = open_at_terminal(here, exact=True)
         await app.trust(app.configuration()[1], KIM)
         prepared = await app.prepare_plan(made, KIM)
         await app.approve(prepared.review.plan_id, KIM)
@@ -182,6 +184,7 @@ def test_a_call_that_nobody_answers_is_in_doubt_and_not_made_again_by_itself(
 # --- Servers that are no good ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_cannot_be_started_or_makes_no_sense_is_refused(sources: ToolSources, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(mcp_tools, "ASK_S", 1.0)
     assert "No such file" in refusal(sources, ToolSource(mcp=("no-such-server",)))
@@ -199,11 +202,15 @@ def test_what_it_started_ends_with_it(sources: ToolSources, tmp_path: Path):
 
     def left() -> list[int]:
         marked = (pid for pid in all_processes() if (mark_of(pid) or "").startswith("tools/"))
-        return [pid for pid in marked if os.path.realpath(f"/proc/{pid}/cwd") == str(tmp_path.resolve())]
+        return [pid for pid in marked if os.path.realpath(f"/proc/{pid}/cwd") == place]
+
+    (place,) = {os.path.realpath(f"/proc/{pid}/cwd") for pid in SERVERS}
+    assert not Path(place).is_relative_to(tmp_path)
 
     assert len(left()) >= 2
     sources.close()
     assert not left()
+    assert not Path(place).exists()
 
 
 # --- Over HTTP -------------------------------------------------------------------------------------------------------
@@ -281,7 +288,7 @@ def test_a_description_that_changed_after_approval_is_refused(tmp_path: Path, mo
     made = plan(step("say", action=CallTool(tool="files", operation="echo", args={"text": "hello"})))
 
     async def approved() -> str:
-        app = open_workspace(here, exact=True)
+        app = open_at_terminal(here, exact=True)
         await app.trust(app.configuration()[1], KIM)
         prepared = await app.prepare_plan(made, KIM)
         await app.approve(prepared.review.plan_id, KIM)
@@ -289,7 +296,7 @@ def test_a_description_that_changed_after_approval_is_refused(tmp_path: Path, mo
         return prepared.review.plan_id
 
     async def committed(plan_id: str) -> Any:
-        app = open_workspace(here, exact=True)
+        app = open_at_terminal(here, exact=True)
         try:
             return await app.commit(plan_id, KIM)
         finally:
@@ -318,7 +325,7 @@ def test_a_secret_that_a_server_tells_of_itself_is_in_no_record(tmp_path: Path, 
     made = plan(step("say", action=CallTool(tool="files", operation="echo", args={"text": "hello"})))
 
     async def life() -> Any:
-        app = open_workspace(here, exact=True)
+        app = open_at_terminal(here, exact=True)
         await app.trust(app.configuration()[1], KIM)
         prepared = await app.prepare_plan(made, KIM)
         report = await app.commit(prepared.review.plan_id, KIM)

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters import file_tools, moving
-from ordain.adapters.file_tools import FileTools
-from ordain.ports import ToolResult
+from ordain.adapters.tools import file as file_tools
+from ordain.adapters.tools import file as moving
+from ordain.adapters.tools.file import FileTools
+from ordain.ports.ports import ToolResult
 
 
 @pytest.fixture
@@ -214,6 +215,7 @@ def test_a_long_name_is_told(workspace):
     assert call(workspace, "move", path="a", to="b" * 256).detail.endswith("file name too long")
 
 
+@pytest.mark.slow
 def test_whoever_looks_sees_it_at_one_place_exactly(workspace):
     """Many moves there and back, and a reader that never sees none or both."""
     (workspace / "a").write_text("x")
@@ -324,7 +326,7 @@ def test_what_a_killed_delete_left_is_finished_by_the_next(workspace):
     code = (
         "import asyncio, os, sys\n"
         "from pathlib import Path\n"
-        "from ordain.adapters.file_tools import FileTools\n"
+        "from ordain.adapters.tools.file import FileTools\n"
         "unlink, count = os.unlink, 0\n"
         "def dying(*args, **more):\n"
         "    global count\n"
@@ -394,6 +396,7 @@ def test_names_aside_are_each_its_own_and_clearly_ours(name):
     assert moving.aside(name) != moving.aside(name + "x")
 
 
+@pytest.mark.slow
 def test_links_swapped_in_lead_nobody_out(workspace):
     """A hostile process flips a directory into a link and back while trees are deleted and moved through it."""
     outside = workspace.parent / "target"

@@ -12,8 +12,8 @@ import pytest
 
 from ordain.adapters.agents.local import WORD_BYTES_MAX, LocalAgents
 from ordain.adapters.agents.presets import PRESETS
-from ordain.core.agent import AGENT_PRESETS, Agent
-from ordain.ports import Invocation, StepServer
+from ordain.core.policy.agent import AGENT_PRESETS, Agent
+from ordain.ports.ports import Invocation, StepServer
 from tests.build import work_item
 from tests.interfaces.golden import check_golden
 

@@ -17,12 +17,12 @@ import pytest
 import ordain
 from ordain.adapters.agents.local import LocalAgents
 from ordain.adapters.agents.python_work import Work
-from ordain.adapters.bash import BashShell
-from ordain.core.agent import Agent
-from ordain.core.event import Outcome, Usage
-from ordain.core.work import Read
-from ordain.documents.configuration import read_settings
-from ordain.ports import Command, Finished, StepServer
+from ordain.adapters.process.bash import BashShell
+from ordain.core.policy.agent import Agent
+from ordain.core.run.event import Outcome, Usage
+from ordain.core.task.work_item import Read
+from ordain.documents.settings import read_settings
+from ordain.ports.ports import Command, Finished, StepServer
 from tests import agent_functions
 from tests.agent_functions import THIS
 from tests.build import work_item

@@ -11,16 +11,17 @@ import msgspec
 import pytest
 
 import ordain
-from ordain.adapters.python_tools import PythonTools
-from ordain.adapters.sources import ToolSources
-from ordain.app import App
-from ordain.assemble import open_workspace
-from ordain.core.action import CallTool
-from ordain.core.problem import Refused
-from ordain.core.tool import EffectClass, ToolSource, argument_faults
-from ordain.interfaces.preview import review_lines
-from ordain.interfaces.render import Style
-from ordain.ports import ToolResult
+from ordain.adapters.tools.python import PythonTools
+from ordain.adapters.tools.toolbox import ToolSources
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolSource, argument_faults
+from ordain.core.text.problem import Refused
+from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.run import Style
+from ordain.ports.ports import ToolResult
 from tests import tool_functions
 from tests.build import plan, step
 from tests.scenario import Scenario
@@ -181,7 +182,7 @@ def test_what_cannot_be_a_tool_is_said_when_it_is_declared():
     with pytest.raises(ValueError, match="two tools are called close"):
         PythonTools([tool_functions.close, tool_functions.close])
     with pytest.raises(ValueError, match="two tools are called read_file"):
-        open_workspace(".", tools=[ordain.tool(name="read_file")(lambda path: path)])
+        open_at_terminal(".", tools=[ordain.tool(name="read_file")(lambda path: path)])
 
 
 def test_a_changed_function_is_not_called():
@@ -222,7 +223,7 @@ def using(tool: str, operation: str | None = None, name: str = "use", **args: An
 
 
 def test_a_tool_that_only_reads_needs_no_approval_and_its_result_can_be_referred_to(place: Path):
-    app = open_workspace(place, exact=True, tools=[tool_functions.add])
+    app = open_at_terminal(place, exact=True, tools=[tool_functions.add])
     later = using("add", name="more", left="${use.output.sum}", right=1)
     report = carried_out(app, using("add", left=20, right=1), later)
     assert report.status == "completed"
@@ -238,7 +239,7 @@ def test_a_secret_reaches_the_call_and_nothing_else(place: Path, tmp_path: Path)
         seen.extend([token, other])
         return [token]
 
-    app = open_workspace(place, exact=True, tools=[look, tool_functions.add])
+    app = open_at_terminal(place, exact=True, tools=[look, tool_functions.add])
     # What a step gave is never a reference to a secret, whatever it looks like.
     giving = step("give", action=ordain.RunCommand(command="printf 'secret:TICKETS_TOKEN'"))
     both = using("look", token="secret:TICKETS_TOKEN", other="${give.output}")
@@ -250,13 +251,13 @@ def test_a_secret_reaches_the_call_and_nothing_else(place: Path, tmp_path: Path)
 
 
 def test_a_secret_that_is_not_set_fails_the_step_before_it_begins(place: Path):
-    app = open_workspace(place, exact=True, tools=[tool_functions.add])
+    app = open_at_terminal(place, exact=True, tools=[tool_functions.add])
     report = carried_out(app, using("add", left=1, token="secret:NOBODYS_TOKEN"))
     assert report.status == "failed" and "NOBODYS_TOKEN is not set" in report.steps[0].evidence
 
 
 def test_the_preview_says_which_secrets_a_call_is_handed(place: Path):
-    app = open_workspace(place, exact=True, tools=[tool_functions.add])
+    app = open_at_terminal(place, exact=True, tools=[tool_functions.add])
 
     async def shown() -> list[str]:
         prepared = await app.prepare_plan(plan(using("add", left=1, token="secret:TICKETS_TOKEN")), KIM)

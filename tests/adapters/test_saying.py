@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.adapters.agents.claude import read_object
-from ordain.adapters.agents.preset import Asked
+from ordain.adapters.agents.preset import PresetRequest
 from ordain.adapters.agents.presets import PRESETS
-from ordain.core.agent import AGENT_PRESETS, Agent
-from ordain.core.event import Usage
-from ordain.ports import Finished, Said, Whole
+from ordain.core.policy.agent import AGENT_PRESETS, Agent
+from ordain.core.run.event import Usage
+from ordain.ports.ports import Finished, Said, Whole
 from tests.build import work_item
 
 SAMPLES = Path(__file__).with_name("said")
 """As the programs wrote them, without what says nothing here: ids, times, numbers that nobody reads."""
 ITEM = work_item(model="a-model")
 READERS = {
-    name: preset.start(Asked(agent=Agent(preset=name), item=ITEM, room="/room")).read
+    name: preset.start(PresetRequest(agent=Agent(preset=name), item=ITEM, room="/room")).read
     for name, preset in PRESETS.items()
 }
 DONE = b"FINAL TEXT of the scripted model"

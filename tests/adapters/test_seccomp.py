@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from ordain.adapters.seccomp import no_sockets
+from ordain.adapters.sandbox.bubblewrap import no_sockets
 
 X86, X86_32 = 0xC000003E, 0x40000003
 SOCKET, OPEN, URING, X32 = 41, 2, 425, 0x40000000
@@ -15,7 +15,7 @@ CHMODS = (90, 91, 268, 452)
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x0005000D
 
 
-def answer(number: int, architecture: int, argument: int) -> int:
+def answer(number: int, architecture: int, *arguments: int) -> int:
     program = no_sockets("x86_64")
     assert program is not None
     instructions = list(struct.iter_unpack("=HBBI", program))
@@ -24,7 +24,9 @@ def answer(number: int, architecture: int, argument: int) -> int:
         code, if_true, if_false, operand = instructions[at]
         at += 1
         if code == 0x20:
-            value = {0: number, 4: architecture, 16: argument, 24: argument, 32: argument}[operand]
+            value = {0: number, 4: architecture, **dict(zip((16, 24, 32, 40), arguments, strict=False))}[operand]
+        elif code == 0x54:
+            value &= operand
         elif code == 0x06:
             return operand
         else:
@@ -52,7 +54,34 @@ def answer(number: int, architecture: int, argument: int) -> int:
     ],
 )
 def test_answers(number: int, architecture: int, argument: int, expected: int) -> None:
-    assert answer(number, architecture, argument) == expected
+    assert answer(number, architecture, argument, argument, argument) == expected
+
+
+CREAT, OPENAT, OPENAT2, MKNOD, MKNODAT, PAIR = 85, 257, 437, 133, 259, 53
+O_CREAT, O_TMPFILE, CLOEXEC = 0o100, 0o20200000, 0o2000000
+
+
+@pytest.mark.parametrize("mode", [0o4755, 0o2755, 0o6000])
+def test_no_file_is_made_that_runs_as_another(mode: int) -> None:
+    made = [(OPEN, 0, O_CREAT, mode), (OPEN, 0, O_TMPFILE, mode), (OPENAT, 0, 0, O_CREAT | CLOEXEC, mode)]
+    made += [(CREAT, 0, mode), (MKNOD, 0, mode), (MKNODAT, 0, 0, mode), *((call, mode, mode, mode) for call in CHMODS)]
+    assert [answer(number, X86, *arguments) for number, *arguments in made] == [REFUSE] * len(made)
+    plain = [(number, *(0o755 if one == mode else one for one in arguments)) for number, *arguments in made]
+    assert [answer(number, X86, *arguments) for number, *arguments in plain] == [ALLOW] * len(made)
+    # Without a file to make, whatever stands in the place of a mode means nothing.
+    assert answer(OPEN, X86, 0, 0, mode) == answer(OPENAT, X86, 0, 0, CLOEXEC, mode) == ALLOW
+    assert answer(OPENAT2, X86, 0, 0, 0) == 0x00050026  # there is no such call
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "expected"),
+    [
+        (1, 1, ALLOW), (1, 1 | CLOEXEC, ALLOW), (1, 5, ALLOW), (1, 2, REFUSE), (1, 2 | CLOEXEC, REFUSE), (1, 3, REFUSE),
+        (2, 1, REFUSE), (30, 2, REFUSE),
+    ],
+)  # fmt: skip
+def test_pairs_of_sockets_are_connected(family: int, kind: int, expected: int) -> None:
+    assert answer(PAIR, X86, family, kind, 0) == expected
 
 
 def test_a_machine_that_is_not_known_has_none() -> None:

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from ordain.adapters.secrets import FILE_BYTES_MAX, collect
+from ordain.adapters.workspace.secret import FILE_BYTES_MAX, collect
+from ordain.core.policy.settings import DEFAULTS, is_secret_variable
 
 PATTERNS = ("*_TOKEN", "*_KEY", "*_SECRET")
 
@@ -26,8 +27,11 @@ def test_variables_are_secret_by_their_names(tmp_path):
         "C_SECRET": "e\n" * 8,
         "X": "f" * 9,
     }
-    assert collect(env, PATTERNS, (), tmp_path) == ({"A_TOKEN": "a" * 8, "C_SECRET": "e\n" * 8}, [])
-    assert collect(env, ("X", "?_TOKEN"), (), tmp_path)[0].keys() == {"X", "A_TOKEN"}
+    assert collect(env, PATTERNS, (), tmp_path) == (
+        {"A_TOKEN": "a" * 8, "a_token": "d" * 8, "C_SECRET": "e\n" * 8},
+        [],
+    )
+    assert collect(env, ("X", "?_TOKEN"), (), tmp_path)[0].keys() == {"X", "A_TOKEN", "a_token"}
     assert collect(env, (), (), tmp_path) == ({}, [])
 
 
@@ -94,3 +98,52 @@ def test_the_home_directory_and_files_that_cannot_be_read(tmp_path):
     secrets, unread = collect({}, PATTERNS, ["~/token", "~/full", *bad], tmp_path)
     assert secrets == {"file:~/token": "from-the-home", "file:~/full": "x" * FILE_BYTES_MAX}
     assert unread == bad
+
+
+SECRET_ONES = [
+    "DB_PASSWORD", "PGPASSWORD", "GH_PAT", "MYSQL_PWD", "GITHUB_TOKEN", "TOKEN", "OPENAI_API_KEY",
+    "AWS_SECRET_ACCESS_KEY", "CLIENT_SECRET", "SECRET_KEY_BASE", "ROOT_PASSWD", "SSH_PASSPHRASE", "SMTP_PASS",
+    "DOCKER_AUTH", "SESSION_COOKIE", "AZURE_CREDENTIALS", "db_password", "npm_config_token", "ORDAIN_APIKEY",
+    "SSHPASS", "DBPASS", "PGPASS", "PAT", "DB_PW", "LDAP_BINDPW", "API_KEY_PROD", "GITHUB_TOKEN_RO", "TOKEN_GITHUB",
+    "PRIVATEKEY", "JWT",
+]  # fmt: skip
+ORDINARY_ONES = [
+    "KEYBOARD", "TOKENIZERS_PARALLELISM", "PATH", "AUTHOR", "COMPASS", "SSH_AUTH_SOCK", "PWD", "OLDPWD", "BYPASS",
+    "KEYS", "MONKEY", "GIT_AUTHOR_NAME", "PATTERN", "HOME", "LANG", "VIRTUAL_ENV", "PGPASSFILE", "XAUTHORITY",
+    "TURKEY", "PASSES",
+]  # fmt: skip
+
+
+def test_the_names_that_are_secret_by_default(tmp_path):
+    value = "not-so-common-a-value"
+    found, _ = collect(dict.fromkeys((*SECRET_ONES, *ORDINARY_ONES), value), DEFAULTS.secret_env, (), tmp_path)
+    assert found == dict.fromkeys(SECRET_ONES, value)
+    assert all(is_secret_variable(name, DEFAULTS) for name in SECRET_ONES)
+    assert not any(is_secret_variable(name, DEFAULTS) for name in ORDINARY_ONES)
+
+
+def test_what_is_common_short_or_only_a_place_is_no_secret(tmp_path):
+    env = {
+        "A_TOKEN": "production",
+        "B_TOKEN": "true",
+        "C_KEY": "1",
+        "D_CREDENTIALS": str(tmp_path),
+        "E_KEY": "/no/such/file",
+    }
+    assert collect(env, DEFAULTS.secret_env, (), tmp_path)[0] == {"E_KEY": "/no/such/file"}
+
+
+@pytest.mark.parametrize(
+    ("value", "secret"),
+    [
+        ("postgres://app:s3cr%2Ft-pass@db:5432/x", "s3cr/t-pass"),
+        ("redis://:longpassword@cache/0", "longpassword"),
+        ("host=db user=app password=hunter22x dbname=x", "hunter22x"),
+        ("Server=db;User=sa;Password=hunter22x;", "hunter22x"),
+        ("postgres://db:5432/x", None),
+        ("https://example.org/a:b@c", None),
+    ],
+)
+def test_the_password_in_an_address_is_secret_under_any_name(value, secret, tmp_path):
+    found = collect({"DATABASE_URL": value}, DEFAULTS.secret_env, (), tmp_path)[0]
+    assert found == ({"DATABASE_URL": secret} if secret is not None else {})

@@ -3,26 +3,25 @@
 import random
 import subprocess
 import sys
-import time
 
 import pytest
 
-from ordain.adapters.shell_text import ShellText
-from ordain.core.lint.script import (
+from ordain.adapters.process.shell_text import ShellText
+from ordain.core.lint.status import constant_status, ignores_failures
+from ordain.core.policy.program import handed_text, unwrapped
+from ordain.core.policy.script import (
     AndOr,
     Background,
+    CommandGroup,
     Condition,
     Function,
-    Group,
     Negated,
     Opaque,
     Pipeline,
     Simple,
-    handed_text,
     programs,
-    unwrapped,
 )
-from ordain.core.lint.status import constant_status, ignores_failures
+from tests.patience import hang_guard
 
 READER = ShellText()
 
@@ -120,6 +119,7 @@ WORDS = (
 )
 
 
+@pytest.mark.slow
 def test_bash_agrees_about_texts_at_random():
     words = WORDS.split(" ")
     choose = random.Random(7)
@@ -293,8 +293,8 @@ A, B, C = (Simple((name,)) for name in "abc")
         ("a && b || c", (AndOr(A, (("&&", B), ("||", C))),)),
         ("! a | b", (Negated(Pipeline((A, B))),)),
         ("a | b >x 2>&1", (Pipeline((A, B)),)),
-        ("{ a; b; } > x", (Group((A, B)),)),
-        ("(a && b)", (Group((AndOr(A, (("&&", B),)),), subshell=True),)),
+        ("{ a; b; } > x", (CommandGroup((A, B)),)),
+        ("(a && b)", (CommandGroup((AndOr(A, (("&&", B),)),), subshell=True),)),
         ("a &", (Background(A),)),
         ("if a; then b; fi", (Condition(((B,), ()), (A,)),)),
         ("if a; then b; else c; fi", (Condition(((B,), (C,)), (A,)),)),
@@ -310,7 +310,7 @@ A, B, C = (Simple((name,)) for name in "abc")
         ("x=1; y=2 z=3", (Simple((":",)), Simple((":",)))),
         ("x=$(a)", (Opaque(),)),
         ("export x=$(a)", (Simple(("export",)),)),
-        ("f() { a; }", (Function("f", (Group((A,)),)),)),
+        ("f() { a; }", (Function("f", (CommandGroup((A,)),)),)),
         ("case x in a|b) b;; *) a; c;; esac", (Condition(((B,), (A, C), ())),)),
         (">x", (Opaque(),)),
         ("[ -n 'a b' ]", (Simple(("[", "-n", "a b", "]")),)),
@@ -322,17 +322,17 @@ def test_the_shape_of_a_text(text, statements):
     assert script(text).statements == statements
 
 
+@hang_guard
 @pytest.mark.parametrize(
     "text",
     ["${" * 2000, "${" * 60_000, "<<A " * 20_000, "(" * 2000 + "a" + ")" * 2000, "a && " * 800 + "b", "a;" * 50_000],
     ids=lambda text: text[:8],
 )
 def test_hostile_texts_take_bounded_time(text):
-    started = time.monotonic()
     READER.read(text)
-    assert time.monotonic() - started < 12  # bash itself is given ten seconds
 
 
+@hang_guard
 @pytest.mark.parametrize(
     "text",
     [
@@ -347,21 +347,25 @@ def test_hostile_texts_take_bounded_time(text):
     ids=lambda text: text[:8],
 )
 def test_hostile_texts_are_judged_in_bounded_time(text):
-    started = time.process_time()
     found, _ = ShellText().read(text)
     assert found is not None
     constant_status(found)
     ignores_failures(found)
-    assert time.process_time() - started < 2
 
 
-def test_many_costly_texts_are_left_to_bash():
+def test_many_costly_texts_are_left_to_bash_and_bash_is_asked_so_often_only(monkeypatch):
+    module = sys.modules[ShellText.__module__]
+    monkeypatch.setattr(module, "PARSED_COST_MAX", 20 * 4096**2)
+    monkeypatch.setattr(module, "ASKED_MAX", 30)
+    asked = []
+    really = subprocess.run
+    monkeypatch.setattr(module.subprocess, "run", lambda *words, **how: asked.append(words) or really(*words, **how))
     reader = ShellText()
-    started = time.process_time()
-    for number in range(3000):
+    assert reader.read("a || true")[0] is not None
+    for number in range(40):
         reader.read(f"a{number}; " + "${" * 2000)
-    assert time.process_time() - started < 30
-    assert reader.read("a || true") == (None, None)
+    assert len(asked) == 30
+    assert reader.read("b || true") == (None, None)
     assert reader.read("true")[0] is not None
 
 
@@ -372,7 +376,7 @@ def test_a_long_text_is_read_up_to_a_bound():
 
 def test_the_parser_is_loaded_only_for_what_needs_it():
     code = (
-        "import sys; from ordain.adapters.shell_text import ShellText; reader = ShellText();"
+        "import sys; from ordain.adapters.process.shell_text import ShellText; reader = ShellText();"
         "reader.read('test -s a.txt'); print('tree_sitter' in sys.modules);"
         "reader.read('a | b'); print('tree_sitter' in sys.modules)"
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters import spool as spool_module
-from ordain.adapters.spool import Spool
-from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
+from ordain.adapters.process import spool as spool_module
+from ordain.adapters.process.spool import Spool
+from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 
 
 def spooled(data: bytes, directory: Path | None, seed: int = 0) -> Spool:

@@ -24,28 +24,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters import ledger_writer
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.adapters.reserve import RESERVE_BYTES, Reserve
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core import chain
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.artifact import whole_seal
-from ordain.core.event import (
+from ordain.adapters.ledger import writer as ledger_writer
+from ordain.adapters.ledger.file import RESERVE_BYTES, Reserve
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.ledger import chain
+from ordain.core.plan.failure import Abort
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.policy.settings import Limits
+from ordain.core.run.attempt import whole_seal
+from ordain.core.run.event import (
     AttemptStarted,
     ConfigTrusted,
     Event,
     ExecutorStarted,
-    Limits,
     PlanPrepared,
     Recorded,
     RunOpened,
     RunStarted,
 )
-from ordain.core.failure import Abort
-from ordain.core.problem import Refused
-from ordain.core.value import Instant, PlanId, RunId, StepId
-from ordain.ports import Append, Artifact, Ledger
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append, Artifact, Ledger
 
 AT = Instant(1_700_000_000_000)
 ANA = Principal(name="ana", channel=Channel.TERMINAL)
@@ -413,10 +413,10 @@ def test_a_file_locked_for_too_long_is_busy_and_can_be_used_afterwards(path: Pat
 APPENDER = """
 import asyncio, sys
 from pathlib import Path
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core.event import AttemptStarted
-from ordain.core.problem import Refused
-from ordain.ports import Append
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.core.run.event import AttemptStarted
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append
 
 async def main(path, who, times):
     sys.stdin.readline()
@@ -439,8 +439,8 @@ asyncio.run(main(*sys.argv[1:]))
 READER = """
 import sys
 from pathlib import Path
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core import chain
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.core.ledger import chain
 
 path, own, times = sys.argv[1:]
 sys.stdin.readline()
@@ -497,6 +497,7 @@ def crowd(path: Path, writers: int, times: int, readers: int) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_processes_that_write_and_read_at_once_lose_nothing(path: Path) -> None:
     crowd(path, writers=8, times=25, readers=3)
 
@@ -510,9 +511,9 @@ def test_many_processes_that_write_and_read_at_once_lose_nothing(path: Path) -> 
 DYING = """
 import asyncio, os, sys
 from pathlib import Path
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core.event import AttemptStarted
-from ordain.ports import Append
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.core.run.event import AttemptStarted
+from ordain.ports.ports import Append
 
 async def main(path, how):
     ledger = SqliteLedger.open(Path(path))
@@ -819,10 +820,10 @@ def test_a_file_system_that_was_made_read_only_takes_nothing_more(path: Path) ->
 LOOKING = """
 import asyncio, os, resource, sys
 from pathlib import Path
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core.event import AttemptStarted
-from ordain.core.problem import Refused
-from ordain.ports import Append
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.core.run.event import AttemptStarted
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append
 
 path, how = Path(sys.argv[1]), sys.argv[2]
 if how == "full":

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel
-from ordain.core.event import RequestRefused
+from ordain.assemble.workspace import open_workspace
+from ordain.core.approval.approval import Channel
+from ordain.core.run.event import RequestRefused
 from tests.agents.clients import Client, Site
 from tests.agents.conversation import Astray, Call, Conversation, Result
 from tests.agents.model_server import serving

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.event import RequestRefused
-from ordain.interfaces.plan_exit import EXAMPLE
+from ordain.assemble.workspace import open_workspace
+from ordain.core.run.event import RequestRefused
+from ordain.interfaces.hook.plan_exit import EXAMPLE
 from tests.agents.clients import NODE
 from tests.agents.conversation import Astray, Call, Conversation, Result, Said, Script
 from tests.agents.hosts import HOSTS

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel
-from ordain.core.event import ApprovalGiven, PlanPrepared, RequestRefused, RunStarted
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel
+from ordain.core.run.event import ApprovalGiven, PlanPrepared, RequestRefused, RunStarted
 from tests.agents.clients import Client, Gemini, Opencode, Site
 from tests.agents.conversation import Astray, Call, Conversation, Result
 from tests.agents.model_server import ModelServer, serving
@@ -109,7 +109,7 @@ def test_an_agent_proposes_a_person_approves_and_the_agent_reads_the_result(
         r"Not started \(E_PLAN_APPROVAL_MISSING\)\. Please type: ordain -C \S+ approve (\w+)", agent.told(PROPOSE)
     )
     assert said is not None
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     ((prepared,), (line,)) = app.log(said[1]), app.plans()
     assert isinstance(prepared.event, PlanPrepared)
     assert prepared.event.by.channel is Channel.MCP and agent.client.name in prepared.event.by.agent
@@ -121,7 +121,7 @@ def test_an_agent_proposes_a_person_approves_and_the_agent_reads_the_result(
     status = agent.told(GO_ON, follow=True).partition("Status: ")[2]
     assert "completed" in status and "contract held" in status
     assert workspace.effects() == ["released"]
-    events = [recorded.event for recorded in open_workspace(workspace.path).log(said[1])]
+    events = [recorded.event for recorded in open_at_terminal(workspace.path).log(said[1])]
     (given,) = (event for event in events if isinstance(event, ApprovalGiven))
     (started,) = (event for event in events if isinstance(event, RunStarted))
     assert given.approval.approver.channel is Channel.TERMINAL and started.by.channel is Channel.MCP
@@ -135,7 +135,7 @@ def test_an_agent_that_claims_to_be_approved_runs_nothing(agent: Connected, work
     started = agent.told(GO_ON, follow=True).partition("Started: ")[2].partition("Status: ")[0]
     assert "E_PLAN_APPROVAL_MISSING" in started
     assert workspace.effects() == []
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     assert [line.status for line in app.plans()] == ["proposed"]
     refused = [recorded.event for recorded in app.refusals()]
     assert ("commit", "E_PLAN_APPROVAL_MISSING", Channel.MCP) in [
@@ -147,7 +147,7 @@ def test_an_agent_that_claims_to_be_approved_runs_nothing(agent: Connected, work
 @pytest.mark.parametrize("client", [Opencode()], ids=["opencode"])
 def test_an_agent_cannot_answer_for_a_person_in_its_shell(agent: Connected, workspace: Workspace) -> None:
     assert "E_APPROVAL_CHANNEL" in agent.told(DO_IT_YOURSELF)
-    assert [line.status for line in open_workspace(workspace.path).plans()] == ["proposed"]
+    assert [line.status for line in open_at_terminal(workspace.path).plans()] == ["proposed"]
     assert workspace.effects() == []
 
 

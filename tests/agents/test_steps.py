@@ -11,10 +11,9 @@ from typing import TypeVar
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.event import AgentCalled, AttemptEnded, Event, RequestRefused
-from ordain.core.run_state import StepState
-from ordain.surroundings import sha256
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.run.event import AgentCalled, AttemptEnded, Event, RequestRefused, StepState
+from ordain.documents.settings_in_force import sha256
 from tests.agents.conversation import Astray, Call, Conversation, Result, Script
 from tests.agents.hosts import HOSTS, Host
 from tests.agents.lures import MARK, lay
@@ -105,7 +104,7 @@ def gives_up(talk: Conversation) -> Generator[Call, Result, str]:
 
 
 async def _trust(workspace: Workspace, settings: str) -> None:
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     await app.trust(sha256(settings.encode()), KIM)
     await app.close()
 
@@ -123,7 +122,7 @@ class Worked:
 
     def __init__(self, workspace: Workspace, model: ModelServer, run: str) -> None:
         self.model = model
-        app = open_workspace(workspace.path)
+        app = open_at_terminal(workspace.path)
         self.events: Sequence[Event] = [recorded.event for recorded in app.log(run)]
         self.refused = [one.event for one in app.refusals() if isinstance(one.event, RequestRefused)]
         asyncio.run(app.close())

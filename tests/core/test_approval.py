@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import SendText
-from ordain.core.approval import (
+from ordain.core.approval.approval import (
     NARROWED,
     Approval,
     Base,
@@ -19,14 +18,16 @@ from ordain.core.approval import (
     check,
     drift,
 )
-from ordain.core.canonical import plan_id
-from ordain.core.value import Instant
+from ordain.core.plan.actions.pane import SendText
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.value import Instant
+from ordain.core.policy.sealing import SealedEnvironment
 from tests.build import plan, step
 
 PLAN = plan(step("a"), step("b", tool="write_file", args={"path": "x", "content": "y"}))
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 WORKSPACE = WorkspaceIdentity(id="WS-1", path="/w", device=1, inode=2)
-BASE = Base(tools="sha256:t", config="defaults")
+BASE = Base(tools="sha256:t", config="defaults", environment=SealedEnvironment())
 APPROVAL = Approval(
     approval_id="APPROVAL-1",
     plan_id=plan_id(PLAN),
@@ -80,6 +81,8 @@ def test_action_kinds_are_computed_from_the_plan():
         (APPROVAL, PLAN, replace(HERE, tier=1), "E_PLAN_STALE_BASE"),
         (APPROVAL, PLAN, replace(HERE, base=replace(BASE, operands={"x": "sha256:1"})), "E_PLAN_STALE_BASE"),
         (APPROVAL, PLAN, replace(HERE, base=replace(BASE, git_head="0" * 40)), "E_PLAN_STALE_BASE"),
+        (APPROVAL, PLAN, replace(HERE, misfits=lambda sealed: ["the secret `X`"]), "E_PLAN_STALE_BASE"),
+        (replace(APPROVAL, base=replace(BASE, environment=None)), PLAN, HERE, "E_APPROVAL_UNSEALED"),
         (
             replace(APPROVAL, boot_id="b", elapsed_ms=5),
             PLAN,

@@ -18,15 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters import keys
-from ordain.core import chain
-from ordain.core.audit import Audit, Kind, Rules, Signed, audit
-from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.chain import Entry, Tip
-from ordain.core.event import ConfigTrusted
-from ordain.core.model import Budget
-from ordain.core.signature import PublicKey, Signature, fingerprint
-from ordain.ports import Credential
+from ordain.adapters.state import keys
+from ordain.core.approval.signature import PublicKey, Signature, fingerprint
+from ordain.core.ledger import chain
+from ordain.core.ledger.audit import Audit, Kind, Rules, Signed, audit
+from ordain.core.ledger.chain import Entry
+from ordain.core.ledger.link import Tip
+from ordain.core.plan.canonical import canonical_bytes, plan_id
+from ordain.core.plan.model import Budget
+from ordain.core.run.event import ConfigTrusted
+from ordain.ports.ports import Credential
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 
@@ -192,7 +193,7 @@ def test_an_approval_that_names_other_actions_is_found() -> None:
 
 
 def test_a_plan_in_another_spelling_is_found_though_its_digest_fits() -> None:
-    from ordain.core.canonical import PLAN_TYPE, digest
+    from ordain.core.plan.canonical import PLAN_TYPE, digest
 
     row = next(row for row in told() if b'"plan_prepared"' in row.body)
     plan = bytes(msgspec.json.decode(row.body, type=_Body).event.plan)
@@ -202,6 +203,22 @@ def test_a_plan_in_another_spelling_is_found_though_its_digest_fits() -> None:
     opened = told()[0]
     body = row.body.replace(plan, spaced).replace(old, renamed)
     assert kinds(forged([(opened.stream, opened.body), (row.stream, body)])) == {Kind.FORM}
+
+
+def test_a_plan_that_cannot_be_read_is_named_and_wrong_only_once_it_was_started() -> None:
+    from ordain.core.plan.canonical import PLAN_TYPE, digest
+
+    row = next(row for row in told() if b'"plan_prepared"' in row.body)
+    plan = bytes(msgspec.json.decode(row.body, type=_Body).event.plan)
+    broken = plan.replace(b'"needs":[]', b'"needs":7', 1)
+    old, new = (f"plan:{digest(PLAN_TYPE, one)}".encode() for one in (plan, broken))
+    opened, body = told()[0], row.body.replace(plan, broken).replace(old, new)
+    rows = [(opened.stream, opened.body), (row.stream, body)]
+    found = look(forged(rows))
+    assert (found.findings, len(found.unreadable)) == ((), 1) and "cannot be read" in found.unreadable[0]
+    started = next(one for one in told() if one.stream == row.stream and b'"run_started"' in one.body)
+    rows += [(row.stream, started.body.replace(old, new))]
+    assert Kind.FORM in kinds(forged(rows)) and look(forged(rows)).unreadable == ()
 
 
 class _Prepared(msgspec.Struct):

@@ -10,11 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.action import RunCommand
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.budget import Held, expected, may_begin, spending, time_left_ms
-from ordain.core.decision import decided, find_question, questions
-from ordain.core.event import (
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.lineage.decision import decided, find_question, questions
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.failure import Abort, Continue, Retry
+from ordain.core.plan.model import Budget, NestedPlan, Plan
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.policy.settings import Limits
+from ordain.core.run.budget import Held, expected, may_begin, spending, time_left_ms
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     BudgetReached,
@@ -22,7 +26,6 @@ from ordain.core.event import (
     DoubtFound,
     DoubtSettled,
     ExecutorStarted,
-    Limits,
     Outcome,
     RunEvent,
     RunFinished,
@@ -32,14 +35,11 @@ from ordain.core.event import (
     StepUnfolded,
     Usage,
 )
-from ordain.core.failure import Abort, Continue, Retry
-from ordain.core.model import Budget, NestedPlan, Plan
-from ordain.core.problem import Refused
-from ordain.core.run_state import IllegalTransition, RunState
-from ordain.core.schedule import End, Gather, Reach, Start, Stop, Wake, decide, ended
-from ordain.core.spending import RUN, read_usage, sound_usage
-from ordain.core.state import apply, replay
-from ordain.core.value import Instant, PlanId, RunId, StepId
+from ordain.core.run.run_state import IllegalTransition, RunState
+from ordain.core.run.schedule import End, Gather, Reach, Start, Stop, Wake, decide, ended
+from ordain.core.run.spending import RUN, read_usage, sound_usage
+from ordain.core.run.state import apply, replay
+from ordain.core.text.problem import Refused
 from tests.build import plan, step
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -340,7 +340,7 @@ def test_a_budget_is_reached_only_as_it_is(said: dict[str, object]):
 
 def test_what_is_left_is_estimated_from_earlier_runs():
     run = reached()
-    from ordain.core.canonical import action_digest
+    from ordain.core.plan.canonical import action_digest
 
     went = [Outcome(duration_ms=ms, used=Usage(tokens=ms)) for ms in (1000, 3000, 90_000)]
     found = expected(run.state, RUN, {action_digest(RunCommand(command="do b")): went})

@@ -1,7 +1,6 @@
 """Rules of calls: what an argument must be like, where a rule forbids and where it lets through."""
 
 import re
-import time
 import unicodedata
 from typing import Any
 
@@ -9,13 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ordain.core.call_rule import TEXT_MAX, VALUES_MAX, CallRule, Conditions, Holds
+from ordain.core.policy.rule import TEXT_MAX, VALUES_MAX, ArgumentConditions, CallRule, Holds
+from tests.patience import hang_guard
 
 NO, MAYBE, YES = Holds
 
 
-def conditions(*besides: str, **where: Any) -> Conditions:
-    return Conditions(CallRule(tools=("mail",), where=where, besides=besides))
+def conditions(*besides: str, **where: Any) -> ArgumentConditions:
+    return ArgumentConditions(CallRule(tools=("mail",), where=where, besides=besides))
 
 
 def both(wanted: Any, value: Any) -> tuple[Holds, bool]:
@@ -260,12 +260,11 @@ LONG: dict[str, Any] = {
 }
 
 
+@hang_guard
 @pytest.mark.parametrize("value", LONG.values(), ids=LONG)
 def test_no_argument_takes_long(value):
     patterns = ["*a" * 200 + "*c", "*@example.com", *(f"b{number}*x" for number in range(98))]
-    began = time.perf_counter()
     meant, let = both(patterns, value)
-    assert time.perf_counter() - began < 2
     assert not let
     assert meant is not YES
 

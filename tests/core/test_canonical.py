@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.action import AcquireLock, ReleaseLock, RunCommand, Task
-from ordain.core.canonical import canonical_bytes, plan_from_bytes, plan_hash, plan_id, step_key
-from ordain.core.failure import Abort, Retry
-from ordain.core.model import Budget, NestedPlan, Plan, Step
-from ordain.core.value import RunId, StepId
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.canonical import canonical_bytes, plan_from_bytes, plan_hash, plan_id, step_key
+from ordain.core.plan.failure import Abort, Retry
+from ordain.core.plan.model import Budget, NestedPlan, Plan, Step
+from ordain.core.plan.value import RunId, StepId
 from ordain.documents.reading import read
 from tests.build import plan, step
 from tests.plans import changed, plans, sites
@@ -80,6 +82,7 @@ def check_every_change(made: Plan, data: st.DataObject) -> None:
         assert (plan_id(made) == plan_id(other)) == (said(made) == said(other)), site
 
 
+@pytest.mark.slow
 @given(plans(nested=2), st.data())
 @settings(max_examples=10)
 def test_changing_any_field_changes_the_digest(made, data):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core import chain
-from ordain.core.approval import Channel, Principal
-from ordain.core.event import AttemptStarted, Event, ExecutorStarted, PlanPrepared, RunFinished
-from ordain.core.problem import Refused
-from ordain.core.value import Instant, PlanId, StepId
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.ledger import chain
+from ordain.core.plan.value import Instant, PlanId, StepId
+from ordain.core.run.event import AttemptStarted, Event, ExecutorStarted, PlanPrepared, RunFinished
+from ordain.core.text.problem import Refused
 
 HISTORY: tuple[Event, ...] = (
     PlanPrepared(

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.action import Task
-from ordain.core.agent import Agent, agent_digest
-from ordain.core.assignment import Assignment, assignments
-from ordain.core.choosing import agents_of, choose, has_network, model_of
-from ordain.core.kind import KINDS, VERBS, kind_of
-from ordain.core.model import NestedPlan, Step
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, Parameter, ToolDefinition
-from ordain.core.value import StepId
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.model import NestedPlan, Step
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition, ToolParameter
+from ordain.core.plan.value import StepId
+from ordain.core.policy.agent import KINDS, VERBS, Agent, agent_digest, kind_of
+from ordain.core.policy.agent_choice import agents_of, choose, has_network, model_of
+from ordain.core.policy.assignment import Assignment, assignments
+from ordain.core.policy.settings import Settings
 from tests.build import plan
 
 
@@ -93,7 +93,7 @@ TOOLS = {
         name="read_file",
         description="",
         effect=EffectClass.READS,
-        parameters=(Parameter(name="path", kind="string", description="", path=True),),
+        parameters=(ToolParameter(name="path", kind="string", description="", path=True),),
     ),
     "odoo": ToolDefinition(name="odoo", description="", effect=EffectClass.OPAQUE, schema={}),
 }

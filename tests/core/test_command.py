@@ -7,20 +7,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import CallTool, RunCommand
-from ordain.core.command import Program, command_of, command_text, program_of, typed
-from ordain.core.effect import planned_effects
-from ordain.core.lint.facts import Facts
+from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.lint.rules import lint
-from ordain.core.model import ForEach
-from ordain.core.model import Parameter as PlanParameter
-from ordain.core.payload import decided_later, payload, shared_variables
-from ordain.core.policy import rule
-from ordain.core.settings import Settings
-from ordain.core.template import Filled, fill
-from ordain.interfaces.preview import action_lines
-from ordain.interfaces.render import Style
+from ordain.core.lint.survey import Facts
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.command import (
+    Program,
+    command_of,
+    command_text,
+    decided_later,
+    payload,
+    program_of,
+    shared_variables,
+    typed,
+)
+from ordain.core.plan.model import ForEach
+from ordain.core.plan.model import Parameter as PlanParameter
+from ordain.core.plan.template import Filled, fill
+from ordain.core.policy.effect import planned_effects
+from ordain.core.policy.ruling import rule
+from ordain.core.policy.settings import Settings
+from ordain.interfaces.view.preview import action_lines
+from ordain.interfaces.view.run import Style
 from tests.build import plan, step
 
 FACTS = Facts(tools=BUILT_IN, settings=Settings())
@@ -128,10 +137,12 @@ def test_a_program_cannot_be_decided_by_a_reference(argv):
 
 def test_its_arguments_can():
     made = acting(CallTool(tool="exec", args={"argv": ["echo", "${b.output}", "${b.exit_code}"]}))
-    assert codes(step("b", needs=()), made) == []
+    assert codes(step("b", needs=()), made) == ["W_REF_OPTION"]
     each = replace(made, for_each=ForEach(source="${params.l}", max=3))
     each = replace(each, action=CallTool(tool="exec", args={"argv": ["echo", "${item}"]}))
-    assert codes(each, params={"l": PlanParameter(type="list")}) == []
+    assert codes(each, params={"l": PlanParameter(type="list")}) == ["W_REF_OPTION"]
+    for argv in (["echo", "--", "${b.output}"], ["echo", "--x=${b.output}", "./${b.output}", "$${b.output}"]):
+        assert codes(step("b", needs=()), acting(CallTool(tool="exec", args={"argv": argv}))) == []
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,19 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import Ask, RunCommand, SendText, Task
-from ordain.core.concern import Concern, concerns
-from ordain.core.concern_kind import ConcernKind
-from ordain.core.condition import Contract, LockHeld, NoCheck, PatternMatch, Verification
-from ordain.core.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
-from ordain.core.model import Action, Budget, ForEach, NestedPlan, Plan, Step
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, Parameter, ToolDefinition
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.core.approval.diff.concern import Concern, concerns
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.pane import SendText
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.concern import ConcernKind
+from ordain.core.plan.condition import Contract, LockHeld, NoCheck, PatternMatch, Verification
+from ordain.core.plan.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
+from ordain.core.plan.model import Action, Budget, ForEach, NestedPlan, Plan, Step
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition, ToolParameter
+from ordain.core.policy.settings import Settings
 from tests.build import plan, step
 from tests.core.test_difference import READ_FIRST
 
@@ -27,7 +31,7 @@ TOOLS = {
         name="look",
         description="",
         effect=EffectClass.READS,
-        parameters=(Parameter(name="path", kind="string", path=True),),
+        parameters=(ToolParameter(name="path", kind="string", path=True),),
     ),
 }
 

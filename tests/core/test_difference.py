@@ -14,22 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.file_tools import DEFINITIONS
-from ordain.core.action import (
-    AcquireLock,
-    Ask,
-    CallTool,
-    ReleaseLock,
-    RunCommand,
-    StoreData,
-    Task,
-    ValidateApproval,
-    WaitFor,
-)
-from ordain.core.canonical import canonical_bytes, plan_from_bytes, plan_id
-from ordain.core.concern_kind import ConcernKind
-from ordain.core.condition import ApprovalScope, Contract, External, LockHeld, NoCheck, PatternMatch, Verification
-from ordain.core.difference import (
+from ordain.core.approval.diff.difference import (
     ChangedStep,
     Difference,
     FieldChange,
@@ -40,10 +25,32 @@ from ordain.core.difference import (
     StepsDifference,
     difference,
 )
-from ordain.core.failure import Abort, AskApproval, Continue, Escalate, FailurePolicy, Fallback, Replan, Retry, Skip
-from ordain.core.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step
-from ordain.core.pairing import pair
-from ordain.core.waves import waits_for
+from ordain.core.approval.diff.pairing import pair
+from ordain.core.lint.waves import waits_for
+from ordain.core.plan.actions.approval import ValidateApproval
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.actions.wait import WaitFor
+from ordain.core.plan.canonical import canonical_bytes, plan_from_bytes, plan_id
+from ordain.core.plan.concern import ConcernKind
+from ordain.core.plan.condition import ApprovalScope, Contract, External, LockHeld, NoCheck, PatternMatch, Verification
+from ordain.core.plan.failure import (
+    Abort,
+    AskApproval,
+    Continue,
+    Escalate,
+    FailurePolicy,
+    Fallback,
+    Replan,
+    Retry,
+    Skip,
+)
+from ordain.core.plan.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step
+from ordain.core.plan.tool import DEFINITIONS
 from tests.build import plan, step
 from tests.plans import changed, plans, sites
 
@@ -123,6 +130,7 @@ def test_the_new_plan_can_be_made_from_the_old_one_and_the_difference(old: Plan,
     check(old, new)
 
 
+@pytest.mark.slow
 @given(plans(nested=2), st.data())
 @settings(max_examples=8)
 def test_a_change_of_any_field_is_found(old: Plan, data: st.DataObject):
@@ -130,6 +138,7 @@ def test_a_change_of_any_field_is_found(old: Plan, data: st.DataObject):
         check(old, data.draw(changed(old, site)))
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("name", sorted(NOTATIONS))
 @given(data=st.data())
 @settings(max_examples=1)
@@ -219,6 +228,7 @@ def test_fallbacks_are_compared_among_themselves():
     assert [one.step.id for one in found.fallbacks.added] == ["undo"]
 
 
+@pytest.mark.slow
 def test_two_plans_of_twenty_thousand_steps_are_compared_in_time():
     def made(names: list[str]) -> Plan:
         return plan(*(step(name, needs=()) for name in names))
@@ -370,6 +380,7 @@ READ_FIRST: list[tuple[str, ConcernKind, str | None, Plan, Plan]] = [
         of_plan(fallbacks=(step("c", needs=()), step("b", needs=()))),
     ),
     ("out of the directory", "writes_widened", "a", one(writes=("a/**",)), one(writes=("a/../b",))),
+    ("bound to less", "inputs_narrowed", "a", one(inputs=("a/**", "b")), one(inputs=("a/b",))),
     ("protected nowhere", "protect_narrowed", "a", one(protect=("a/../b",)), one(protect=("a/**",))),
     ("another pool", "pool_changed", "a", one(pool="p"), one()),
     ("another model", "model_changed", None, of_plan(), of_plan(model="m")),
@@ -406,6 +417,7 @@ STRONGER: dict[str, tuple[Plan, Plan]] = {
     "budget": (one(budget=Budget(tokens=2)), one(budget=Budget(tokens=1, cost_usd=1))),
     "budget of the plan": (of_plan(), of_plan(budget=Budget(tokens=1))),
     "writes": (one(), one(writes=("a/**",))),
+    "inputs": (one(inputs=("a/b",)), one(inputs=("c", "a/**"))),
     "fewer writes": (one(writes=("a/**",)), one(writes=("a/b",))),
     "the same model": (of_plan(model="m"), replace(one(model="m"), model="m")),
     "the same preconditions": (
@@ -574,6 +586,8 @@ def tightens(change: Changed) -> bool:
             return narrower(was, now)
         case "protect":
             return covered(was, (*now, *new_plan.protect))
+        case "inputs":
+            return covered(was, now)
         case "writes":
             return not was or (bool(now) and covered(now, was))
         case "budget":
@@ -633,6 +647,7 @@ def check_read_first(old: Plan, new: Plan) -> None:
             assert change[0] not in found or not tightens(change), change
 
 
+@pytest.mark.slow
 @given(plans(nested=2), st.data())
 @settings(max_examples=6)
 def test_a_change_of_any_field_is_read_first_or_only_tightens(old: Plan, data: st.DataObject):
@@ -640,6 +655,7 @@ def test_a_change_of_any_field_is_read_first_or_only_tightens(old: Plan, data: s
         check_read_first(old, data.draw(changed(old, site)))
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("name", sorted(NOTATIONS))
 @given(data=st.data())
 @settings(max_examples=1)

@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from ordain.core.approval import Channel, Principal
-from ordain.core.event import DecisionGiven, Event, Recorded, RunEnded, StepState, to_wire
-from ordain.core.progress import wire_line
-from ordain.core.value import Instant, RunId, StepId
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.value import Instant, RunId, StepId
+from ordain.core.report.report import wire_line
+from ordain.core.run.event import DecisionGiven, Event, Recorded, RunEnded, StepState, to_wire
 
 _PLACE = {"seq", "at", "stream", "type", "run_head"}
 _ANSWER = DecisionGiven(

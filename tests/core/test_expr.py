@@ -1,13 +1,12 @@
 """Expressions: what they name, that they are boolean, and that they are bounded and never true by mistake."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.cel import Cel
-from ordain.core.expr import EXPRESSION_BYTES_MAX, VARIABLES, ExpressionError, Expressions, Named, named
+from ordain.adapters.tools.cel import Cel
+from ordain.core.plan.expr import EXPRESSION_BYTES_MAX, VARIABLES, ExpressionError, Expressions, Named, named
+from tests.patience import hang_guard
 
 CEL: Expressions = Cel()
 REPEATED = VARIABLES | {"item", "index"}
@@ -105,6 +104,7 @@ def test_evaluating():
     assert CEL.evaluate("item == 1.0 && index == 0", values(item=1, index=0)) is True
 
 
+@hang_guard
 @pytest.mark.parametrize(
     ("expression", "variables"),
     [
@@ -124,12 +124,11 @@ def test_evaluating():
     ],
 )
 def test_an_error_is_never_true(expression, variables):
-    started = time.process_time()
     with pytest.raises(ExpressionError):
         CEL.evaluate(expression, variables)
-    assert time.process_time() - started < 1
 
 
+@hang_guard
 @pytest.mark.parametrize(
     "expression",
     [
@@ -142,11 +141,9 @@ def test_an_error_is_never_true(expression, variables):
     ],
 )
 def test_what_would_grow_too_large_is_refused_before_it_is_begun(expression):
-    started = time.process_time()
     assert CEL.check(expression, VARIABLES) is not None
     with pytest.raises(ExpressionError):
         CEL.evaluate(expression, values())
-    assert time.process_time() - started < 0.5
 
 
 @pytest.mark.parametrize(
@@ -170,10 +167,8 @@ def test_ordinary_work_on_large_results_is_done():
 @given(st.text(max_size=60) | st.text(alphabet="steps[\"'a].output=0&|!() \\`/\n", max_size=40))
 def test_any_text_is_checked_and_named_without_an_exception(text):
     named(text)
-    started = time.process_time()
     fault = CEL.check(text, VARIABLES)
     assert fault is None or fault
-    assert time.process_time() - started < 1
 
 
 PARTS = st.sampled_from(
@@ -184,13 +179,12 @@ PARTS = st.sampled_from(
 )  # fmt: skip
 
 
+@hang_guard
 @given(st.lists(PARTS, max_size=60).map("".join))
 def test_any_expression_is_checked_and_evaluated_in_bounded_time(text):
-    started = time.process_time()
     fault = CEL.check(text, VARIABLES)
     try:
         found = CEL.evaluate(text, values(data={"x": ["y" * 1000] * 100}))
     except ExpressionError:
         found = None
     assert found is None or (isinstance(found, bool) and fault is None)
-    assert time.process_time() - started < 2

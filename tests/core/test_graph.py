@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.graph import ancestors, cycles, dependents
+from ordain.core.plan.graph import ancestors, cycles, dependents
 
 IDS = st.sampled_from("abcdef")
 GRAPHS = st.dictionaries(IDS, st.lists(IDS, max_size=3), max_size=6)

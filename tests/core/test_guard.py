@@ -1,7 +1,6 @@
 """The guard: which calls outside of any run are let through, which need a plan, and what is said."""
 
 import json
-import time
 from typing import Any
 
 import msgspec
@@ -10,19 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import CallTool
-from ordain.core.call_rule import CallRule
-from ordain.core.canonical import plan_id
-from ordain.core.guard import Call, Cover, Guard, Judged, Mode, Same, Standing, cover_of, proposal_of, refusal_of
-from ordain.core.model import NestedPlan, Plan
-from ordain.core.settings import Settings
-from ordain.core.tool import SHELL, EffectClass, ToolDefinition
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.core.guard.call import (
+    Call,
+    CallStanding,
+    Cover,
+    Guard,
+    Judged,
+    Mode,
+    Same,
+    cover_of,
+    proposal_of,
+    refusal_of,
+)
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.model import NestedPlan, Plan
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import SHELL, ToolDefinition
+from ordain.core.policy.rule import CallRule
+from ordain.core.policy.settings import Settings
 from ordain.documents.reading import read
 from ordain.interfaces.mcp.proposal import Proposal, document_of
 from tests.build import plan, step
+from tests.patience import hang_guard
 
-OPEN, GUARDED, DENIED = Standing
+OPEN, GUARDED, DENIED = CallStanding
 
 
 def server_tool(name: str, effect: str, *, destructive: bool = False) -> ToolDefinition:
@@ -44,7 +56,7 @@ def call(name: str, **args: Any) -> Call:
     return Call(tool=name, args=args, definition=TOOLS.get(name))
 
 
-def standing(it: Call, **settings: Any) -> Standing:
+def standing(it: Call, **settings: Any) -> CallStanding:
     return Guard(Settings(rules=RULES, **settings)).judge(it).standing
 
 
@@ -295,16 +307,18 @@ WATCHED = Settings(
 )
 
 
-@pytest.mark.parametrize("name", [*TOOLS, "linear:create", "", ":", "a:b:c", "x" * 100_000, "\ud800", "mail:\0"])
+@pytest.mark.part(of=10)
+@hang_guard
+@pytest.mark.parametrize(
+    "name", [*TOOLS, "linear:create", "", ":", "a:b:c", pytest.param("x" * 100_000, id="long"), "\ud800", "mail:\0"]
+)
 @pytest.mark.parametrize("args", HOSTILE.values(), ids=HOSTILE)
 def test_no_arguments_break_the_guard_or_open_it(name, args):
     it = Call(tool=name, args=args, definition=TOOLS.get(name))
-    began = time.perf_counter()
     judged = Guard(WATCHED).judge(it)
     cover = cover_of(it, APPROVED)
     problem = refusal_of(it, judged, cover)
     proposal_of(it)
-    assert time.perf_counter() - began < 2
     assert len(problem.detail) < 2_000
     reads = it.definition is not None and it.definition.effect is EffectClass.READS
     assert reads or judged.standing is not OPEN

@@ -18,15 +18,30 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import AcquireLock, Ask, ReleaseLock, Task
-from ordain.core.agent import Agent
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.ask import given_up, waiting_for
-from ordain.core.cannot import AGENT_CANNOT
-from ordain.core.condition import LockHeld
-from ordain.core.decision import Question, decided, questions, still_asked
-from ordain.core.event import (
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.lineage.ask import given_up, waiting_for
+from ordain.core.lineage.decision import Question, decided, questions, still_asked
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.condition import LockHeld
+from ordain.core.plan.failure import (
+    Abort,
+    AskApproval,
+    Continue,
+    Escalate,
+    FailurePolicy,
+    Fallback,
+    Replan,
+    Retry,
+    Skip,
+)
+from ordain.core.plan.model import ForEach, NestedPlan, Plan, Step
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.policy.agent import Agent
+from ordain.core.policy.settings import Limits
+from ordain.core.run.event import (
     AgentCalled,
     AgentCallFailed,
     AttemptEnded,
@@ -46,7 +61,6 @@ from ordain.core.event import (
     FallbackEnded,
     FilesProtected,
     GroupKind,
-    Limits,
     Outcome,
     PreconditionBroken,
     ProtectedChanged,
@@ -66,10 +80,9 @@ from ordain.core.event import (
     WorkClaimed,
     WorkOffered,
 )
-from ordain.core.failure import Abort, AskApproval, Continue, Escalate, FailurePolicy, Fallback, Replan, Retry, Skip
-from ordain.core.model import ForEach, NestedPlan, Plan, Step
-from ordain.core.run_state import SETTLED, IllegalTransition, RunState
-from ordain.core.schedule import (
+from ordain.core.run.prompt import AGENT_CANNOT
+from ordain.core.run.run_state import SETTLED, IllegalTransition, RunState
+from ordain.core.run.schedule import (
     Effect,
     End,
     Gather,
@@ -94,9 +107,8 @@ from ordain.core.schedule import (
     wants_proof,
     why_waiting,
 )
-from ordain.core.state import TRANSITIONS, apply, replay
-from ordain.core.value import Instant, PlanId, RunId, StepId
-from ordain.core.work import Lease, WorkItem
+from ordain.core.run.state import TRANSITIONS, apply, replay
+from ordain.core.task.work_item import Lease, WorkItem
 from tests.build import plan, step
 from tests.reference import OPEN, UNDER_WAY, check_effects, check_history, standing
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from ordain.core.guard import Call, Guard, Standing
-from ordain.core.host_tool import Found, found_at, host_calls, idle, mangled, proposable, strictest
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, ToolSource
+from ordain.core.guard.call import Call, CallStanding, Guard
+from ordain.core.guard.host_tool import FoundPath, found_at, host_calls, idle, mangled, proposable, strictest
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolSource
+from ordain.core.policy.settings import Settings
 
 MAIL = ToolSource(mcp=("mail-server",), effects={"search": EffectClass.READS, "read.one": EffectClass.READS})
 SETTINGS = Settings(sources={"mail": MAIL, "odd.name": MAIL, "local": ToolSource(python="a:b")})
 
 
-def inside(path: str) -> Found:
-    return Found((path.removeprefix("/w/"),))
+def inside(path: str) -> FoundPath:
+    return FoundPath((path.removeprefix("/w/"),))
 
 
-def outside(path: str) -> Found:
-    return Found(())
+def outside(path: str) -> FoundPath:
+    return FoundPath(())
 
 
 def calls(tool: str, locate=inside, server: str | None = None, settings: Settings = SETTINGS, **args: object):
@@ -30,15 +31,15 @@ def only(tool: str, *more: object, **args: object) -> Call:
     return call
 
 
-def standing(call: Call, **settings: object) -> Standing:
+def standing(call: Call, **settings: object) -> CallStanding:
     return Guard(Settings(**settings)).judge(call).standing
 
 
 def test_a_command_is_the_shell_as_a_whole():
     call = only("Bash", command="git status && rm -rf /", description="Look", timeout=5)
     assert (call.tool, call.args) == ("shell", {"command": "git status && rm -rf /"})
-    assert standing(call) is Standing.GUARDED
-    assert standing(call, open_calls=("shell",)) is Standing.OPEN
+    assert standing(call) is CallStanding.GUARDED
+    assert standing(call, open_calls=("shell",)) is CallStanding.OPEN
     # Nothing that is said beside the command makes another tool of it.
     assert only("Bash", command=["ls"]).args == {}
 
@@ -68,43 +69,43 @@ def test_what_works_on_files_is_the_tool_of_ours_that_does_the_same(tool, args, 
 
 def test_paths_are_held_against_the_rules_as_the_workspace_has_them():
     rules = {"deny": ("path:secret/**",), "open_calls": ("reads", "path:docs/**")}
-    assert standing(only("Write", file_path="/w/docs/a.md", content=""), **rules) is Standing.OPEN
-    assert standing(only("Write", file_path="/w/src/a.py", content=""), **rules) is Standing.GUARDED
-    assert standing(only("Read", file_path="/w/secret/key"), **rules) is Standing.DENIED
-    assert standing(only("Read", file_path="/w/a.txt"), **rules) is Standing.OPEN
+    assert standing(only("Write", file_path="/w/docs/a.md", content=""), **rules) is CallStanding.OPEN
+    assert standing(only("Write", file_path="/w/src/a.py", content=""), **rules) is CallStanding.GUARDED
+    assert standing(only("Read", file_path="/w/secret/key"), **rules) is CallStanding.DENIED
+    assert standing(only("Read", file_path="/w/a.txt"), **rules) is CallStanding.OPEN
     # Whoever searches everything beneath a directory reads what is denied in it.
-    assert standing(only("Grep", pattern="x", path="/w/."), **rules) is Standing.GUARDED
-    assert standing(only("Grep", pattern="x", path="/w/docs"), **rules) is Standing.OPEN
+    assert standing(only("Grep", pattern="x", path="/w/."), **rules) is CallStanding.GUARDED
+    assert standing(only("Grep", pattern="x", path="/w/docs"), **rules) is CallStanding.OPEN
 
 
 def test_a_path_with_two_names_is_judged_by_both_and_the_stricter_judgement_holds():
-    def linked(path: str) -> Found:
-        return Found(("public/key", "secret/link"))
+    def linked(path: str) -> FoundPath:
+        return FoundPath(("public/key", "secret/link"))
 
     guard = Guard(Settings(deny=("path:secret/**",), open_calls=("reads",)))
     call, judged = strictest(guard, calls("Read", linked, file_path="/w/secret/link"))
-    assert (call.args["path"], judged.standing) == ("secret/link", Standing.DENIED)
+    assert (call.args["path"], judged.standing) == ("secret/link", CallStanding.DENIED)
 
 
 def test_outside_of_the_workspace_no_path_rule_holds_reading_is_reading_and_writing_is_never_ours():
     rules = {"deny": ("path:etc/**", "path:**/passwd"), "open_calls": ("reads", "write_file", "path:**")}
-    assert standing(only("Read", outside, file_path="/etc/passwd"), **rules) is Standing.OPEN
+    assert standing(only("Read", outside, file_path="/etc/passwd"), **rules) is CallStanding.OPEN
     write = only("Write", outside, file_path="/etc/motd", content="x")
-    assert (write.tool, standing(write, **rules)) == ("claude-code:Write", Standing.GUARDED)
+    assert (write.tool, standing(write, **rules)) == ("claude-code:Write", CallStanding.GUARDED)
     assert not proposable(write)
-    assert standing(write, open_calls=("claude-code:Write",)) is Standing.OPEN
+    assert standing(write, open_calls=("claude-code:Write",)) is CallStanding.OPEN
 
 
 def test_writing_outside_of_the_workspace_is_not_open_because_nothing_guards_it():
     write = only("Write", outside, file_path="/home/.bashrc", content="x")
     for rules in ({"guarded": ("write_file",)}, {"guarded": ()}, {"open_calls": ("opaque", "destructive")}):
-        assert standing(write, **rules) is Standing.GUARDED
+        assert standing(write, **rules) is CallStanding.GUARDED
 
 
 def test_a_search_through_a_link_also_means_what_lies_beneath():
     rules = Guard(Settings(deny=("path:**/key",), open_calls=("reads",)))
-    _, judged = strictest(rules, calls("Grep", lambda _: Found((), through="link"), path="/w/link"))
-    assert judged.standing is Standing.GUARDED
+    _, judged = strictest(rules, calls("Grep", lambda _: FoundPath((), through="link"), path="/w/link"))
+    assert judged.standing is CallStanding.GUARDED
 
 
 @pytest.mark.parametrize("path", [None, 7, "", "a\0b"])
@@ -115,13 +116,13 @@ def test_a_path_that_is_none_is_nobody_knows_what(path):
 @pytest.mark.parametrize("tool", ["Agent", "Task", "TodoWrite", "AskUserQuestion", "Skill", "BashOutput", "KillShell"])
 def test_what_only_arranges_the_work_does_nothing(tool):
     call = only(tool, prompt="go")
-    assert idle(call) and standing(call) is Standing.OPEN
+    assert idle(call) and standing(call) is CallStanding.OPEN
 
 
 @pytest.mark.parametrize("tool", ["WebFetch", "WebSearch", "CronCreate", "bash", "Bash ", "read_file", "shell"])
 def test_what_reaches_outside_and_what_nobody_knows_is_guarded(tool):
     call = only(tool, url="https://example.com/?q=secret")
-    assert not idle(call) and standing(call) is Standing.GUARDED
+    assert not idle(call) and standing(call) is CallStanding.GUARDED
     assert call.tool == f"claude-code:{tool}"
 
 
@@ -141,7 +142,7 @@ def test_what_reaches_outside_and_what_nobody_knows_is_guarded(tool):
 def test_what_tells_the_host_what_to_run_is_never_open(path):
     found = found_at(path, path, "/w", states=(), plans=None)
     for call in calls("Write", lambda _: found, file_path=path, content="x"):
-        assert standing(call, open_calls=("write_file", "path:**", "claude-code:Write")) is Standing.GUARDED
+        assert standing(call, open_calls=("write_file", "path:**", "claude-code:Write")) is CallStanding.GUARDED
 
 
 # --- Tools of servers ------------------------------------------------------------------------------------------------
@@ -157,8 +158,8 @@ def test_our_own_servers_judge_what_is_called_of_them():
 
 def test_tools_of_a_configured_server_have_the_effects_that_the_configuration_says():
     search, send = only("mcp__mail__search", q="x"), only("mcp__mail__send", to="x")
-    assert (search.tool, standing(search)) == ("mail:search", Standing.OPEN)
-    assert (send.tool, standing(send)) == ("mail:send", Standing.GUARDED)
+    assert (search.tool, standing(search)) == ("mail:search", CallStanding.OPEN)
+    assert (send.tool, standing(send)) == ("mail:send", CallStanding.GUARDED)
     assert proposable(send)
 
 
@@ -173,7 +174,7 @@ def test_names_are_compared_as_the_host_writes_them():
     ):
         two = Settings(sources={"mail": ToolSource(mcp=("m",), effects=effects)})
         found = calls("mcp__mail__a_b", settings=two)
-        assert strictest(Guard(two), found)[1].standing is Standing.GUARDED, "it may be either of two"
+        assert strictest(Guard(two), found)[1].standing is CallStanding.GUARDED, "it may be either of two"
 
 
 def test_two_servers_that_are_called_alike_are_neither():
@@ -191,30 +192,37 @@ def test_a_server_that_nobody_configured_cannot_take_a_name_of_ours():
 # --- Where paths lead ------------------------------------------------------------------------------------------------
 
 
-def at(real: str, named: str | None = None, **more: object) -> Found:
+def at(real: str, named: str | None = None, **more: object) -> FoundPath:
     return found_at(real, named or real, "/w", **{"states": ("/state",), "plans": "/home/.claude/plans", **more})
 
 
 def test_where_paths_lead():
-    assert at("/w/a/b") == Found(("a/b",))
-    assert at("/w") == Found((".",))
-    assert at("/wide/a") == Found(())
-    assert at("/w/real", "/w/link") == Found(("real", "link"))
-    assert at("/w/real", "/elsewhere/link") == Found(("real",))
-    assert at("/elsewhere/x", "/w/link") == Found((), through="link")
+    assert at("/w/a/b") == FoundPath(("a/b",))
+    assert at("/w") == FoundPath((".",))
+    assert at("/wide/a") == FoundPath(())
+    assert at("/w/real", "/w/link") == FoundPath(("real", "link"))
+    assert at("/w/real", "/elsewhere/link") == FoundPath(("real",))
+    assert at("/elsewhere/x", "/w/link") == FoundPath((), through="link")
     # Also where it leads to what nobody writes.
     assert at("/state/ledger.db", "/w/link").through == at("/home/.claude/settings.json", "/w/link").through == "link"
     assert at("/w/state/x", states=("/w/state",)).paths == ("state/x",)
 
 
+def test_the_reason_is_the_path():
+    _, judged = strictest(Guard(Settings()), calls("Write", lambda _: at("/home/x"), file_path="~/x", content="x"))
+    assert judged.why == "is guarded: its path leads out of the workspace"
+    for name in ("ordain.toml", "ordain.toml ", "Ordain.toml.", "ordain.toml::$DATA"):
+        assert "Ordain's settings" in at(f"/w/{name}").kept
+
+
 def test_a_link_out_of_the_workspace_is_judged_by_its_name_too_and_opened_by_none():
     rules = Guard(Settings(deny=("path:secret/**",), open_calls=("path:**", "reads")))
-    for path, expected in (("/w/secret/link", Standing.DENIED), ("/w/docs/link", Standing.OPEN)):
+    for path, expected in (("/w/secret/link", CallStanding.DENIED), ("/w/docs/link", CallStanding.OPEN)):
         found = found_at("/elsewhere/x", path, "/w", states=(), plans=None)
         _, judged = strictest(rules, calls("Read", lambda _, found=found: found, file_path=path))
         assert judged.standing is expected
         _, judged = strictest(rules, calls("Write", lambda _, found=found: found, file_path=path, content="x"))
-        assert judged.standing is max(expected, Standing.GUARDED, key=list(Standing).index)
+        assert judged.standing is max(expected, CallStanding.GUARDED, key=list(CallStanding).index)
 
 
 @pytest.mark.parametrize(
@@ -237,15 +245,15 @@ def test_a_link_out_of_the_workspace_is_judged_by_its_name_too_and_opened_by_non
 def test_what_the_guard_itself_hangs_on_is_never_open_to_be_written(path):
     (call,) = host_calls("Write", {"file_path": path, "content": "x"}, None, SETTINGS, (), at)
     everything = {"open_calls": ("reads", "repeatable", "checkable", "opaque", "write_file", "claude-code", "path:**")}
-    assert call.kept and standing(call, **everything) is Standing.GUARDED
-    assert standing(call, deny=("write_file", "claude-code:Write")) is Standing.DENIED
+    assert call.kept and standing(call, **everything) is CallStanding.GUARDED
+    assert standing(call, deny=("write_file", "claude-code:Write")) is CallStanding.DENIED
     (read,) = host_calls("Read", {"file_path": path}, None, SETTINGS, (), at)
-    assert standing(read) is Standing.OPEN
+    assert standing(read) is CallStanding.OPEN
 
 
 def test_the_hosts_own_note_of_a_plan_may_be_written():
     (note,) = host_calls("Write", {"file_path": "/home/.claude/plans/a.md", "content": "x"}, None, SETTINGS, (), at)
-    assert standing(note) is Standing.OPEN
+    assert standing(note) is CallStanding.OPEN
     for path in ("/home/.claude/plans/a.sh", "/home/.claude/skills/a.md"):
         (other,) = host_calls("Write", {"file_path": path, "content": "x"}, None, SETTINGS, (), at)
-        assert standing(other) is Standing.GUARDED
+        assert standing(other) is CallStanding.GUARDED

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.approval import Approval, Base, Channel, Principal, WorkspaceIdentity
-from ordain.core.event import (
+from ordain.core.approval.approval import Approval, Base, Channel, Principal, WorkspaceIdentity
+from ordain.core.lineage.lineage import TRANSITIONS, PlanState, Stage, apply_lineage
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.run.event import (
     AnswerSent,
     ApprovalExpired,
     ApprovalGiven,
@@ -25,9 +27,7 @@ from ordain.core.event import (
     StepState,
     StopAsked,
 )
-from ordain.core.lineage import TRANSITIONS, PlanState, Stage, apply_lineage
-from ordain.core.run_state import IllegalTransition
-from ordain.core.value import Instant, PlanId, RunId, StepId
+from ordain.core.run.run_state import IllegalTransition
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 ROBOT = Principal(name="robot", channel=Channel.ROBOT)
@@ -347,3 +347,32 @@ def test_what_holds_of_every_history(history: list[tuple[Any, int]]):
         except IllegalTransition:
             continue
         check(state, at)
+
+
+def test_one_preparation_starts_one_run():
+    def prep(name: str) -> PlanPrepared:
+        return msgspec.structs.replace(prepared(), preparation=name)
+
+    def run(name: str, preparation: str, approval: str | None = None) -> RunStarted:
+        return msgspec.structs.replace(started(name, approval), preparation=preparation)
+
+    first = (prep("PREP-A"), run("RUN-1", "PREP-A"), ended("completed"))
+    assert fold(*first).preparations["PREP-A"].run_id == "RUN-1"
+    for wrong in ("PREP-A", "PREP-B", "APPROVAL-1"):
+        with pytest.raises(IllegalTransition, match="cannot start"):
+            fold(*first, run("RUN-2", wrong))
+    with pytest.raises(IllegalTransition, match="recorded twice"):
+        fold(*first, prep("PREP-A"))
+    more = fold(*first, approved(), run("RUN-2", "APPROVAL-1", "APPROVAL-1"))  # a yes that came after it
+    assert (more.preparation, more.preparations["APPROVAL-1"].run_id) == ("APPROVAL-1", "RUN-2")
+    assert fold(prep("PREP-A"), approved()).preparation == "PREP-A"
+    assert fold(*first, run("RUN-2", "")).preparations["PREP-A"].run_id == "RUN-1"  # a rerun
+
+
+def test_what_a_version_without_preparations_recorded_has_had_its_run():
+    old = fold(prepared(), started(), ended("failed"), started("RUN-2"), ended("completed", "RUN-2"))
+    assert [one.run_id for one in old.preparations.values()] == ["RUN-2"]
+    assert [one.run_id for one in fold(prepared(), started(), ended("failed"), prepared()).preparations.values()] == [
+        "RUN-1",
+        None,
+    ]

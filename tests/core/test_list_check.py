@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.agent import Agent
-from ordain.core.call_rule import CallRule, Example
-from ordain.core.list_check import list_problems, named_sources
-from ordain.core.problem import Problem
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, ToolDefinition, ToolSource
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.core.lint.settings import list_problems, named_sources
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition, ToolSource
+from ordain.core.policy.agent import Agent
+from ordain.core.policy.rule import CallRule, Example
+from ordain.core.policy.settings import Settings
+from ordain.core.text.problem import Problem
 
 SEND = ToolDefinition(
     name="mail:send",

@@ -4,16 +4,15 @@ from typing import Any
 
 import pytest
 
-from ordain.core.action import AcquireLock, ReleaseLock
-from ordain.core.event import AttemptStarted, AttemptWaiting, ExecutorStarted, LockReleased, LockTaken, StepState
-from ordain.core.failure import Skip
-from ordain.core.lock import LockState, apply_lock, at_lock, locks_of
-from ordain.core.model import Action
-from ordain.core.outside import Found
-from ordain.core.run_state import IllegalTransition, RunState
-from ordain.core.schedule import Start, Stop, WaitOn, decide, keepable, why_waiting
-from ordain.core.state import apply
-from ordain.core.value import Instant, RunId, StepId
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.failure import Skip
+from ordain.core.plan.model import Action
+from ordain.core.plan.value import Instant, RunId, StepId
+from ordain.core.run.event import AttemptStarted, AttemptWaiting, ExecutorStarted, LockReleased, LockTaken, StepState
+from ordain.core.run.run_state import IllegalTransition, RunState
+from ordain.core.run.schedule import Start, Stop, WaitOn, decide, keepable, why_waiting
+from ordain.core.run.state import apply
+from ordain.core.run.wait import LockState, Settled, apply_lock, locks_of, release_lock, take_lock
 from tests.build import plan, step
 from tests.core.test_heart import OPENED
 
@@ -43,8 +42,15 @@ def started(action: Action, **fields: Any) -> RunState:
     return state
 
 
-def found(state: RunState, holder: RunId | None, after_ms: int = 0) -> Found:
-    seen = at_lock(state, A, lock(holder), Instant(NOW + after_ms))
+def at_lock(state: RunState, lock: LockState, now: Instant) -> Settled | None:
+    action = state.step(A).action
+    if isinstance(action, AcquireLock):
+        return take_lock(state, A, lock, now, action.timeout_ms)
+    return release_lock(state, A, lock, now)
+
+
+def found(state: RunState, holder: RunId | None, after_ms: int = 0) -> Settled:
+    seen = at_lock(state, lock(holder), Instant(NOW + after_ms))
     assert seen is not None
     return seen
 
@@ -95,10 +101,10 @@ def test_a_lock_with_a_contract_is_taken_first_and_judged_then():
 def test_for_a_lock_of_another_run_it_is_waited_until_an_instant():
     state = started(TAKE)
     wait = AttemptWaiting(step=A, attempt=1, reason="the lock `db`, which RUN-2 holds", until=Instant(NOW + 60_000))
-    assert found(state, OTHER, 5) == Found(event=wait)
+    assert found(state, OTHER, 5) == Settled(event=wait)
     apply(state, wait, NOW)
     assert why_waiting(state, A, NOW) == "waits for the lock `db`, which RUN-2 holds"
-    assert at_lock(state, A, lock(OTHER), Instant(NOW + 59_999)) is None, "as before: nothing to record"
+    assert at_lock(state, lock(OTHER), Instant(NOW + 59_999)) is None, "as before: nothing to record"
     third = found(state, RunId("RUN-3"), 9).event
     assert isinstance(third, AttemptWaiting) and third.until == wait.until and "RUN-3" in third.reason
     late = found(state, OTHER, 60_000).event

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.action import Task
-from ordain.core.agent import Agent
-from ordain.core.model import ForEach, NestedPlan
-from ordain.core.operands import changed, operand_paths, operand_patterns, spelt_path
-from ordain.core.tool import EffectClass, Parameter, ToolDefinition
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.model import ForEach, NestedPlan
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition, ToolParameter
+from ordain.core.policy.agent import Agent
+from ordain.core.policy.path_use import changed, operand_paths, operand_patterns, spelt_path
 from tests.build import plan, step
 from tests.plans import plans
 
@@ -18,9 +19,9 @@ COPY = ToolDefinition(
     description="Copy a file.",
     effect=EffectClass.REPEATABLE,
     parameters=(
-        Parameter(name="from", kind="string", required=True, path=True),
-        Parameter(name="to", kind="string", required=True, path=True),
-        Parameter(name="note", kind="string"),
+        ToolParameter(name="from", kind="string", required=True, path=True),
+        ToolParameter(name="to", kind="string", required=True, path=True),
+        ToolParameter(name="note", kind="string"),
     ),
 )
 TOOLS = {"copy": COPY}

@@ -1,13 +1,13 @@
 """Patterns: what they mean, against a simple reference, and that no pattern takes long."""
 
 import re
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.pattern import Pattern, matches, normal
+from ordain.core.text.pattern import PathPattern, matches, normal
+from tests.patience import hang_guard
 
 
 def reference(pattern, path):
@@ -40,13 +40,13 @@ def test_what_a_pattern_means(pattern, yes, no):
 
 @given(st.text("ab*?/", max_size=12), st.text("ab/", max_size=10))
 def test_a_pattern_means_what_the_reference_says(pattern, path):
-    assert Pattern(pattern).matches(path) == reference(pattern, path)
+    assert PathPattern(pattern).matches(path) == reference(pattern, path)
 
 
 @given(st.lists(st.sampled_from(["**/", "**", "*", "?", "a", "b", "/"]), max_size=8), st.text("ab/", max_size=10))
 def test_a_pattern_of_wild_parts_means_what_the_reference_says(tokens, path):
     pattern = "".join(tokens)
-    assert Pattern(pattern).matches(path) == reference(pattern, path)
+    assert PathPattern(pattern).matches(path) == reference(pattern, path)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,7 @@ HOSTILE = {
 }
 
 
+@hang_guard
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_patterns_take_bounded_time(name):
-    started = time.process_time()
-    Pattern(HOSTILE[name][0]).matches(HOSTILE[name][1])
-    assert time.process_time() - started < 1
+    PathPattern(HOSTILE[name][0]).matches(HOSTILE[name][1])

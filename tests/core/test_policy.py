@@ -5,16 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.file_tools import DEFINITIONS
-from ordain.core import judge
-from ordain.core.action import Ask, CallTool, Task
-from ordain.core.call_rule import CallRule
-from ordain.core.effect import planned_effects
-from ordain.core.model import NestedPlan, Plan, Step
-from ordain.core.policy import Ruling, rule
-from ordain.core.problem import Place, Problem
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, Parameter, ToolDefinition
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import DEFINITIONS, ToolDefinition, ToolParameter
+from ordain.core.policy import ruling as judge
+from ordain.core.policy.effect import planned_effects
+from ordain.core.policy.rule import CallRule
+from ordain.core.policy.ruling import Ruling, rule
+from ordain.core.policy.settings import Settings
+from ordain.core.text.problem import Place, Problem
 from tests.build import plan, step
 
 
@@ -23,7 +25,7 @@ def tool(name: str, effect: str, *paths: str, destructive: bool = False) -> Tool
         name=name,
         description="",
         effect=EffectClass(effect),
-        parameters=tuple(Parameter(name=path, kind="string", path=True) for path in paths),
+        parameters=tuple(ToolParameter(name=path, kind="string", path=True) for path in paths),
         destructive=destructive,
     )
 
@@ -381,7 +383,7 @@ def test_patterns_are_read_once_and_a_path_is_compared_once(monkeypatch):
     made: list[str] = []
     compared: list[tuple[str, str]] = []
 
-    class Counting(judge.Pattern):
+    class Counting(judge.PathPattern):
         def __init__(self, text: str) -> None:
             made.append(text)
             self.text = text
@@ -391,7 +393,7 @@ def test_patterns_are_read_once_and_a_path_is_compared_once(monkeypatch):
             compared.append((self.text, path))
             return super().matches(path)
 
-    monkeypatch.setattr(judge, "Pattern", Counting)
+    monkeypatch.setattr(judge, "PathPattern", Counting)
     many = plan(*(step(f"s{n}", tool="read_file", args={"path": f"docs/{n % 7}"}) for n in range(300)))
     strict = tuple(f"path:d*/{n}/x" for n in range(20))
     rule(many, TOOLS, Settings(deny=strict, ask=("path:*/*.key",), allow=("path:**",)))

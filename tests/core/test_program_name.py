@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ordain.core.action import AcquireLock, CallTool, RunCommand, Task
-from ordain.core.model import Action
-from ordain.core.program_name import could_not_start, kind_of, missing_program
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.lock import AcquireLock
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.model import Action
+from ordain.core.report.tally import could_not_start, kind_of, missing_program
 
 
 @pytest.mark.parametrize(

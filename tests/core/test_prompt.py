@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.action import Task
-from ordain.core.condition import Contract, Verification
-from ordain.core.event import Evidence, Outcome, Verdict
-from ordain.core.fence import longest_row
-from ordain.core.model import Plan, Step
-from ordain.core.prompt import DEFAULT_TEMPLATE, PARTS, Setting, Shown, template_fault, write_prompt
-from ordain.core.tries import Try
-from ordain.core.value import StepId
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.condition import Contract, Verification
+from ordain.core.plan.model import Plan, Step
+from ordain.core.plan.value import StepId
+from ordain.core.run.attempt import Try
+from ordain.core.run.event import Evidence, Outcome, Verdict
+from ordain.core.run.prompt import DEFAULT_TEMPLATE, PARTS, Setting, Shown, longest_row, template_fault, write_prompt
 from tests.build import plan, step
 from tests.interfaces.golden import check_golden
 

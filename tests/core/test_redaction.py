@@ -11,8 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ordain.core.redaction import BLOCK_MAX, CONTEXT, Redactor
-from ordain.core.token_shape import CREDENTIALS, HEAD_MAX, SHAPES, compiled
+from ordain.core.lint.content import secrets_in
+from ordain.core.text.redaction import BLOCK_MAX, BROKEN_MAX, CONTEXT, HIDDEN_MAX, Redactor, hide
+from ordain.core.text.redaction import CUT as REST
+from ordain.core.text.secret import CREDENTIALS, HEAD_MAX, SHAPES, compiled
 
 SECRET = "hunter2-Äpfel/birnen?<a&b>'c\"$d`e\\f ~g%h+i"
 PLAIN = "s3cr3tT0kenValue"
@@ -95,6 +97,7 @@ def test_every_form_is_hidden(secret):
 
 @given(values, st.binary(max_size=7), st.binary(max_size=7))
 @example(SECRET, b"user:", b"")
+@example("??>>~~??>>~~", b"", b"")
 @example("\udcff\udcfe\udc80secret", b"", b"x")
 def test_base64_is_hidden_wherever_the_secret_stands_in_it(secret, before, after):
     data = before + secret.strip().encode("utf-8", "surrogateescape") + after
@@ -116,9 +119,52 @@ def test_base64_with_breaks_is_hidden(width, line_break):
     assert redact(broken).count(NAME) == 1
 
 
+SPLIT = "Tr0ub4dor&3-correct/horse+battery"
+APART = ["\n", "\r\n", " ", "\t", "\\n", "\r", "\n    ", "\u00ad", "\u200b", "\ufeff", "\u2060", "\b", "\0", "\\u200b"]
+APART += ["\x1b[31m", "\x1b[0m\n\x1b[1;31m", "\x1b[01;31m\x1b[K", "\\u001b[31m", "\\x1b[0m", "\\033[32m", ": "]
+
+APART += [
+    *"\u00a0\u2009\u3000\u2028\u0085\u2061\u2064\ufe00\ufe0f\U000e0100\U000e0041\u034f\u180e\u061c\u202e\u2066\u206f"
+]
+APART += [*"\u115f\u1680\u17b4\u2800\u3164\uffa0\U0001d173\x07\x7f\x1b", "\x1b7", "\x1b(B\x1b[m", "\x1b[>1u", "\x9b31m"]
+APART += ["\x1b[38;2;100;100;100;48;2;200;200;200m", "\x1b]8;;https://a.example\x1b\\", "\x1b]0;a title\x07"]
+APART += ["\\E[31m", "^[[31m", "^[(B", "\\u00a0", "\\u202e", "\\xa0", "\\u001b]8;;x\\u0007", "\\udb40\\udd00"]
+
+
+@pytest.mark.parametrize("width", [1, 4, 7, 20])
+@pytest.mark.parametrize("apart", APART, ids=ascii)
+def test_a_secret_is_found_across_what_is_not_seen(apart, width):
+    if len(apart.encode()) * (len(SPLIT) // width) > 3 * len(SPLIT) + 200:
+        return
+    text = "a " + apart.join(SPLIT[at : at + width] for at in range(0, len(SPLIT), width)) + " b"
+    assert redact(text, SPLIT) == f"a {NAME} b"
+    for size in (1, 5, 64):
+        assert in_chunks(Redactor({"X_TOKEN": SPLIT}), text.encode(), [size]) == f"a {NAME} b".encode()
+
+
+def test_a_secret_in_a_title_is_found():
+    encoded = base64.b64encode(SPLIT.encode()).decode()
+    assert NAME in redact(f"\x1b]52;c;{encoded}\x07", SPLIT)
+    assert NAME in redact(f"\x1b]0;{SPLIT[:9]} {SPLIT[9:]}\x07", SPLIT)
+
+
+@pytest.mark.parametrize("width", [76, 80, 120])
+def test_a_secret_that_a_program_wraps_is_hidden(width):
+    for shift in range(width - len(SPLIT) - 2, width + 2):
+        line = "x" * shift + SPLIT + "y" * 100
+        wrapped = "\n".join(line[at : at + width] for at in range(0, len(line), width))
+        assert redact(wrapped, SPLIT).count(NAME) == 1
+
+
+@pytest.mark.parametrize("value", ["production", "password", "true", "1", "postgres", "Changeme"])
+def test_a_common_word_is_no_secret(value):
+    text = f"the {value} of {value}s"
+    assert redact(text, value) == text
+
+
 def test_breaks_without_end_are_no_break():
     encoded = base64.b64encode(SECRET.encode()).decode()
-    text = encoded[:20] + " " * 200 + encoded[20:]
+    text = encoded[:20] + " " * 600 + encoded[20:]
     assert redact(text) == text
 
 
@@ -184,7 +230,7 @@ def test_a_long_secret_is_hidden_as_a_whole_in_every_form(length):
 
 def test_the_window_is_as_long_as_the_longest_form():
     assert Redactor({}).window == CONTEXT
-    assert Redactor({"X": "x" * 100}).window == 600
+    assert Redactor({"X": "x" * 100}).window == BROKEN_MAX
     assert Redactor({"X": "x" * 100_000}).window < 1000
 
 
@@ -204,6 +250,10 @@ TOKENS = [
     ("github_pat_" + "a1B2_" * 16, "a token of GitHub"),
     ("glpat-" + "a1-_" * 5, "a token of GitLab"),
     ("sk-proj-" + "a1B2-_" * 20, "a key of a model's provider"),
+    ("sk-" + "a" * 48, "a key of a model's provider"),
+    ("sk-ant-api03-" + "x" * 40, "a key of a model's provider"),
+    ("sk-or-v1-" + "0123456789abcdef" * 4, "a key of a model's provider"),
+    ("sk-ant-api03-a1-B2_c3-D4_e5-F6_g7-H8", "a key of a model's provider"),
     ("xoxb-1234567890-abcdefghij", "a token of Slack"),
     ("AIza" + "a1B2-" * 7, "a key of Google"),
     (JWT, "a JSON web token"),
@@ -218,6 +268,37 @@ TOKENS = [
 def test_well_known_tokens_are_hidden(token, what, before):
     assert Redactor({}).text(f"a {before}{token}") == f"a {before}[redacted {what}]"
     assert Redactor({}).text(f'a {before}{token}" b') == f'a {before}[redacted {what}]" b'
+
+
+ORDINARY = [
+    "",
+    "du-sk-find-name-cache-type-d-print add-the-sk-locale-strings-to-the-bundle sk-locale-strings-and-other-things",
+    "sk-2024-report-for-the-month-of-july sk-SK_translations.po sk-learn-pipelines-and-other-models",
+    "risk-assessment-of-the-whole-building task-with-a-very-long-name-indeed desk-lamp-and-chair-for-the-office",
+    "sk-internationalization-of-the-app sk-build-2024-11-18-nightly-release disk-sk-usage-of-every-directory",
+    "ghp_ ghp_short github_pat_ glpat-short xoxb-short AKIA AKIASHORT ASIA-PACIFIC AIza eyJ eyJhbGciOiJIUzI1NiJ9",
+    "src/sk-find/main.py ./scripts/sk-deploy-to-production-and-notify-everybody.sh KEYBOARD",
+    "TOKENIZERS_PARALLELISM=false",
+    "https://example.org:8080/a@b git@example.org:a/b mailto:kim@example.org file:///etc/passwd 127.0.0.1:5432",
+    "PATH=/usr/local/bin:/usr/bin AUTHOR=Kim COMPASS=north SSH_AUTH_SOCK=/run/agent",
+    "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+    "d41d8cd98f00b204e9800998ecf8427e sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    "run-the-sk-migration-for-slovakia-and-check-it sk-create-table-users-with-indexes",
+    "skip-this-step-when-nothing-changed",
+    "ask-for-approval-before-the-deployment mask-the-output-of-the-command sk-a-b-c-d-e-f-g-h-i-j-k-l-m-n-o-p",
+    "-----BEGIN CERTIFICATE----- Authorization: required Authorization: Bearer $TOKEN",
+    "basket-ball-court-reservation-system",
+    "cat locale/sk-SK-2024-Translations-Final.json ls sk-learn-0-3-0-py3-none-any-Build42",
+    "kubectl logs sk-Frontend-7d9f8b6c5d-x2k4j sk-Internationalization-2024-Final sk-or-2024-report-for-july",
+    "curl https://user:{password}@example.com https://user:{{ password }}@example.com https://u:%(pass)s@example.com",
+    "",
+]
+
+
+@pytest.mark.parametrize("line", ORDINARY)
+def test_ordinary_words_paths_and_ids_are_no_tokens(line):
+    assert Redactor({}).text(line) is line
+    assert list(secrets_in(line.encode(), {})) == []
 
 
 def test_a_known_secret_is_shown_by_its_name_and_not_by_its_shape():
@@ -278,6 +359,8 @@ def test_no_head_is_longer_than_the_longest():
     assert any(compiled(shape.head).fullmatch(address) for shape in CREDENTIALS)
 
 
+COLOURED = "\x1b[0m\n\x1b[31m".join((PLAIN[:5], PLAIN[5:9], PLAIN[9:]))
+
 # --- Chunks --------------------------------------------------------------------------------------------------------
 
 KNOWN = {
@@ -328,7 +411,7 @@ def test_chunks_make_no_difference(output, sizes):
 
 
 @pytest.mark.parametrize(
-    "fragment", [PLAIN, SECRET, *(token for token, _ in TOKENS), f"https://{'u' * 150}:passpass@x"]
+    "fragment", [PLAIN, SECRET, COLOURED, *(token for token, _ in TOKENS), f"https://{'u' * 150}:passpass@x"]
 )
 def test_no_border_between_chunks_lets_a_secret_through(fragment):
     held = max(REDACTOR.window, HEAD_MAX)
@@ -482,3 +565,41 @@ def test_of_a_beginning_no_half_of_a_secret_is_shown(secret, missing):
     filler = "word " * 8000
     shown, hidden = redactor.beginning((filler + secret[:-missing]).encode(), whole=False)
     assert hidden == 0 and filler.startswith(shown.decode()) and len(shown) >= len(filler) - redactor.ahead
+
+
+# --- What is recorded with an output, for readers who do not know its secrets -----------------------------------------
+
+
+@given(
+    st.lists(st.sampled_from([PLAIN, KEY, "ghp_" + "a1B2" * 9, " ", "x", "words ", "\n"]), max_size=30),
+    st.integers(1, 4000),
+    st.integers(1, 50),
+)
+def test_recorded_spans_hide_what_the_recorder_hid_in_whatever_parts_it_comes(pieces, recorded_in, shown_in):
+    redactor, data = Redactor({"X_TOKEN": PLAIN}), "".join(pieces).encode()
+    hidden = redactor.hidden([data[at : at + recorded_in] for at in range(0, len(data), recorded_in)], whole=True)
+    shown = b"".join(hide([data[at : at + shown_in] for at in range(0, len(data), shown_in)], hidden))
+    assert shown == redactor.data(data)
+
+
+def test_too_many_spans_become_one_that_hides_more():
+    redactor, data = Redactor({"X_TOKEN": PLAIN}), f"{PLAIN} between ".encode() * (HIDDEN_MAX + 50) + b"end"
+    hidden = redactor.hidden([data], whole=True)
+    assert len(hidden) == HIDDEN_MAX
+    shown = b"".join(hide([data], hidden))
+    assert PLAIN.encode() not in shown and shown.endswith(b" between end")
+
+
+def test_the_rest_of_a_secret_whose_beginning_is_missing_is_hidden_for_every_reader():
+    long = varied(3000)
+    redactor = Redactor({"X_TOKEN": long})
+    end = f"{long[1000:]}\nplain end".encode()
+    hidden = redactor.hidden([end], whole=False)
+    shown = b"".join(hide([end], hidden))
+    assert shown.startswith(f"[redacted {REST}]".encode())
+    assert not any(long[at : at + 20].encode() in shown for at in range(2980))
+
+
+def test_a_redactor_learns_what_was_hidden_before():
+    knowing = Redactor({"X_TOKEN": PLAIN}).knowing({"another secret": "OTHER"})
+    assert knowing.text(f"{PLAIN} and another secret") == f"{NAME} and [redacted OTHER]"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.refs import (
+from ordain.core.plan.refs import (
     Default,
     Index,
     Item,

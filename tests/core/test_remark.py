@@ -2,10 +2,10 @@
 
 import pytest
 
-from ordain.core.call_rule import CallRule
-from ordain.core.remark import remarks
-from ordain.core.settings import Settings
-from ordain.core.tool import ToolSource
+from ordain.core.lint.settings import remarks
+from ordain.core.plan.tool import ToolSource
+from ordain.core.policy.rule import CallRule
+from ordain.core.policy.settings import Settings
 
 ENFORCED = Settings(guard_mode="enforce", deny=("mail:send",), guarded=("*", "mail"))
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import CallTool
-from ordain.core.effect import planned_effects
-from ordain.core.lint.facts import Facts
+from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.lint.rules import lint
-from ordain.core.request import Address, header_fault, read_address
-from ordain.core.settings import Settings
+from ordain.core.lint.survey import Facts
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.policy.effect import planned_effects
+from ordain.core.policy.settings import Settings
+from ordain.core.policy.tier import Address, header_fault, read_address
 from tests.build import plan, step
 
 

@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.file_tools import DEFINITIONS
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.decision import decided, questions
-from ordain.core.event import (
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.lineage.decision import decided, questions
+from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.plan.tool import DEFINITIONS
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.policy.settings import Limits
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     ContractHeld,
@@ -17,7 +20,6 @@ from ordain.core.event import (
     Evidence,
     ExecutorStarted,
     FilesProtected,
-    Limits,
     Outcome,
     ProtectedChanged,
     ProtectedFile,
@@ -27,9 +29,8 @@ from ordain.core.event import (
     StepState,
     Verdict,
 )
-from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
-from ordain.core.run_state import SATISFIES, IllegalTransition, RunState
-from ordain.core.schedule import (
+from ordain.core.run.run_state import SATISFIES, IllegalTransition, RunState
+from ordain.core.run.schedule import (
     End,
     SettleByContract,
     Start,
@@ -44,8 +45,7 @@ from ordain.core.schedule import (
     settled,
     why_waiting,
 )
-from ordain.core.state import apply, replay
-from ordain.core.value import Instant, PlanId, RunId, StepId
+from ordain.core.run.state import apply, replay
 from tests.build import plan, step
 from tests.scenario import check_evidence
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core import schema as rules
-from ordain.core.schema import patterns, schema_faults
+from ordain.core.text import schema as rules
+from ordain.core.text.schema import patterns, schema_faults
 
 
 def misfits(schema: Any, value: Any) -> list[str]:

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import Task
-from ordain.core.door import NAME_MAX, door_names, offer_of
-from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Survey
-from ordain.core.lint.tools import known, operations
-from ordain.core.model import NestedPlan
-from ordain.core.scope import (
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.core.lint.survey import Facts, Survey
+from ordain.core.lint.tool import known, operations
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.model import NestedPlan
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ARGUMENTS_MAX, DEPTH_MAX, ToolDefinition
+from ordain.core.policy.scope import (
     call_problem,
     listed_in,
     offered,
@@ -25,7 +25,7 @@ from ordain.core.scope import (
     out_of_scope,
     unforeseen,
 )
-from ordain.core.tool import ARGUMENTS_MAX, DEPTH_MAX, EffectClass, ToolDefinition
+from ordain.core.task.offer import NAME_MAX, door_names, offer_of
 from tests.build import plan, step
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ordain.core.canonical import digest
-from ordain.core.signature import PublicKey, Signature, fingerprint, raw_key, raw_signature, statement
+from ordain.core.approval.signature import PublicKey, Signature, fingerprint, raw_key, raw_signature, statement
+from ordain.core.plan.canonical import digest
 
 KEY = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="
 FINGERPRINT = "ed25519:21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9"

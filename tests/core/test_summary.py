@@ -6,11 +6,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.event import LineageEvent, PlanArchived, PlanPrepared, Recorded, WorkspaceOpened
-from ordain.core.lineage import PlanState, Stage, apply_lineage
-from ordain.core.run_state import IllegalTransition
-from ordain.core.summary import PlanSummary, summarise
-from ordain.core.value import Instant
+from ordain.core.ledger.summary import PlanSummary, summarise
+from ordain.core.lineage.lineage import PlanState, Stage, apply_lineage
+from ordain.core.plan.value import Instant
+from ordain.core.run.event import LineageEvent, PlanArchived, PlanPrepared, Recorded, WorkspaceOpened
+from ordain.core.run.run_state import IllegalTransition
 from tests.core.test_lineage import KIM, NOW, WEEK, copy, ended, events, prepared, started
 from tests.core.test_workspace import OPENED
 

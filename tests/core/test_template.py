@@ -9,14 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.action import CallTool, Custom, RunCommand, StoreData, Task
-from ordain.core.canonical import plan_id
-from ordain.core.condition import CustomCondition, StepCompleted
-from ordain.core.failure import Fallback, Retry
-from ordain.core.model import ForEach, NestedPlan, Parameter, Plan, Step
-from ordain.core.params import file_patterns
-from ordain.core.refs import literal, references
-from ordain.core.template import Filled, fill
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.condition import CustomCondition, StepCompleted
+from ordain.core.plan.failure import Fallback, Retry
+from ordain.core.plan.model import ForEach, NestedPlan, Parameter, Plan, Step
+from ordain.core.plan.refs import literal, references
+from ordain.core.plan.template import Filled, file_patterns, fill
 from tests.build import plan, step
 from tests.plans import TEXTS, VALUES
 
@@ -265,6 +268,7 @@ def test_steps_over_empty_lists_in_a_circle_have_an_end() -> None:
     assert [(one.id, one.needs) for one in filled(made).steps] == [("c", ())]
 
 
+@pytest.mark.slow
 def test_long_and_bushy_chains_of_empty_steps_take_little_time() -> None:
     chain = [empty(f"s{n}", *([f"s{n - 1}", f"s{n - 2}"] if n > 1 else ["first"])) for n in range(3000)]
     made = plan(step("first", needs=()), *chain, step("last", needs=("s2999",)), params={"files": FILES})

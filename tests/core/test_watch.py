@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.bound import DAY_MS
-from ordain.core.call_rule import CallRule, Conditions
-from ordain.core.file_tool import DEFINITIONS
-from ordain.core.guard import Call, Guard, Standing
-from ordain.core.settings import Settings
-from ordain.core.sighting import Sighting
-from ordain.core.tool import EffectClass, ToolDefinition, ToolSource
-from ordain.core.value import Instant
-from ordain.core.watch import NAMES_MAX, REST, Watch, WatchReport
+from ordain.core.guard.call import Call, CallStanding, Guard
+from ordain.core.guard.report import NAMES_MAX, REST, SightingReport, WatchReport
+from ordain.core.guard.sighting import Sighting
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import DEFINITIONS, ToolDefinition, ToolSource
+from ordain.core.plan.value import Instant
+from ordain.core.policy.rule import ArgumentConditions, CallRule
+from ordain.core.policy.settings import Settings
+from ordain.core.text.limit import DAY_MS
 
 NOON = 1_794_830_400_000  # 2026-11-16 12:00 UTC
 SINCE = Instant(NOON - 7 * DAY_MS)
 
 
 def seen(tool: str, about: str = "", **fields: Any) -> Sighting:
-    named = {"agent": "coder", "session": "1", "effect": "opaque", "standing": Standing.GUARDED, **fields}
+    named = {"agent": "coder", "session": "1", "effect": "opaque", "standing": CallStanding.GUARDED, **fields}
     at, code = Instant(named.pop("at", NOON)), named.pop("code", "E_TOOL_GUARDED")
     return Sighting(
         at=at, through="gateway", tool=tool, refused=named.pop("refused", False), code=code, about=about, **named
@@ -37,7 +37,7 @@ def reported(
     *sightings: Sighting, settings: Settings | None = None, in_plans: dict[str, int] | None = None
 ) -> WatchReport:
     settings = settings or Settings()
-    watch = Watch(SINCE, Instant(NOON))
+    watch = SightingReport(SINCE, Instant(NOON))
     for one in sightings:
         watch.add(one)
     effects = {f"{name}:{one}": kind for name, of in settings.sources.items() for one, kind in of.effects.items()}
@@ -84,7 +84,7 @@ def test_gaps_are_tools_that_are_called_often_and_say_whether_plans_have_them() 
     often = [seen("mail:send", session=str(number)) for number in range(2)]
     alone = [seen("crm:put")] * 5
     seldom = [seen("fax:send")]
-    denied = [seen("rm:all", standing=Standing.DENIED)] * 9
+    denied = [seen("rm:all", standing=CallStanding.DENIED)] * 9
     report = reported(*often, *alone, *seldom, *denied, in_plans={"mail:send": 3})
     assert {one.tool: (one.calls, one.sessions, one.plans) for one in report.gaps} == {
         "crm:put": (5, 1, 0),
@@ -126,7 +126,7 @@ def test_what_was_cut_short_is_open_by_no_rule_but_by_its_path() -> None:
     ("tool", "fields"),
     [
         ("db:put", {"effect": "checkable", "destructive": True}),
-        ("db:put", {"effect": "checkable", "standing": Standing.DENIED, "code": "E_POLICY_DENIED"}),
+        ("db:put", {"effect": "checkable", "standing": CallStanding.DENIED, "code": "E_POLICY_DENIED"}),
         ("db:put", {"effect": "opaque"}),
         ("db:put", {"effect": "", "destructive": True}),
         ("list_all", {"effect": "opaque"}),
@@ -193,12 +193,12 @@ def test_a_rule_is_suggested_where_most_calls_have_an_argument_in_common() -> No
     made = tomllib.loads(report.toml)
     assert made["guard"] == {"open": ["reads", "rule:db-put"]}
     rule = msgspec.convert(made["rules"]["db-put"], CallRule, strict=False)
-    assert [Conditions(rule).vouched(example.args) for example in rule.matches] == [True]
-    assert [Conditions(rule).vouched(example.args) for example in rule.matches_not] == [False]
+    assert [ArgumentConditions(rule).vouched(example.args) for example in rule.matches] == [True]
+    assert [ArgumentConditions(rule).vouched(example.args) for example in rule.matches_not] == [False]
     settings = Settings(open_calls=tuple(made["guard"]["open"]), rules={"db-put": rule})
     definition = ToolDefinition(name="db:put", description="", effect=EffectClass.REPEATABLE, schema={})
     calls = [Call(tool="db:put", args={"table": table}, definition=definition) for table in ('lo"gs', "people")]
-    assert [Guard(settings).judge(call).standing for call in calls] == [Standing.OPEN, Standing.GUARDED]
+    assert [Guard(settings).judge(call).standing for call in calls] == [CallStanding.OPEN, CallStanding.GUARDED]
 
 
 def mails(*to: str, **fields: Any) -> list[Sighting]:

@@ -1,11 +1,11 @@
-import time
-
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.value import StepId
-from ordain.core.waves import Needs, fallbacks_for, reading_order, waits_for, waves
+from ordain.core.lint.waves import Needs, fallbacks_for, reading_order, waits_for, waves
+from ordain.core.plan.value import StepId
 from tests.build import plan, step
+from tests.patience import hang_guard
 
 NAMES = [StepId(name) for name in "abcdefg"]
 
@@ -56,7 +56,7 @@ def test_steps_in_a_circle_are_in_no_wave():
 
 
 def test_fallbacks_belong_to_the_steps_that_name_them():
-    from ordain.core.failure import Fallback, Retry
+    from ordain.core.plan.failure import Fallback, Retry
 
     made = plan(
         step("a", on_failure=Retry(max_attempts=2, then=Fallback(steps=(StepId("undo"),)))),
@@ -66,11 +66,11 @@ def test_fallbacks_belong_to_the_steps_that_name_them():
     assert fallbacks_for(made) == {"undo": ("a", "b"), "tell": ("b",), "never": ()}
 
 
+@pytest.mark.slow
+@hang_guard
 def test_twenty_thousand_steps_in_a_chain_and_in_a_fan_take_no_time():
     names = [StepId(f"s{number}") for number in range(20_000)]
     chain = {name: (names[number - 1],) if number else () for number, name in enumerate(names)}
     fan = {name: (names[0],) if number else () for number, name in enumerate(names)} | {StepId("z"): tuple(names)}
-    begun = time.perf_counter()
     assert (len(waves(chain)), len(waves(fan))) == (20_000, 3)
     assert (len(reading_order(chain)), len(reading_order(fan))) == (20_000, 20_001)
-    assert time.perf_counter() - begun < 5

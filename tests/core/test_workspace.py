@@ -7,25 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.keys import public_half, signed, verify
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.event import (
-    ApproverEnrolled,
-    ApproverRevoked,
-    ConfigTrusted,
-    SignatureRefused,
-    WorkspaceEvent,
-    WorkspaceOpened,
-)
-from ordain.core.signature import Signature, fingerprint
-from ordain.core.value import Instant
-from ordain.core.workspace import (
+from ordain.adapters.state.keys import public_half, signed, verify
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.approval.signature import Signature, fingerprint
+from ordain.core.lineage.workspace import (
     WorkspaceState,
     apply_workspace,
     enrolment,
     proof_of,
     revocation,
     trusting,
+)
+from ordain.core.plan.value import Instant
+from ordain.core.run.event import (
+    ApproverEnrolled,
+    ApproverRevoked,
+    ConfigTrusted,
+    SignatureRefused,
+    WorkspaceEvent,
+    WorkspaceOpened,
 )
 
 BY = Principal(name="somebody", channel=Channel.TERMINAL)

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ordain.adapters.writer_lock import FileWriterLock
-from ordain.app import App
-from ordain.assemble import open_workspace
-from ordain.core.problem import Refused
+from ordain.adapters.ledger.lock import FileWriterLock
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.text.problem import Refused
 from tests.crash.process import KIM, ROOT, framed, load, receive, run_told, told_of
 
 __all__ = ["SHARED_EVERY", "Crowd"]
@@ -81,7 +81,7 @@ def _stand_by(connection: socket.socket) -> None:
 
 
 async def _task(task: dict[str, Any], connection: socket.socket) -> dict[str, Any]:
-    app = open_workspace(task["workspace"], exact=True)
+    app = open_at_terminal(task["workspace"], exact=True)
     try:
         app.plans()  # opens the ledger, so that nothing but the task is left to do
         connection.sendall(framed("ready"))
@@ -91,7 +91,10 @@ async def _task(task: dict[str, Any], connection: socket.socket) -> dict[str, An
                 if task["lock"] is not None:
                     app._here.lock = FileWriterLock(lambda: Path(task["lock"]), "")
                 _count_conflicts(app, task)
-                return run_told(await app.commit(task["plan"], KIM))
+                preparation = None
+                if task["prepares"]:
+                    preparation = (await app.prepare_plan(app.stored(task["plan"]).plan, KIM)).preparation
+                return run_told(await app.commit(task["plan"], KIM, preparation=preparation))
             case "update":
                 return await _update(app, task["own"], task["shared"], task["times"])
             case "read":

@@ -11,8 +11,8 @@ import signal
 from pathlib import Path
 from typing import NamedTuple
 
-from ordain.core.event import to_wire
-from ordain.core.lineage import PlanState
+from ordain.core.lineage.lineage import PlanState
+from ordain.core.run.event import to_wire
 from tests.crash.process import Told, Warm
 from tests.crash.site import FAILURES, NOT_REACHED, PRIVATE, WRITES, Point, Site, calls, id_of, look_at
 
@@ -191,7 +191,7 @@ def repeat(site: GateSite, verb: str, seen: Standing) -> None:
         assert after.plan.stage == "completed" and len(after.plan.runs) == 1, after
         assert site.effects() == 1
         told = site.run("commit")
-        assert (told.status, told.codes) == (2, ("E_APPROVAL_SPENT",)), told
+        assert told.status == 0 and site.look().kinds == after.kinds, told
         assert site.effects() == 1
     assert all(name.startswith((".ledger.db.", ".ordain-")) for name in site.strangers()), site.strangers()
     assert site.effects() >= before

@@ -14,10 +14,11 @@ import sys
 import time
 from pathlib import Path
 
-from ordain.assemble import open_workspace
-from ordain.core.report import RunReport
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.report.report import RunReport
 from tests.crash import world
 from tests.crash.process import KIM
+from tests.patience import eventually
 
 
 class Victim:
@@ -33,7 +34,7 @@ class Victim:
         os.environ["ORDAIN_HOME"] = str(self.home)
 
         async def prepared() -> str:
-            app = open_workspace(self.workspace, exact=True)
+            app = open_at_terminal(self.workspace, exact=True)
             plan = await app.prepare(world.document("sleep 0.05"), "survive.plan.md", KIM)
             await app.approve(plan.review.plan_id, KIM)
             await app.close()
@@ -65,9 +66,18 @@ class Victim:
         assert b"B_BUG" not in output and b"Traceback" not in output, output.decode()
         return process.returncode
 
+    def kill_at_first_effect(self) -> None:
+        """Begin the run, and kill it while most of it is still to come."""
+        command = [sys.executable, "-m", "ordain", "-C", str(self.workspace), "commit", self.plan_id]
+        said = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(command, start_new_session=True, **said)
+        eventually(self.effects.exists, "an effect")
+        process.send_signal(signal.SIGKILL)
+        self.deaths += process.wait() == -signal.SIGKILL
+
     def report(self) -> RunReport | None:
         """How the run stands, read from the ledger."""
-        app = open_workspace(self.workspace, exact=True)
+        app = open_at_terminal(self.workspace, exact=True)
         review = app.review(self.plan_id)
         report = review.run
         asyncio.run(app.close())
@@ -75,7 +85,7 @@ class Victim:
 
     def answer_truthfully(self, report: RunReport) -> int:
         async def answered() -> None:
-            app = open_workspace(self.workspace, exact=True)
+            app = open_at_terminal(self.workspace, exact=True)
             for question in report.questions:
                 assert question.kind == "doubt", question
                 await app.answer(
@@ -87,11 +97,15 @@ class Victim:
         return len(report.questions)
 
 
-def kill_and_resume(folder: Path, seed: int, duration_s: float) -> Victim:
-    """One seeded life: killed at least once if fate allows, resumed until it ends; then everything is compared."""
+def kill_and_resume(folder: Path, seed: int, duration_s: float, *, surely: bool = False) -> Victim:
+    """One seeded life: killed at least once if fate allows, resumed until it ends; then everything is compared.
+    To be killed `surely` is to be killed when the first effect is there, however long that takes."""
     chance = random.Random(seed)
     victim = Victim(folder)
-    victim.ordain("commit", victim.plan_id, kill_after_s=chance.uniform(0.05, duration_s))
+    if surely:
+        victim.kill_at_first_effect()
+    else:
+        victim.ordain("commit", victim.plan_id, kill_after_s=chance.uniform(0.05, duration_s))
     for _ in range(30):
         report = victim.report()
         if report is not None and report.status in ("completed", "failed"):

@@ -30,18 +30,19 @@ from unittest import mock
 
 import apsw
 
-from ordain.adapters import ledger_file, ledger_writer
-from ordain.adapters.bash import BashShell
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.adapters.state_directory import shelf_path
-from ordain.app import App
-from ordain.assemble import open_workspace
-from ordain.core import chain
-from ordain.core.event import AttemptStarted, Event, Recorded
-from ordain.core.lineage import Stage
-from ordain.core.problem import Refused
-from ordain.core.value import Instant, StepId
-from ordain.ports import Append
+from ordain.adapters.ledger import file as ledger_file
+from ordain.adapters.ledger import writer as ledger_writer
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.adapters.process.bash import BashShell
+from ordain.adapters.state.directory import shelf_path
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.ledger import chain
+from ordain.core.lineage.lineage import Stage
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.event import AttemptStarted, Event, Recorded
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append
 from tests.crash.process import KIM
 from tests.crash.site import whole
 
@@ -564,7 +565,7 @@ async def _go_on(root: Path, workspace: Path) -> None:
     """Whatever is next for the plan, until its run has ended; doubts are answered from what really happened."""
     with mock.patch.dict(os.environ, ORDAIN_HOME=str(_home(root))):
         for _ in range(10):
-            app = open_workspace(workspace, exact=True)
+            app = open_at_terminal(workspace, exact=True)
             try:
                 if await _next(app, _text(workspace / "effects.log")):
                     return

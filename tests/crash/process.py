@@ -29,14 +29,14 @@ from typing import Any, TypeVar
 import msgspec
 
 import ordain
-from ordain.adapters import ledger_writer
-from ordain.app import App
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
-from ordain.core.problem import Refused, Severity
-from ordain.core.report import RunReport
-from ordain.core.run_state import RunState
-from ordain.engine import Engine
+from ordain.adapters.ledger import writer as ledger_writer
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.report.report import RunReport
+from ordain.core.run.run_state import RunState
+from ordain.core.text.problem import Refused, Severity
+from ordain.engine.loop import Engine
 from tests.crash import world
 
 __all__ = ["KIM", "ROOT", "Told", "Verb", "Warm", "framed", "load", "receive", "run_told", "told_of"]
@@ -171,7 +171,7 @@ def load() -> None:
     for module in pkgutil.walk_packages(ordain.__path__, "ordain."):
         if module.name != "ordain.__main__":
             importlib.import_module(module.name)
-    open_workspace(ROOT, exact=True).lint(world.document())
+    open_at_terminal(ROOT, exact=True).lint(world.document())
 
 
 def _serve(connection: socket.socket) -> None:
@@ -243,7 +243,7 @@ def told_of(work: Callable[[], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str
 
 
 async def _verb(request: dict[str, Any]) -> dict[str, Any]:
-    app = open_workspace(request["workspace"], exact=True)
+    app = open_at_terminal(request["workspace"], exact=True)
     try:
         match request["verb"], request["args"]:
             case "prepare", [document]:
@@ -283,7 +283,8 @@ async def _carried_out(app: App, work: Coroutine[Any, Any, RunReport]) -> RunRep
     finally:
         Engine.carry_out = carry_out  # type: ignore[method-assign]
     replayed, _, _ = app._records.run(report.run_id)
-    assert [replayed] == believed, "what the executor believed is not what the ledger says"
+    told_of_another = work.__name__ == "commit" and app.started != report.run_id
+    assert believed == ([] if told_of_another else [replayed]), "what the executor believed is not what the ledger says"
     return report
 
 

@@ -12,10 +12,10 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ordain.adapters.bash import BashShell
-from ordain.core.event import StepState
-from ordain.core.run_state import RunState
-from ordain.core.value import StepId
+from ordain.adapters.process.bash import BashShell
+from ordain.core.plan.value import StepId
+from ordain.core.run.event import StepState
+from ordain.core.run.run_state import RunState
 from tests.crash import world
 from tests.crash.process import Told, Warm
 from tests.crash.site import CHANGES, FAILURES, NOT_REACHED, PRIVATE, WRITES, Call, Point, Seen, Site, calls, look_at
@@ -64,6 +64,8 @@ ERRORS = {
 """What may go wrong with a call besides being killed at it."""
 UNREADABLE = {"E_CONFIG", "E_BASE_UNREADABLE", "E_WORKSPACE"}
 """What is told of a file or directory of the workspace that cannot be looked at, before anything begins."""
+UNREADABLE_LATER = {"E_CONFIG", "E_BASE_UNREADABLE"}
+"""The same of what is looked at again before each step: the settings, and the files that its command reads."""
 STEP_FAILURES = {"F_STEP_FAILED", "F_CONTRACT_INCONCLUSIVE"}
 """What may be wrong with a step whose command could not be started, whose file could not be written, or whose contract
 could not be run. Never that a contract is broken: nobody has seen that."""
@@ -244,7 +246,8 @@ def ended_by_itself(site: RunSite, told: Told, run: RunState | None) -> None:
         assert world.leftovers(run.run_id) == [], "orphans"
     if told.codes:
         began = told.status == 1
-        assert set(told.codes) <= FAILURES | ({"E_PROCESSES"} if began else UNREADABLE) | _broken(told), told
+        unreadable = {"E_PROCESSES", *UNREADABLE_LATER} if began else UNREADABLE
+        assert set(told.codes) <= FAILURES | unreadable | _broken(told), told
         assert began == ("F_RUN_STOPPED" in told.codes), told
         assert not began or (run is not None and not run.finished), told
         places = (str(site.home), str(site.workspace), "ordain.toml", ".txt", "/proc")

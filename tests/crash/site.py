@@ -15,17 +15,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ordain.adapters.ledger_file import inspect
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.adapters.state_directory import shelf_path
-from ordain.core import chain
-from ordain.core.audit import audit
-from ordain.core.canonical import plan_id
-from ordain.core.event import Recorded, RunOpened
-from ordain.core.run_state import RunState
-from ordain.core.summary import PlanSummary
+from ordain.adapters.ledger.file import inspect
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.adapters.state.directory import shelf_path
+from ordain.core.ledger import chain
+from ordain.core.ledger.audit import audit
+from ordain.core.ledger.summary import PlanSummary
+from ordain.core.plan.canonical import plan_id
+from ordain.core.run.event import Recorded, RunOpened
+from ordain.core.run.run_state import RunState
 from ordain.documents.reading import read
-from ordain.records import Records
+from ordain.records.records import Records
 from tests.crash.process import Told, Verb, Warm
 
 __all__ = [

@@ -12,6 +12,8 @@ import pytest
 
 from tests.crash.process import ROOT
 
+pytestmark = pytest.mark.slow("mounts a small disk for each place that may be full")
+
 ROOMS = {"state": (0, 8, 40, 60, 80, 100, 120, 400), "workspace": (0, 4, 8, 12, 16, 20, 400)}
 """For how many KiB there is room."""
 ALONE = ("unshare", "--map-root-user", "--mount")

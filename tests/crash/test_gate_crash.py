@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.assemble import open_workspace
-from ordain.core.event import RunStarted
-from ordain.core.problem import Refused
-from ordain.core.value import PlanId, RunId
-from ordain.ports import Append
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.plan.value import PlanId, RunId
+from ordain.core.run.event import RunStarted
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append
 from tests.crash.gate import (
     AFTER,
     BEFORE,
@@ -36,6 +36,8 @@ from tests.crash.gate import (
 from tests.crash.process import KIM, Told, Warm
 from tests.crash.site import NOT_REACHED, PRIVATE, Point, tenth
 from tests.programs import need
+
+pytestmark = pytest.mark.slow("commands are disturbed by strace at hundreds of points")
 
 PARTS = 4
 """In how many tests the points of a verb are gone through, so that they can be shared out."""
@@ -64,6 +66,7 @@ def go_through(site: GateSite, some: list[Point]) -> Counter[str]:
     return ended
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_tenth_of_all_points(tmp_path, warm, verb):
     site = GateSite(tmp_path, warm, verb)
@@ -184,7 +187,7 @@ def test_what_is_recorded_is_private_whatever_the_umask(tmp_path, monkeypatch, u
     os.umask(mask)
 
     async def lived() -> set[tuple[str, int]]:
-        app = open_workspace(workspace, exact=True)
+        app = open_at_terminal(workspace, exact=True)
         plan = (await app.prepare(PLAN, None, KIM)).review.plan_id
         await app.approve(plan, KIM)
         assert (await app.commit(plan, KIM)).status == "completed"

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.state_directory import shelf_path
-from ordain.assemble import open_workspace
-from ordain.core.event import ApprovalGiven
+from ordain.adapters.state.directory import shelf_path
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.run.event import ApprovalGiven
 from tests.crash.crowd import SHARED_EVERY, Crowd
 from tests.crash.gate import (
     AFTER,
@@ -24,6 +24,8 @@ from tests.crash.gate import (
 from tests.crash.process import KIM, Told, Warm
 from tests.crash.site import look_at
 from tests.programs import need
+
+pytestmark = pytest.mark.slow("crowds of processes, some of them frozen by strace")
 
 CROWD = 100
 WRITERS, READERS = 8, 32
@@ -46,33 +48,34 @@ def crowd() -> Iterator[Crowd]:
 # --- One approval --------------------------------------------------------------------------------------------------
 
 
-def race(site: GateSite, crowd: Crowd, *, one_lock: bool = True) -> Counter[str]:
-    """All commit the same approval at the same moment. Exactly one run may come of it; what the others were told, and
+def race(site: GateSite, crowd: Crowd, *, one_lock: bool = True, prepares: bool = False) -> Counter[str]:
+    """All commit the same plan at the same moment. Exactly one run may come of it; what the others were told, and
     how often one came between another's look and its append (`conflicts`)."""
     site.reset()
     where = {"home": str(site.home), "workspace": str(site.workspace)}
     locks = [None if one_lock else str(site.home / f"lock-{number}") for number in range(CROWD)]
     for directory in filter(None, locks):
         Path(directory).mkdir(exist_ok=True)
-    crowd.start([{"task": "commit", "plan": PLAN_ID, "lock": lock, **where} for lock in locks])
+    crowd.start([{"task": "commit", "plan": PLAN_ID, "lock": lock, "prepares": prepares, **where} for lock in locks])
     told = crowd.end(range(CROWD))
     bugs = [one["bug"] for one in told if "bug" in one]
     assert not bugs, bugs[0]
-    assert Counter(one["status"] for one in told) == {0: 1, 2: CROWD - 1}, Counter(map(str, told))
-    assert site.effects() == 1
-    assert site.look().appends == AFTER["commit"]
+    statuses = Counter(one["status"] for one in told)
+    assert statuses[0] >= 1 and set(statuses) <= {0, 2, 130}, Counter(map(str, told))
+    assert site.effects() == 1, "a second run"
+    assert len({one["run"] for one in told if one["status"] != 2}) == 1, "told of two runs"
+    assert prepares or site.look().appends == AFTER["commit"]
     found = Counter(one["codes"][0] for one in told if one["status"] == 2)
     found["conflicts"] = sum(one["conflicts"] for one in told)
     return found
 
 
-REFUSALS = {"E_WORKSPACE_BUSY", "E_APPROVAL_SPENT"}
-"""Somebody holds the workspace, or has had the approval."""
-REFUSALS_WITHOUT_A_LOCK = {"E_RUN_OPEN", "E_APPROVAL_SPENT"}
-"""Somebody is carrying the run out, or has done so."""
+REFUSALS = {"E_WORKSPACE_BUSY"}
+"""Somebody holds the workspace; all others are told of the one run."""
+REFUSALS_WITHOUT_A_LOCK: set[str] = set()
 
 
-def test_a_hundred_commit_one_approval(tmp_path, warm, crowd):
+def test_a_hundred_commit_one_preparation(tmp_path, warm, crowd):
     site = GateSite(tmp_path, warm, "commit")
     for _ in range(3):
         told = race(site, crowd)
@@ -91,11 +94,12 @@ def test_without_a_lock_in_common_the_ledger_alone_lets_one_through(tmp_path, wa
 
 
 def test_the_race_notices_a_second_run(tmp_path, warm, crowd):
-    """The negative control: with two approvals two runs are right, and the race must say that it saw them."""
+    """The negative control: with two approvals and two preparations two runs are right, and the race must say that it
+    saw them."""
     site = GateSite(tmp_path, warm, "commit", approvals=2)
-    with pytest.raises(AssertionError):
-        for _ in range(5):
-            race(site, crowd, one_lock=False)
+    with pytest.raises(AssertionError, match="a second run"):
+        for _ in range(20):
+            race(site, crowd, one_lock=False, prepares=True)
 
 
 @pytest.mark.sweep
@@ -109,7 +113,7 @@ def test_a_hundred_commit_one_approval_two_hundred_times(tmp_path, warm, crowd, 
     print(f"\n200 rounds of {CROWD}, {'one lock' if one_lock else 'no lock in common'}: {dict(told)}")
     assert (told.pop("conflicts", 0) == 0) == one_lock
     assert set(told) <= (REFUSALS if one_lock else REFUSALS_WITHOUT_A_LOCK)
-    assert told.total() == 200 * (CROWD - 1)
+    assert told.total() <= 200 * (CROWD - 1)
 
 
 # --- Many updates --------------------------------------------------------------------------------------------------
@@ -122,7 +126,7 @@ def updates(folder: Path, monkeypatch: pytest.MonkeyPatch, times: int, readers: 
     monkeypatch.setenv("ORDAIN_HOME", str(home))
 
     async def prepared() -> list[str]:
-        app = open_workspace(workspace, exact=True)
+        app = open_at_terminal(workspace, exact=True)
         found = [await app.prepare(f"# {n}\n\n1. `true {n}`\n".encode(), f"{n}.md", KIM) for n in range(WRITERS + 1)]
         await app.close()
         return [one.review.plan_id for one in found]
@@ -213,8 +217,7 @@ def test_a_committer_that_lost_its_lock_while_it_was_frozen_starts_nothing(tmp_p
     frozen.site.lock.unlink()
     assert frozen.site.run("commit", warm=other).status == 0
     assert frozen.site.effects() == 1
-    told = frozen.thaw()
-    assert (told.status, told.codes) == (2, ("E_APPROVAL_SPENT",))
+    assert frozen.thaw().status == 0  # it tells of the other's run
     assert frozen.site.effects() == 1
     assert frozen.site.look().appends == AFTER["commit"]
 

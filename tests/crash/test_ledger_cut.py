@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.ledger_backup import backup, restore
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core import chain
-from ordain.core.event import AttemptStarted, Event, Recorded
-from ordain.core.problem import Refused
-from ordain.core.value import Instant, StepId
-from ordain.ports import Append
+from ordain.adapters.ledger.backup import backup, restore
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.core.ledger import chain
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.event import AttemptStarted, Event, Recorded
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append
 
 AT = Instant(1_700_000_000_000)
 STREAMS = ("run/RUN-1", "lineage/PLAN-1")
@@ -90,6 +90,7 @@ def cuts(log: bytes, count: int) -> Iterator[int]:
     yield from (1, 31, 32, 33, len(log) - 1, len(log))
 
 
+@pytest.mark.slow
 def test_a_log_cut_anywhere_leaves_a_whole_beginning(original: Original, tmp_path: Path) -> None:
     sizes = {
         cut: check(original.write(tmp_path / "cut", original.database, original.log[:cut]), original)

@@ -19,7 +19,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ordain.adapters import ledger_file, state_directory
+from ordain.adapters.ledger import file as ledger_file
+from ordain.adapters.state import directory as state_directory
 from tests.crash.power import (
     SECTOR,
     STEPS,
@@ -42,6 +43,8 @@ from tests.crash.power import (
     run_life,
 )
 from tests.programs import need
+
+pytestmark = pytest.mark.slow("disks are made anew as every loss of power would leave them")
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "ledgers"

@@ -26,6 +26,8 @@ from tests.crash.run import (
 from tests.crash.site import NOT_REACHED, Point, tenth
 from tests.programs import need
 
+pytestmark = pytest.mark.slow("runs are disturbed by strace at hundreds of points, and resumed")
+
 SEED = 6
 PARTS = 4
 """In how many tests the points are gone through, so that they can be shared out."""
@@ -62,6 +64,7 @@ def go_through(site: RunSite, some: Iterable[T], disturbed: Callable[[T], str]) 
     return ended
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 def test_killed_at_a_tenth_of_all_points(tmp_path, warm, beginning):
     site = RunSite(tmp_path, warm, beginning)
@@ -69,6 +72,7 @@ def test_killed_at_a_tenth_of_all_points(tmp_path, warm, beginning):
     assert ended["killed"]
 
 
+@pytest.mark.timeout(600)
 def test_killed_and_killed_again_while_it_is_resumed(tmp_path, warm):
     site = RunSite(tmp_path, warm)
     options = kill_points(site)
@@ -78,6 +82,7 @@ def test_killed_and_killed_again_while_it_is_resumed(tmp_path, warm):
     assert ended["killed 2 times"]
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("beginning", WITH_ERRORS)
 def test_a_call_fails_at_a_tenth_of_all_points(tmp_path, warm, beginning):
     site = RunSite(tmp_path, warm, beginning)

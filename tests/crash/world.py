@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from ordain.adapters.processes import mark_of
-from ordain.core.event import StepState
+from ordain.adapters.process.process import mark_of
+from ordain.core.run.event import StepState
 
 __all__ = ["OPAQUE", "compare", "document", "furnish", "happened", "leftovers", "times"]
 

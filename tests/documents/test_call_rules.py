@@ -2,8 +2,8 @@
 
 import pytest
 
-from ordain.core.call_rule import CallRule, Example
-from ordain.documents.configuration import TEMPLATE, read_settings
+from ordain.core.policy.rule import CallRule, Example
+from ordain.documents.settings import TEMPLATE, read_settings
 
 RULE = """
 [rules.ours]

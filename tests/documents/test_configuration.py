@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.agent import Agent
-from ordain.core.failure import Escalate, Retry
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, ToolDefinition, ToolSource
-from ordain.documents.configuration import TEMPLATE, key_names, keys_set, read_settings
+from ordain.core.plan.failure import Escalate, Retry
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition, ToolSource
+from ordain.core.policy.agent import Agent
+from ordain.core.policy.settings import Settings
+from ordain.documents.settings import TEMPLATE, key_names, keys_set, read_settings
 
 
 def test_the_template_is_all_defaults():

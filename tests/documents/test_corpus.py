@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ordain.core.bound import DOCUMENT_BYTES_MAX
-from ordain.core.canonical import plan_id
-from ordain.core.model import Plan
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.model import Plan
+from ordain.core.text.limit import DOCUMENT_BYTES_MAX
 from ordain.documents.document import Document
-from ordain.documents.field_line import PLAN_FIELDS, STEP_FIELDS
+from ordain.documents.markdown.field import PLAN_FIELDS, STEP_FIELDS
 from ordain.documents.reading import read
 
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from ordain.core.action import CallTool, Task
-from ordain.core.canonical import plan_id
-from ordain.core.failure import Continue
-from ordain.core.model import Plan, Step
-from ordain.documents.dialects.detection import DIALECTS, Dialect
-from ordain.documents.dialects.writing import Written, write_dialect
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.failure import Continue
+from ordain.core.plan.model import Plan, Step
+from ordain.documents.dialects.reader import DIALECTS, Dialect
+from ordain.documents.dialects.writer import WrittenDialect, write_dialect
 from ordain.documents.document import Document
-from ordain.documents.form import formatted
+from ordain.documents.format import formatted
 from ordain.documents.reading import read
 
 FIXTURES = Path(__file__).parent.parent / "dialects"
@@ -40,7 +41,7 @@ def found(text: str) -> list[tuple[str, int | None, int | None]]:
     ]
 
 
-def written(source: Document | Plan, dialect: Dialect) -> Written:
+def written(source: Document | Plan, dialect: Dialect) -> WrittenDialect:
     return write_dialect(Document(plan=source) if isinstance(source, Plan) else source, dialect)
 
 

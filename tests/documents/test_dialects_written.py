@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from ordain.core.action import CallTool, RunCommand, SendText, Task
-from ordain.core.condition import Contract, Verification
-from ordain.core.failure import Abort, Fallback, Retry
-from ordain.core.model import PLAN_VERSION, Plan, Step
-from ordain.documents.dialects.detection import DIALECTS, Dialect
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.pane import SendText
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.condition import Contract, Verification
+from ordain.core.plan.failure import Abort, Fallback, Retry
+from ordain.core.plan.model import PLAN_VERSION, Plan, Step
+from ordain.documents.dialects.reader import DIALECTS, Dialect
 from ordain.documents.dialects.status import status_word
-from ordain.documents.dialects.writing import Written, write_dialect
+from ordain.documents.dialects.writer import WrittenDialect, write_dialect
 from ordain.documents.document import Document
 from ordain.documents.reading import read
 
@@ -23,7 +26,7 @@ def sound(document: Document) -> Plan:
     return document.plan
 
 
-def written(source: Document | Plan, dialect: Dialect) -> Written:
+def written(source: Document | Plan, dialect: Dialect) -> WrittenDialect:
     return write_dialect(Document(plan=source) if isinstance(source, Plan) else source, dialect)
 
 

@@ -11,28 +11,25 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import (
-    AcquireLock,
-    Ask,
-    CallTool,
-    Custom,
-    MarkEventHandled,
-    ReleaseLock,
-    RunCommand,
-    RunWorkflow,
-    SendText,
-    StoreData,
-    Task,
-    ValidateApproval,
-    WaitFor,
-)
-from ordain.core.canonical import plan_id
-from ordain.core.condition import ApprovalScope, Pattern, Precondition, Strategy, WaitCondition
-from ordain.core.failure import FailurePolicy
-from ordain.core.lint.later import not_yet_refused
-from ordain.core.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step
-from ordain.documents.field_line import PLAN_FIELDS, STEP_FIELDS
-from ordain.documents.front_matter import FOR_READERS
+from ordain.core.lint.unsupported import not_yet_refused
+from ordain.core.plan.actions.approval import ValidateApproval
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.actions.pane import SendText
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.actions.wait import WaitFor
+from ordain.core.plan.actions.wait_for_file import WaitForFile
+from ordain.core.plan.actions.workflow import MarkEventHandled, RunWorkflow
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.condition import ApprovalScope, Pattern, Precondition, Strategy, WaitCondition
+from ordain.core.plan.failure import FailurePolicy
+from ordain.core.plan.model import Action, Budget, ForEach, NestedPlan, Parameter, Plan, Step
+from ordain.documents.markdown.field import PLAN_FIELDS, STEP_FIELDS
+from ordain.documents.markdown.front_matter import FOR_READERS
 from ordain.documents.reading import read
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 from tests.build import plan, step
@@ -93,6 +90,7 @@ ACTIONS: tuple[Action, ...] = (
     NestedPlan(plan=plan(step("a"))),
     Ask(question="?"),
     Custom(action_type="c"),
+    WaitForFile(path="x"),
 )
 
 

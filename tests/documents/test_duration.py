@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.documents.duration import read_duration, write_duration
+from ordain.core.plan.words import read_duration, write_duration
 
 
 @pytest.mark.parametrize(

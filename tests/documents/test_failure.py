@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.canonical import canonical_bytes
-from ordain.core.failure import (
+from ordain.core.plan.canonical import canonical_bytes
+from ordain.core.plan.failure import (
     Abort,
     AskApproval,
     Continue,
@@ -19,9 +19,9 @@ from ordain.core.failure import (
     Retry,
     Skip,
 )
-from ordain.core.problem import Problem
-from ordain.core.value import StepId
-from ordain.documents.failure import read_failure, write_failure
+from ordain.core.plan.value import StepId
+from ordain.core.plan.words import read_failure, write_failure
+from ordain.core.text.problem import Problem
 from tests.plans import NAMES
 
 

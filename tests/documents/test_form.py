@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.canonical import plan_id
-from ordain.core.model import Plan
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.model import Plan
 from ordain.documents.document import Document
-from ordain.documents.form import changed_lines, formatted
-from ordain.documents.markdown_writer import write_markdown
+from ordain.documents.format import changed_lines, formatted
+from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.reading import read
 from ordain.documents.tree_writer import write_json, write_yaml
 from tests.documents.test_reading_anything import PIECES

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.canonical import canonical_bytes
-from ordain.documents.json_value import read_json
+from ordain.core.plan.canonical import canonical_bytes
+from ordain.documents.json import read_json
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from ordain.core.action import Ask, CallTool, ReleaseLock, RunCommand, Task
-from ordain.core.condition import (
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.lock import ReleaseLock
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.condition import (
     Contract,
     CustomCondition,
     LockAvailable,
@@ -16,10 +20,10 @@ from ordain.core.condition import (
     PaneIdle,
     Verification,
 )
-from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
-from ordain.core.model import Budget, ForEach, Parameter, Plan, Step
-from ordain.core.problem import Place
-from ordain.core.value import StepId
+from ordain.core.plan.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
+from ordain.core.plan.model import Budget, ForEach, Parameter, Plan, Step
+from ordain.core.plan.value import StepId
+from ordain.core.text.problem import Place
 from ordain.documents.document import Document
 from ordain.documents.reading import read
 

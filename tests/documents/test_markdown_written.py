@@ -12,15 +12,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.action import Ask, CallTool, Custom, RunCommand, RunWorkflow, SendText, StoreData, Task, WaitFor
-from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.condition import Contract, CustomCondition, External, NoCheck, Verification
-from ordain.core.failure import Abort, AskApproval, Retry
-from ordain.core.model import Action, ForEach, NestedPlan, Parameter, Plan, Step
-from ordain.core.problem import Severity
-from ordain.core.value import StepId
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.pane import SendText
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.actions.wait import WaitFor
+from ordain.core.plan.actions.wait_for_file import WaitForFile
+from ordain.core.plan.actions.workflow import RunWorkflow
+from ordain.core.plan.canonical import canonical_bytes, plan_id
+from ordain.core.plan.condition import Contract, CustomCondition, External, NoCheck, Verification
+from ordain.core.plan.failure import Abort, AskApproval, Retry
+from ordain.core.plan.model import Action, ForEach, NestedPlan, Parameter, Plan, Step
+from ordain.core.plan.role import fields
+from ordain.core.plan.value import StepId
+from ordain.core.text.problem import Severity
 from ordain.documents.document import Document
-from ordain.documents.markdown_writer import write_markdown
+from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.reading import read
 from ordain.documents.tree_writer import write_json, write_yaml
 from tests.plans import LINES, TEXTS, VALUES, plans
@@ -149,6 +159,7 @@ FIELDS: dict[str, Callable[[str], Plan]] = {
     "text": lambda text: doing(SendText(text=text, pane=text, keys=(text,))),
     "key": lambda text: doing(WaitFor(condition=External(key=text), timeout_ms=1)),
     "value": lambda text: doing(StoreData(key=text, value=text)),
+    "path": lambda text: doing(WaitForFile(path=text)),
     "workflow": lambda text: doing(RunWorkflow(workflow_id=text, params={text: text})),
     "question": lambda text: doing(Ask(question=text, choices=(text,), schema={text: text})),
     "payload": lambda text: doing(Custom(action_type="a", payload=[text, {text: text}])),
@@ -158,6 +169,7 @@ FIELDS: dict[str, Callable[[str], Plan]] = {
     "verification": lambda text: plan(step(verification=Verification(strategy=NoCheck(), description=text))),
     "protect": lambda text: plan(step(protect=(text, "a"))),
     "writes": lambda text: plan(step(writes=("a", text))),
+    "inputs": lambda text: plan(step(inputs=("a", text))),
     "ask": lambda text: plan(step(on_failure=AskApproval(summary=text))),
     "abort": lambda text: plan(step(on_failure=Retry(max_attempts=2, then=Abort(message=text)))),
     "model": lambda text: plan(step(model=text)),
@@ -218,6 +230,7 @@ AWKWARD = [
 ]
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("field", [*ONE_LINE, *FIELDS])
 def test_awkward_texts_survive_every_notation(field: str) -> None:
     for text in AWKWARD:
@@ -256,7 +269,7 @@ def test_every_free_text_of_the_model_is_in_the_table() -> None:
     missing = {
         f"{kind.__name__}.{field.name}"
         for kind in _structs(Plan)
-        for field in msgspec.structs.fields(kind)
+        for field in fields(kind)
         if f"{kind.__name__}.{field.name}" not in found and _holds_text(field.type)
     }
     assert missing == NAMES_AND_IDS
@@ -288,7 +301,7 @@ def _structs(kind: Any, seen: set[Any] | None = None) -> set[Any]:
     seen = set() if seen is None else seen
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in seen:
         seen.add(kind)
-        for field in msgspec.structs.fields(kind):
+        for field in fields(kind):
             _structs(field.type, seen)
     for inner in get_args(kind):
         _structs(inner, seen)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.canonical import canonical_bytes, plan_from_bytes
-from ordain.core.problem import Severity
+from ordain.core.plan.canonical import canonical_bytes, plan_from_bytes
+from ordain.core.text.problem import Severity
 from ordain.documents.reading import read
 
 FIELDS = [
@@ -169,6 +170,7 @@ def test_any_front_matter(pieces: list[str]) -> None:
     holds(f"---\n{''.join(pieces)}\n---\n# T\n\n1. `ls`\n".encode("utf-8", "surrogatepass"))
 
 
+@pytest.mark.slow("documents of megabytes")
 def test_hostile_sizes_end() -> None:
     count = 200_000
     for text in (

@@ -11,14 +11,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.canonical import plan_id
-from ordain.core.model import Plan
-from ordain.core.problem import Severity
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.model import Plan
+from ordain.core.text.problem import Severity
 from ordain.documents.document import ProblemList
-from ordain.documents.field_line import PLAN_FIELDS, STEP_FIELDS, FieldNames
-from ordain.documents.markdown_writer import write_markdown
+from ordain.documents.markdown.field import PLAN_FIELDS, STEP_FIELDS, FieldNames
+from ordain.documents.markdown.scan import Heading, scan
+from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.reading import read
-from ordain.documents.scan import Heading, scan
 from ordain.documents.tree_writer import plan_tree, write_json, write_yaml
 from tests.plans import plans
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ordain.documents.scan import Fence, Heading, Text, hides_text, opens_comment, scan, underlines
+from ordain.documents.markdown.scan import Fence, Heading, Text, hides_text, opens_comment, scan, underlines
 
 
 def lines_of(text: str) -> list[str]:

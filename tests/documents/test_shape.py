@@ -9,14 +9,17 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from ordain.core.action import CallTool, Custom, RunCommand, StoreData, Task
-from ordain.core.canonical import canonical_bytes
-from ordain.core.condition import Precondition, Verification
-from ordain.core.failure import FailurePolicy, Retry
-from ordain.core.model import Action, Budget, ForEach, Parameter, Plan, Step
-from ordain.documents.document import ProblemList
-from ordain.documents.shape import _Walk, path_text, shape, shown
-from ordain.documents.value import Path, nowhere
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import canonical_bytes
+from ordain.core.plan.condition import Precondition, Verification
+from ordain.core.plan.failure import FailurePolicy, Retry
+from ordain.core.plan.model import Action, Budget, ForEach, Parameter, Plan, Step
+from ordain.documents.document import Path, ProblemList, nowhere
+from ordain.documents.shape import _TreeWalk, path_text, shape, shown
 from tests.plans import plans
 
 
@@ -167,6 +170,6 @@ def test_paths_in_words() -> None:
 def test_the_walk_agrees_with_msgspec(plan: Plan) -> None:
     tree = msgspec.to_builtins(plan)
     problems = ProblemList()
-    walked = _Walk(nowhere).read(tree, Plan, (), problems)
+    walked = _TreeWalk(nowhere).read(tree, Plan, (), problems)
     assert len(problems) == 0
     assert canonical_bytes(walked) == canonical_bytes(msgspec.convert(tree, Plan)) == canonical_bytes(plan)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.name import id_fault, tool_name_fault
-from ordain.documents.slug import slug
+from ordain.core.plan.name import id_fault, tool_name_fault
+from ordain.documents.tree_writer import slug
 
 
 @pytest.mark.parametrize("word", ["a", "A_b-9", "7a", "none-1", "None", "x" * 64, "_", "-"])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ordain.core.bound import DOCUMENT_BYTES_MAX
-from ordain.core.scalar import string_fault
-from ordain.documents.text import decode
+from ordain.core.text.limit import DOCUMENT_BYTES_MAX, string_fault
+from ordain.documents.document import decode
 
 
 def codes(data: bytes) -> list[str]:

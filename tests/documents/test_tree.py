@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
 
-from ordain.core.canonical import plan_id
-from ordain.core.failure import Fallback, Retry
-from ordain.core.model import NestedPlan, Plan
-from ordain.core.problem import Severity
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.failure import Fallback, Retry
+from ordain.core.plan.model import NestedPlan, Plan
+from ordain.core.text.problem import Severity
 from ordain.documents.document import Document
 from ordain.documents.reading import notation_of, read
 from ordain.documents.tree_writer import write_json, write_yaml
+from tests.patience import hang_guard
 
 RUN = {"type": "run", "command": "make"}
 
@@ -316,6 +316,7 @@ def test_a_problem_in_an_inline_step_has_its_own_line() -> None:
     assert found == {("E_PLAN_UNKNOWN_FIELD", 8, "f"), ("E_STEP_ACTION", 7, "f")}
 
 
+@pytest.mark.slow
 def test_many_inline_steps_of_one_name_end() -> None:
     step = {"description": "U", "action": RUN}
     policy = {"strategy": "fallback", "steps": [step] * 5000}
@@ -495,6 +496,7 @@ def test_nested_plans_have_their_own_ids() -> None:
     assert [step.needs for step in plan.steps[0].action.plan.steps] == [(), ("a",)]
 
 
+@pytest.mark.slow
 def test_many_problems_end() -> None:
     for tree in (
         {"title": "T", "steps": [{f"k{n}": 1 for n in range(1000)}] * 100},
@@ -523,11 +525,11 @@ def test_comments_of_yaml_are_kept_as_a_note() -> None:
     assert (again.plan, again.notes) == (document.plan, document.notes)
 
 
+@pytest.mark.slow
+@hang_guard
 def test_a_long_document_that_is_wrong_everywhere_is_read_in_bounded_time() -> None:
     wrong = {"action": RUN, **{f"unknwon_{number}": 1 for number in range(20)}}
     text = json.dumps({"title": "T", "steps": [{"id": f"s{number}", **wrong} for number in range(4000)]}).encode()
-    started = time.process_time()
     document = read(text, "plan.json")
-    assert time.process_time() - started < 2 * len(text) / 1e6
     assert document.partial is not None
     assert len(document.partial.steps) == 4000

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.canonical import canonical_bytes, plan_from_bytes, plan_id
-from ordain.core.model import Plan, Step
-from ordain.core.problem import Severity
+from ordain.core.plan.canonical import canonical_bytes, plan_from_bytes, plan_id
+from ordain.core.plan.model import Plan, Step
+from ordain.core.text.problem import Severity
 from ordain.documents.document import Document
-from ordain.documents.json_value import _carefully, read_json
+from ordain.documents.json import _carefully, read_json
 from ordain.documents.reading import read
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
 from ordain.documents.tree_writer import write_json, write_yaml
-from ordain.documents.yaml_text import yaml_text
+from ordain.documents.yaml import yaml_text
 from tests.plans import VALUES, plans
 
 WORDS = st.sampled_from(

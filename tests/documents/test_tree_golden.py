@@ -10,15 +10,15 @@ import jsonschema
 import pytest
 from hypothesis import given
 
-from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.condition import Precondition, Strategy, WaitCondition
-from ordain.core.failure import FailurePolicy
-from ordain.core.model import Action, Plan
-from ordain.documents.markdown_writer import write_markdown
+from ordain.core.plan.canonical import canonical_bytes, plan_id
+from ordain.core.plan.condition import Precondition, Strategy, WaitCondition
+from ordain.core.plan.failure import FailurePolicy
+from ordain.core.plan.model import Action, Plan
+from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.reading import read
 from ordain.documents.tree_writer import plan_tree, write_json, write_yaml
-from ordain.documents.yaml_value import read_yaml
-from ordain.interfaces.cli.schemas import plan_schema
+from ordain.documents.yaml import read_yaml
+from ordain.interfaces.cli.schema import plan_schema
 from tests.plans import plans
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden/notations.json").read_text())

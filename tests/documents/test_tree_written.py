@@ -11,14 +11,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.canonical import canonical_bytes, plan_id
-from ordain.core.model import Plan
-from ordain.documents import yaml_value
+from ordain.core.plan.canonical import canonical_bytes, plan_id
+from ordain.core.plan.model import Plan
+from ordain.documents import yaml as yaml_value
 from ordain.documents.document import Document
 from ordain.documents.reading import read
 from ordain.documents.tree_writer import write_json, write_yaml
-from ordain.documents.yaml_text import yaml_text
-from ordain.documents.yaml_value import read_yaml
+from ordain.documents.yaml import read_yaml, yaml_text
 from tests.plans import LINES, TEXTS, VALUES, plans
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.model import Parameter
-from ordain.documents.typed_values import read_values
+from ordain.core.plan.model import Parameter
+from ordain.documents.typed_value import read_values
 
 TYPED = {
     "s": Parameter(type="string"),

@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.documents import yaml_value
-from ordain.documents.json_value import read_json
-from ordain.documents.yaml_value import read_yaml
+from ordain.documents import yaml as yaml_value
+from ordain.documents.json import read_json
+from ordain.documents.yaml import read_yaml
 
 
 @pytest.fixture(params=["CSafeLoader", "SafeLoader"], autouse=True)

@@ -16,16 +16,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.app import App
-from ordain.assemble import open_workspace
-from ordain.core.action import Ask, CallTool, LockAction, RunCommand
-from ordain.core.approval import Channel, Principal
-from ordain.core.event import RunEvent
-from ordain.core.failure import Retry
-from ordain.core.model import NestedPlan, Plan, Step
-from ordain.core.report import RunReport
-from ordain.core.state import replay
-from ordain.core.value import Instant, RunId
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.failure import Retry
+from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.value import Instant, RunId
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import RunEvent
+from ordain.core.run.state import replay
 from tests.reference import standing
 from tests.simulation.fate import draw_plan
 from tests.simulation.life import Failed, Life
@@ -63,6 +66,7 @@ def accounted_for(plan: Plan, report: RunReport, history: list[tuple[Instant, Ru
     assert all(one.evidence or one.state.value in ("cancelled", "skipped") for one in report.steps), "and says why"
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_any_plan_ends_with_every_step_accounted_for(first: int):
     for seed in range(first, first + CHUNK):
@@ -95,7 +99,7 @@ def _for_bash(step: Step, random: Random) -> Step:
     command = f"echo {step.id} >> effects.log; echo '[1, 2]'; exit {random.choice([0, 0, 0, 1])}"
     if isinstance(action, NestedPlan):
         action = NestedPlan(plan=for_bash(action.plan, random))
-    elif isinstance(action, RunCommand | CallTool | Ask | LockAction):
+    elif isinstance(action, RunCommand | CallTool | Ask | AcquireLock | ReleaseLock):
         action = RunCommand(command=command, env=env)
     verification, strategy = step.verification, getattr(step.verification, "strategy", None)
     if verification is not None and strategy is not None:
@@ -115,7 +119,7 @@ def test_any_plan_with_real_commands_and_a_real_ledger(tmp_path: Path, seed: int
     plan = for_bash(draw_plan(random), random)
     (tmp_path / "effects.log").touch()
     asyncio.run(asyncio.wait_for(_carried_out(tmp_path, plan, random), 60))
-    again = open_workspace(tmp_path)  # a reader of its own, who has only the ledger
+    again = open_at_terminal(tmp_path, exact=True)  # a reader of its own, who has only the ledger
     try:
         run_id, history = _history(again)
         accounted_for(plan, again.run(run_id), history)
@@ -124,7 +128,7 @@ def test_any_plan_with_real_commands_and_a_real_ledger(tmp_path: Path, seed: int
 
 
 async def _carried_out(folder: Path, plan: Plan, random: Random) -> None:
-    app = open_workspace(folder)
+    app = open_at_terminal(folder, exact=True)
     try:
         prepared = await app.prepare_plan(plan, KIM)
         await app.approve(prepared.review.plan_id, KIM)

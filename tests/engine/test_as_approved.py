@@ -6,12 +6,13 @@ import asyncio
 
 from msgspec.structs import replace
 
-from ordain.core.action import RunCommand, StoreData
-from ordain.core.canonical import step_key
-from ordain.core.event import AttemptStarted
-from ordain.core.model import Step
-from ordain.core.value import RunId, StepId
-from ordain.ports import Command, Finished
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.canonical import step_key
+from ordain.core.plan.model import Step
+from ordain.core.plan.value import RunId, StepId
+from ordain.core.run.event import AttemptStarted
+from ordain.ports.ports import Command, Finished
 from tests.build import step
 from tests.scenario import Scenario
 

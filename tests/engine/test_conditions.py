@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import AcquireLock, ReleaseLock, RunCommand, StoreData, ValidateApproval
-from ordain.core.condition import (
+from ordain.core.plan.actions.approval import ValidateApproval
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.condition import (
     ApprovalScope,
     ApprovalValid,
     CustomCondition,
@@ -20,12 +23,12 @@ from ordain.core.condition import (
     Precondition,
     StepCompleted,
 )
-from ordain.core.event import ApprovalGiven, LockTaken, RunStarted
-from ordain.core.failure import Retry, Skip
-from ordain.core.model import ForEach, Parameter, Step
-from ordain.core.problem import Refused
-from ordain.core.value import RunId, StepId
-from ordain.ports import Append
+from ordain.core.plan.failure import Retry, Skip
+from ordain.core.plan.model import ForEach, Parameter, Step
+from ordain.core.plan.value import RunId, StepId
+from ordain.core.run.event import ApprovalGiven, LockTaken, RunStarted
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.core.condition import Contract, CustomCondition, NoCheck, Verification
-from ordain.core.event import ContractSeen, FilesProtected, ProtectedChanged
-from ordain.core.failure import Continue, Escalate, Retry, Skip
-from ordain.core.problem import Refused, refuse
-from ordain.ports import Finished
+from ordain.core.plan.condition import Contract, CustomCondition, NoCheck, Verification
+from ordain.core.plan.failure import Continue, Escalate, Retry, Skip
+from ordain.core.run.event import ContractSeen, FilesProtected, ProtectedChanged
+from ordain.core.text.problem import Refused, refuse
+from ordain.ports.ports import Finished, ToolResult
 from tests.build import step
 from tests.engine.test_life import settle
 from tests.scenario import ROBOT, Scenario
@@ -53,6 +53,17 @@ def add(documents):
     documents["tests/new.py"] = b"assert new"
 
 
+NEW = {"path": "tests/new.py", "content": "assert new"}
+
+
+def calling(life: Scenario, change):
+    async def call(*_, **more):
+        change(life.workspace.documents)
+        return ToolResult()
+
+    return call
+
+
 def found_tests(life: Scenario) -> dict[str, bytes]:
     return {path: data for path, data in life.workspace.documents.items() if path in TESTS}
 
@@ -81,28 +92,63 @@ def test_a_protected_file_that_changed_fails_the_step_and_is_put_back(change, wo
     assert found_tests(life) == TESTS
 
 
-def test_new_files_are_allowed_and_protected_from_the_steps_after():
-    life = guarded(step("a"), step("b", on_failure=Continue()))
+def test_new_files_are_tampering_and_set_aside():
+    life = guarded(step("a", contract="check a", on_failure=Retry(max_attempts=2)))
+    life.script(a=doing(life, add, times=1)).approve().run()
+    assert "tests/new.py" not in life.workspace.documents
+    (tampered,) = events(life, ProtectedChanged)
+    assert (tampered.files, tampered.steps) == (("`tests/new.py` is new",), ("a",))
+
+
+@pytest.mark.parametrize(
+    "path", ["tests/conftest.py", "conftest.py", "tests/test_a/__init__.py", "json.py", "pytest.ini"]
+)
+def test_new_files_that_change_how_protected_ones_are_loaded_are_tampering(path):
+    life = guarded(step("a"), protect=("tests/test_*.py",))
+    life.workspace.documents["tests/test_a.py"] = b"assert a"
+    life.script(a=doing(life, lambda documents: documents.update({path: b"evil", "src/x.py": b"x"}))).approve().run()
+    assert (life.status(), report(life, "a").error) == ("failed", "F_CONTRACT_TAMPERED")
+    assert path not in life.workspace.documents and "src/x.py" in life.workspace.documents
+
+
+def test_caches_are_no_tampering_and_gone_before_the_contract():
+    seen = []
+    life = guarded(step("a", contract="look"))
+    cached = {"tests/__pycache__/a.cpython-311.pyc": b"evil", "tests/.pytest_cache/x": b"x"}
+
+    async def look(_):
+        seen.append("tests/__pycache__/a.cpython-311.pyc" in life.workspace.documents)
+        life.workspace.documents.update(cached)
+        return WELL
+
+    life.shell.script["look"] = look
+    life.script(a=doing(life, lambda documents: documents.update(cached))).approve().run()
+    assert (life.status(), seen) == ("completed", [False])
+
+
+def test_new_files_that_a_step_may_write_are_allowed_and_protected_from_the_steps_after():
+    life = guarded(step("a", tool="write_file", args=NEW), step("b", on_failure=Continue()))
+    life.toolbox.call = calling(life, add)
 
     def spoil(documents):
         documents["tests/new.py"] = b"assert True"
 
-    life.script(a=doing(life, add), b=doing(life, spoil)).approve().run()
+    life.script(b=doing(life, spoil)).approve().run()
     life.expect(a="passed", b="failed")
     assert life.workspace.documents["tests/new.py"] == b"assert new"
 
 
 def test_a_step_may_mend_the_new_files_it_made_itself():
-    life = guarded(step("a", contract="check a", on_failure=Retry(max_attempts=3)))
+    life = guarded(step("a", tool="write_file", args=NEW, contract="check a", on_failure=Retry(max_attempts=3)))
     drafts = iter([b"one", b"two"])
 
-    async def drafting(_):
-        life.workspace.documents["tests/new.py"] = next(drafts)
-        if life.workspace.documents["tests/new.py"] == b"two":
+    def drafting(documents):
+        documents["tests/new.py"] = next(drafts)
+        if documents["tests/new.py"] == b"two":
             life.world.effects.append("a")
-        return WELL
 
-    life.script(a=drafting).approve().run()
+    life.toolbox.call = calling(life, drafting)
+    life.approve().run()
     assert (life.status(), life.workspace.documents["tests/new.py"]) == ("completed", b"two")
 
 
@@ -215,9 +261,10 @@ def test_too_much_to_protect_is_refused_before_anything_is_spent():
 
 
 def test_too_much_that_came_to_be_while_it_ran_fails_the_step_before_its_effect():
-    life = guarded(step("a"), step("b"))
+    life = guarded(step("a", tool="write_file", args=NEW), step("b"))
     life.protection.files_max = 2
-    life.script(a=doing(life, add)).approve().run()
+    life.toolbox.call = calling(life, add)
+    life.approve().run()
     assert report(life, "b").error == "F_PROTECT_FAILED"
     assert "b" not in life.world.effects
 
@@ -447,6 +494,7 @@ def test_stop_at_every_boundary(first):
     finish(life)
 
 
+@pytest.mark.part(of=9)
 @pytest.mark.parametrize("second", range(1, boundaries() + 4, 3))
 def test_stop_again_during_recovery(second):
     for first in range(second % 3 + 3, boundaries(), 4):
@@ -482,6 +530,7 @@ def test_a_doubt_that_is_said_to_have_happened_does_not_hide_a_changed_file():
 CHANGES = st.sampled_from(["edit", "remove", "add", "nothing", "spoil new"])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(CHANGES, st.booleans(), st.sampled_from([0, 0, 1])), min_size=1, max_size=5),
     st.integers(1, 60),

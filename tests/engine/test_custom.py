@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from ordain.core.action import Custom, RunCommand
-from ordain.core.event import DoubtFound
-from ordain.core.failure import Retry
-from ordain.core.model import Step
-from ordain.core.problem import Refused
-from ordain.core.tool import EffectClass
-from ordain.ports import Command, Finished, ToolResult
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.custom import Custom
+from ordain.core.plan.failure import Retry
+from ordain.core.plan.model import Step
+from ordain.core.plan.role import EffectClass
+from ordain.core.run.event import DoubtFound
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Command, Finished, ToolResult
 from tests.build import step
 from tests.scenario import KIM, Scenario
 
@@ -166,8 +167,8 @@ def test_no_tool_can_be_called_by_the_name_of_a_handler():
 
 
 def test_the_preview_shows_what_is_run():
-    from ordain.interfaces.preview import review_lines
-    from ordain.interfaces.render import Style
+    from ordain.interfaces.view.preview import review_lines
+    from ordain.interfaces.view.run import Style
 
     life = configured(custom(payload={"text": "hello"})).prepare()
     shown = "\n".join(review_lines(life.app.review(str(life.plan_id)), Style(colour=False)))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ordain.deadline import Deadlines
+from ordain.engine.perform.deadline import Deadlines
 
 
 class Clocked:

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import Ask, RunCommand, StoreData
-from ordain.core.condition import CustomCondition, LockAvailable, LockHeld, StepCompleted, Verification
-from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
-from ordain.core.model import ForEach, NestedPlan, Step
-from ordain.core.value import StepId
-from ordain.ports import Command, Finished
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.condition import CustomCondition, LockAvailable, LockHeld, StepCompleted, Verification
+from ordain.core.plan.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
+from ordain.core.plan.model import ForEach, NestedPlan, Step
+from ordain.core.plan.value import StepId
+from ordain.ports.ports import Command, Finished
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 
@@ -139,6 +141,11 @@ def test_a_number_becomes_text_in_the_arguments_of_a_program() -> None:
         ("exec", {"argv": ["do", "${a.output.l}"]}, "`argv[1]` would be a list"),
         ("exec", {"argv": ["do", "${a.output.nothing}"]}, "`argv[1]` would be nothing"),
         ("exec", {"argv": ["do", "${a.output.nul}"]}, "`argv[1]` would hold a NUL"),
+        ("exec", {"argv": ["do", "${a.output.dash}"]}, "`argv[1]` would begin with `-`"),
+        ("exec", {"argv": ["do", "${a.output.less}"]}, "`argv[1]` would begin with `-`"),
+        ("exec", {"argv": ["do", "${a.output.empty}${a.output.dash}"]}, "`argv[1]` would begin with `-`"),
+        ("exec", {"argv": ["do", "${a.output.dash}", "--"]}, "`argv[1]` would begin with `-`"),
+        ("exec", {"argv": ["env", "--", "do", "${a.output.dash}"]}, "`argv[3]` would begin with `-`"),
         ("exec", {"argv": ["do", "b"], "env": {"X": "${a.output.nul}"}}, "the variable `X` holds a NUL"),
         ("write_file", {"path": "x", "content": "${a.output.l}"}, "`write_file` wants `content` to be a string"),
         ("delete", {"path": "${a.output.l}"}, "`delete` wants `path` to be a string"),
@@ -148,12 +155,26 @@ def test_a_value_that_does_not_fit_fails_the_step_before_anything_is_done(tool: 
     life = carried_out(
         step("a"),
         step("b", tool=tool, args=args),
-        script={"a": gives('{"l": ["x"], "m": {}, "nothing": null, "nul": "a\\u0000b"}')},
+        script={
+            "a": gives(
+                '{"l": ["x"], "m": {}, "nothing": null, "nul": "a\\u0000b", "dash": "--x", "less": -5, "empty": ""}'
+            )
+        },
     )
     life.expect(b="failed")
     assert life.report is not None and life.report.steps[1].error == "F_REF_VALUE"
     assert why in life.report.steps[1].evidence
     assert len(life.shell.calls) == 1 and not life.toolbox.calls
+
+
+def test_what_cannot_become_an_option_may_begin_with_a_dash() -> None:
+    argv = ["do", "--name=${a.output.x}", "-${a.output.x}", "a${a.output.x}", "--", "${a.output.x}"]
+    life = carried_out(
+        step("a"), step("b", tool="exec", args={"argv": argv}), script={"a": gives('{"x": "--to-command=sh"}')}
+    )
+    life.expect(b="passed")
+    x = "--to-command=sh"
+    assert life.shell.calls[-1].argv == ("do", f"--name={x}", f"-{x}", f"a{x}", "--", x)
 
 
 def test_stored_data_is_what_was_stored_last() -> None:

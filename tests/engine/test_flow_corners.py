@@ -12,16 +12,18 @@ from unittest.mock import patch
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import AcquireLock, RunCommand, StoreData
-from ordain.core.audit import Kind
-from ordain.core.condition import CustomCondition, LockHeld, Verification
-from ordain.core.event import AttemptStarted, FilesProtected, GroupKind, LockTaken, Outcome, StepUnfolded
-from ordain.core.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
-from ordain.core.model import ForEach, NestedPlan, Parameter, Step
-from ordain.core.problem import Refused
-from ordain.core.result import Missing, decoded
-from ordain.core.value import Instant, RunId, StepId
-from ordain.ports import Append, Command, Finished
+from ordain.core.ledger.audit import Kind
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.lock import AcquireLock
+from ordain.core.plan.condition import CustomCondition, LockHeld, Verification
+from ordain.core.plan.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
+from ordain.core.plan.model import ForEach, NestedPlan, Parameter, Step
+from ordain.core.plan.value import Instant, RunId, StepId
+from ordain.core.run.event import AttemptStarted, FilesProtected, GroupKind, LockTaken, Outcome, StepUnfolded
+from ordain.core.run.result import Missing, decoded
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append, Command, Finished
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 
@@ -423,6 +425,7 @@ def test_no_output_can_break_what_refers_to_it(output: str):
     assert {life.states()[name] for name in ("b", "each")} <= {"passed", "failed"}
 
 
+@pytest.mark.slow
 def test_fallback_steps_may_need_one_another_as_deep_as_a_plan_is_long():
     many = 2000
     fallbacks = tuple(step(f"f{one}", needs=(f"f{one + 1}",) if one + 1 < many else ()) for one in range(many))
@@ -436,7 +439,7 @@ def test_repeats_inside_of_repeats_end_where_a_run_has_all_the_steps_it_can_have
     last: str, monkeypatch: pytest.MonkeyPatch
 ):
     """No event makes more steps than anybody can hold, in a run or in a ledger that somebody looks at."""
-    monkeypatch.setattr("ordain.core.run_state.STEPS_OF_RUN_MAX", 12 if last == "inner" else 5)
+    monkeypatch.setattr("ordain.core.run.run_state.STEPS_OF_RUN_MAX", 12 if last == "inner" else 5)
     inner = plan(step("list", needs=()), repeats("r", needs=("list",)))
     each = ForEach(source="${list.output}", max=10)
     outer = replace(step("o", action=NestedPlan(plan=inner), on_failure=Continue()), for_each=each)
@@ -460,7 +463,7 @@ def test_a_repeat_for_no_items_says_that_nothing_was_done():
 def test_what_items_ask_about_is_read_once():
     each = replace(repeats("each"), when='steps["facts"].output.contains(item)')
     life = Scenario(step("facts"), step("list"), each).script(facts=gives("a, c"), list=gives("a\nb\nc"))
-    with patch("ordain.results.decoded", wraps=decoded) as reading:
+    with patch("ordain.engine.result.decoded", wraps=decoded) as reading:
         life.approve().run().expect(**{"each[0]": "passed", "each[1]": "skipped", "each[2]": "passed"})
     assert [call.args[1] for call in reading.call_args_list].count(b"a, c") == 1
 

@@ -8,12 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from ordain import following
-from ordain.core.event import AttemptEnded, Recorded, to_wire
-from ordain.core.progress import AttemptOutput, Told, read_output, wire_line
-from ordain.core.report import RunReport
-from ordain.core.value import Instant, StepId
-from ordain.ports import Command, Finished
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.report.report import AttemptOutput, RunReport, Told, read_output, wire_line
+from ordain.core.run.event import AttemptEnded, Recorded, to_wire
+from ordain.engine import follow as following
+from ordain.ports.ports import Command, Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 

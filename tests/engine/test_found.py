@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ordain.core.event import RunFinished, StepKept, StopAsked
-from ordain.core.failure import Abort
-from ordain.ports import Append, Finished
+from ordain.core.plan.failure import Abort
+from ordain.core.run.event import RunFinished, StepKept, StopAsked
+from ordain.ports.ports import Append, Finished
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.app import App
-from ordain.auditing import _end_what_is_open
-from ordain.core.action import AcquireLock, ReleaseLock
-from ordain.core.event import (
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.app.app import App
+from ordain.app.audits import _end_what_is_open
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.failure import Escalate, Retry
+from ordain.core.plan.model import Plan, Step
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
@@ -22,11 +25,8 @@ from ordain.core.event import (
     RunPaused,
     StepKept,
 )
-from ordain.core.failure import Escalate, Retry
-from ordain.core.model import Plan, Step
-from ordain.core.report import RunReport
-from ordain.ports import Command, Finished, Holder
-from ordain.records import Records
+from ordain.ports.ports import Command, Finished, Holder
+from ordain.records.records import Records
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 

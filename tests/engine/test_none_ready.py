@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from ordain.core.failure import Abort, Continue, Escalate, Retry, Skip
-from ordain.core.model import Step
-from ordain.interfaces.cli.carrying import carry_out
-from ordain.interfaces.render import Style
+from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
+from ordain.core.plan.model import Step
+from ordain.interfaces.cli.foreground import carry_out
+from ordain.interfaces.view.run import Style
 from tests.build import step
 from tests.scenario import Scenario
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.directory import DirectoryWorkspace
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.core.action import Task
-from ordain.core.approval import Channel, Principal
-from ordain.core.event import TopicPosted
-from ordain.core.redaction import Redactor
-from ordain.core.result import Missing
-from ordain.core.topic import stream_of_topic
-from ordain.core.value import Instant
-from ordain.ports import Append
-from ordain.reading import READ_BYTES_MAX, READS_BYTES_MAX, Gathered, NothingGivenError, Reading
-from ordain.records import Records
-from ordain.sink import Sink
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.workspace.directory import DirectoryWorkspace
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.value import Instant
+from ordain.core.run.event import TopicPosted
+from ordain.core.run.result import Missing
+from ordain.core.run.topic import stream_of_topic
+from ordain.core.text.redaction import Redactor
+from ordain.engine.reads import READ_BYTES_MAX, READS_BYTES_MAX, Gathered, NothingGivenError, StepReads
+from ordain.ports.ports import Append
+from ordain.records.records import Records
+from ordain.records.sink import Sink
 
 SECRET = "tr0ub4dor-and-three"
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -48,7 +48,7 @@ class Place:
     def read(self, *refs: str, secret_files: tuple[str, ...] = ()) -> Gathered:
         sink = Sink(Redactor({"A_TOKEN": SECRET}), self.ledger.seal)
         workspace, records = DirectoryWorkspace(self.path), Records(self.ledger)
-        reading = Reading(workspace=workspace, records=records, sink=sink, secret_files=secret_files)
+        reading = StepReads(workspace=workspace, records=records, sink=sink, secret_files=secret_files)
 
         def output(name: str) -> Any:
             found = self.outputs[name]

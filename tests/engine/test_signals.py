@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.core.action import RunCommand, WaitFor
-from ordain.core.condition import External
-from ordain.core.event import AttemptEnded, AttemptStarted, AttemptWaiting, DoubtFound, SignalGiven
-from ordain.core.failure import Continue, Escalate, Retry, Skip
-from ordain.core.model import Step
-from ordain.core.problem import Refused
-from ordain.core.report import RunReport
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.wait import WaitFor
+from ordain.core.plan.condition import External
+from ordain.core.plan.failure import Continue, Escalate, Retry, Skip
+from ordain.core.plan.model import Step
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import AttemptEnded, AttemptStarted, AttemptWaiting, DoubtFound, SignalGiven
+from ordain.core.text.problem import Refused
 from tests.build import plan, step
+from tests.patience import PATIENCE_S
 from tests.scenario import KIM, ROBOT, Scenario
 
 MINUTE = 60_000
@@ -69,7 +71,7 @@ def given_while_waiting(life: Scenario, **signal: Any) -> RunReport:
         run = asyncio.create_task(life.app.commit(str(life.plan_id), KIM, observe))
         await waits.wait()
         await life._app().signal(signal.get("key", "go"), ROBOT, signal.get("value"))
-        return await asyncio.wait_for(run, 20)
+        return await asyncio.wait_for(run, PATIENCE_S)
 
     life.report = asyncio.run(both())
     return life.report
@@ -108,7 +110,7 @@ def test_once_given_it_is_there_for_every_step_and_the_newest_value_counts():
         return None
 
     async def first(command: Any) -> Any:
-        from ordain.ports import Finished
+        from ordain.ports.ports import Finished
 
         await meanwhile(command)
         return Finished(duration_ms=1, exit_code=0)
@@ -226,7 +228,7 @@ async def _signalled_at_once(life: Scenario) -> None:
 
     given: list[Any] = []
     with contextlib.suppress(Crash):
-        await asyncio.wait_for(life.app.commit(str(life.plan_id), KIM, observe), 20)
+        await asyncio.wait_for(life.app.commit(str(life.plan_id), KIM, observe), PATIENCE_S)
     await asyncio.gather(*given, return_exceptions=True)
 
 
@@ -283,7 +285,7 @@ def test_two_who_give_it_at_once_are_both_heard():
 
 def test_a_step_that_went_on_without_its_signal_is_found():
     """Where somebody takes a signal out of the ledger, the run that it let go on tells."""
-    from ordain.core.audit import Kind
+    from ordain.core.ledger.audit import Kind
     from tests.test_verifiers import Forger, both
 
     life = Scenario(wait(), step("after")).approve()
@@ -297,7 +299,7 @@ def test_a_step_that_went_on_without_its_signal_is_found():
 
 
 def test_a_step_that_went_on_with_a_value_that_its_signal_never_had_is_found():
-    from ordain.core.audit import Kind
+    from ordain.core.ledger.audit import Kind
     from tests.core.test_audit import edited, look
 
     life = Scenario(wait(), step("after")).approve()
@@ -312,7 +314,7 @@ def test_a_step_that_went_on_with_a_value_that_its_signal_never_had_is_found():
 
 
 def test_a_wait_inside_a_nested_plan_hears_it_too():
-    from ordain.core.model import NestedPlan
+    from ordain.core.plan.model import NestedPlan
 
     inner = plan(wait("inner"), title="Inner")
     life = Scenario(step("first"), step("nest", action=NestedPlan(plan=inner))).approve()

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ordain.core.event import AttemptStarted, ExecutorStarted, RunCancelled, RunPaused, StepKept, StopAsked
-from ordain.core.problem import Refused
-from ordain.ports import Finished, Holder
+from ordain.core.run.event import AttemptStarted, ExecutorStarted, RunCancelled, RunPaused, StepKept, StopAsked
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Finished, Holder
 from tests.build import plan as build_plan
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario
@@ -132,7 +132,7 @@ def test_a_later_pause_does_not_undo_a_cancellation():
 
 
 def test_nobody_is_killed_who_was_only_asked(monkeypatch):
-    monkeypatch.setattr("ordain.running.ANSWERING_S", 0)
+    monkeypatch.setattr("ordain.app.runs.ANSWERING_S", 0)
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
     run_id = str(life.run_id())
     life.lock.others[run_id] = Holder(name=run_id, pid=7)
@@ -185,7 +185,7 @@ def test_a_stopped_run_that_nobody_resumes_is_stalled_after_a_while():
     life = Scenario(step("a"), step("b")).approve().crash_at(6).run()
     run_id = str(life.run_id())
     assert life.app.run(run_id).status == "stopped"
-    assert life.app.inbox() == ()
+    assert [item.kind for item in life.app.inbox()] == ["stopped"]
     life.clock.advance(30 * MINUTE + 1)
     assert (life.app.run(run_id).status, [item.kind for item in life.app.inbox()]) == ("stalled", ["stalled"])
     report = asyncio.run(life.app.cancel_run(run_id, KIM, "nobody cares", status="failed"))
@@ -442,8 +442,8 @@ def test_a_rerun_survives_a_crash_at_every_boundary(boundary):
 
 
 def test_only_what_the_beginning_names_can_be_kept():
-    from ordain.core.run_state import IllegalTransition, RunState
-    from ordain.core.state import apply
+    from ordain.core.run.run_state import IllegalTransition, RunState
+    from ordain.core.run.state import apply
 
     life = graph().run()
     again(life)

@@ -13,11 +13,11 @@ from unittest.mock import patch
 
 import pytest
 
-from ordain.adapters.clock import WallClock
-from ordain.adapters.memory import MemoryWriterLock
-from ordain.core.event import AttemptEnded
-from ordain.core.failure import Retry
-from ordain.ports import Finished
+from ordain.adapters.memory.memory import MemoryWriterLock
+from ordain.adapters.workspace.clock import WallClock
+from ordain.core.plan.failure import Retry
+from ordain.core.run.event import AttemptEnded
+from ordain.ports.ports import Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.simulation.world import Executor, VirtualLoop, World
@@ -83,8 +83,8 @@ class Machine:
 def machine():
     made = Machine()
     with (
-        patch("ordain.adapters.clock._wall_ms", made.time.wall_ms),
-        patch("ordain.adapters.clock.passed_ms", made.time.since_boot_ms),
+        patch("ordain.adapters.workspace.clock._wall_ms", made.time.wall_ms),
+        patch("ordain.adapters.workspace.clock.passed_ms", made.time.since_boot_ms),
     ):
         made.life.clock = WallClock("boot")
         made.life.app = made.life._app()

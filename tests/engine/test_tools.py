@@ -3,16 +3,18 @@
 import asyncio
 import os
 import shutil
+import threading
 
 import pytest
 
-from ordain.adapters import moving
-from ordain.adapters.toolbox import built_in_tools
-from ordain.core.artifact import whole_seal
-from ordain.core.bound import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
-from ordain.core.event import AttemptEnded, DoubtSettled, Outcome
-from ordain.core.failure import Escalate
-from ordain.ports import Command, Finished, ToolResult, Whole
+from ordain.adapters.tools import file as moving
+from ordain.adapters.tools.toolbox import built_in_tools
+from ordain.core.plan.failure import Escalate
+from ordain.core.run.attempt import whole_seal
+from ordain.core.run.event import AttemptEnded, DoubtSettled, Outcome
+from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
+from ordain.ports.ports import Command, Finished, ToolResult, Whole
+from ordain.records.sink import Sink
 from tests.build import step
 from tests.scenario import Crash, Scenario
 
@@ -142,8 +144,8 @@ def test_without_a_contract_a_person_is_asked(tool, args):
     life.approve()
     real = life.toolbox.call
 
-    async def dying(*call):
-        await real(*call)
+    async def dying(*call, **more):
+        await real(*call, **more)
         life.world.dead = True
         life.world.boundary()
 
@@ -239,12 +241,37 @@ def test_artifacts_of_one_append_have_to_fit_together(monkeypatch):
         whole = Whole(size=size, sha256=digest * 32, parts=lambda: iter([digest * size]))
         return Finished(duration_ms=1, exit_code=0, output=end, output_bytes=size, whole=whole)
 
+    async def at_once(work, *args, **named):
+        return work(*args, **named)
+
+    monkeypatch.setattr(asyncio, "to_thread", at_once)  # both end in one append
     life = Scenario(step("a"), step("b", needs=())).script(a=done(b"1"), b=done(b"2"))
     monkeypatch.setattr(life.ledger, "has_room", lambda size: size <= 5_000_000)
     assert life.approve().run().status() == "completed"
     cut = [name for name in "ab" if outcome(life, name).whole_seal]
     assert len(cut) == 1
     assert outcome(life, cut[0]).output_seal == life.ledger.seal(end)
+
+
+def test_other_steps_go_on_while_secrets_are_looked_for_in_a_long_output(monkeypatch):
+    size, went_on, find = 3_000_000, threading.Event(), Sink.hidden
+    waited = []
+
+    def find_slowly(self, parts, *, whole):
+        found = list(parts)
+        if sum(map(len, found)) == size:
+            waited.append(went_on.wait(5))
+        return find(self, found, whole=whole)
+
+    async def second(command: Command) -> Finished:
+        went_on.set()
+        return Finished(duration_ms=1, exit_code=0, output=b"", output_bytes=0)
+
+    monkeypatch.setattr(Sink, "hidden", find_slowly)
+    whole = Whole(size=size, sha256=b"\1" * 32, parts=lambda: iter([b"x" * size]))
+    long = Finished(duration_ms=1, exit_code=0, output=b"x" * OUTPUT_BYTES_MAX, output_bytes=size, whole=whole)
+    life = Scenario(step("a"), step("b", needs=())).script(a=long, b=second)
+    assert (life.approve().run().status(), waited) == ("completed", [True])
 
 
 def test_what_an_attempt_wrote_that_failed_is_kept_whole_too():
@@ -303,7 +330,7 @@ def test_an_answer_is_kept_as_it_came_and_shown_also_when_it_was_not_wanted():
 def test_a_request_that_takes_too_long_is_cut():
     cut = []
 
-    async def forever(*call):
+    async def forever(*call, **more):
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:

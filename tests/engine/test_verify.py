@@ -3,13 +3,13 @@ expressions over what the harness saw."""
 
 import pytest
 
-from ordain.adapters.cel import Cel
-from ordain.core.condition import Contract, CustomCondition
-from ordain.core.event import Verdict
-from ordain.core.redaction import Redactor
-from ordain.ports import Finished
-from ordain.sink import Sink
-from ordain.verify import ask, judge
+from ordain.adapters.tools.cel import Cel
+from ordain.core.plan.condition import Contract, CustomCondition
+from ordain.core.run.event import Verdict
+from ordain.core.text.redaction import Redactor
+from ordain.engine.verify import ask, judge
+from ordain.ports.ports import Finished
+from ordain.records.sink import Sink
 
 SINK = Sink(Redactor({}), lambda body: "sealed")
 

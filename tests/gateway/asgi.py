@@ -9,11 +9,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+from ordain.interfaces.gateway.http import GatewayHttp, gateway_application
+from ordain.interfaces.gateway.relay import Send as Sending
+from ordain.interfaces.gateway.wire import Id as RequestId
+from ordain.interfaces.gateway.wire import Message as Json
 from ordain.interfaces.mcp.entrance import Entrance, Message
-from ordain.interfaces.mcp.gateway.http import GatewayHttp, gateway_application
-from ordain.interfaces.mcp.gateway.relay import Send as Sending
-from ordain.interfaces.mcp.gateway.wire import Id as RequestId
-from ordain.interfaces.mcp.gateway.wire import Message as Json
+from tests.patience import PATIENCE_S
 
 HOST = "localhost:1"
 TOKENS = {"anna's": "anna", "anna's next": "anna", "bert's": "bert"}
@@ -99,7 +100,7 @@ class Asked:
 
     async def until(self, said: bytes) -> None:
         """Wait until this was sent."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while said not in self.so_far.body:
                 self._news.clear()
                 await self._news.wait()
@@ -113,7 +114,7 @@ class Asked:
         return Reply(start["status"], headers, b"".join(part["body"] for part in parts))
 
     async def done(self) -> Reply:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await self._task
         assert self._sent and not self._sent[-1].get("more_body"), "it was not answered to the end"
         return self.so_far

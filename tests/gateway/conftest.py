@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
-from ordain.core.sighting import Sighting
-from ordain.core.value import Instant
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.guard.sighting import Sighting
+from ordain.core.plan.value import Instant
 from tests.gateway.pipes import GATEWAY, LEGACY, ODD, Pipe
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
@@ -39,7 +39,7 @@ class Site:
 
     def trust(self, text: str) -> None:
         (self.path / "ordain.toml").write_text(text)
-        app = open_workspace(self.path, exact=True)
+        app = open_at_terminal(self.path, exact=True)
         asyncio.run(app.trust(app.configuration()[1], KIM))
         asyncio.run(app.close())
 
@@ -50,12 +50,12 @@ class Site:
         return Pipe(self.argv(), self.path, era)
 
     def sightings(self) -> list[Sighting]:
-        app = open_workspace(self.path, exact=True)
+        app = open_at_terminal(self.path, exact=True)
         return list(app._here.sightings.since(Instant(0)))
 
     def refused(self) -> list[tuple[str, str, str]]:
         """The refusals that a person can look up: whose, by which code, about what."""
-        app = open_workspace(self.path, exact=True)
+        app = open_at_terminal(self.path, exact=True)
         found = [(one.event.by.name, one.event.code, one.event.subject) for one in app.refusals()]  # type: ignore[union-attr]
         asyncio.run(app.close())
         return found

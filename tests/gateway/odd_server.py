@@ -1,7 +1,9 @@
 """A raw MCP server that says everything that a server may say and hardly any does, in both eras of the protocol.
 
 Its first argument is a file to which it writes every line that it is sent; the second, where there is one, what its
-tools' names begin with. Nothing here knows the SDK, so that nothing is made tidy on the way.
+tools' names begin with. Calls of `send` go to `sent.log` beside that file too: an approval is bound to the files that
+a contract names, and nothing else appends to this one. Nothing here knows the SDK, so that nothing is made tidy on the
+way.
 """
 
 from __future__ import annotations
@@ -51,6 +53,9 @@ def call(request: Any, params: dict[str, Any]) -> None:
     token = (params.get("_meta") or {}).get("progressToken")
     result: dict[str, Any] = {"content": [{"type": "text", "text": json.dumps(params, sort_keys=True)}]}
     match name:
+        case "send":
+            with LOG.with_name("sent.log").open("a") as sent:
+                sent.write(f"{json.dumps(args)}\n")
         case "odd":
             result = {
                 "content": [

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import Popen
 from types import TracebackType
 from typing import Any
 
+from tests.interfaces.terminal import start
 from tests.message_lines import MessageLines
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 30
 ORDAIN = (sys.executable, "-m", "ordain")
 GATEWAY = (*ORDAIN, "mcp", "--gateway")
 ODD = Path(__file__).parent / "odd_server.py"
@@ -24,9 +26,9 @@ class Pipe:
     """A process that is spoken with line by line, in one of the protocol's eras."""
 
     def __init__(self, argv: Sequence[str], cwd: Path, era: str = LEGACY) -> None:
-        self.process = subprocess.Popen(
-            argv, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        is_ours = tuple(argv[: len(ORDAIN)]) == ORDAIN
+        self.process = start(argv[len(ORDAIN) :], cwd=cwd, **pipes) if is_ours else Popen(argv, cwd=cwd, **pipes)
         self._lines = MessageLines(self.process.stdout, PATIENCE_S)
         self._count, self._era = 0, era
         self.heard: list[dict[str, Any]] = []

@@ -14,10 +14,11 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ordain.assemble import open_clients
-from ordain.core.value import Instant
+from ordain.assemble.workspace import open_clients
+from ordain.core.plan.value import Instant
 from tests.gateway.asgi import ACCEPT, LEGACY, MODERN, modern, notification, request
 from tests.interfaces.workspace import Workspace
+from tests.patience import PATIENCE_S
 
 Json = dict[str, Any]
 GATEWAY = (sys.executable, "-m", "ordain", "mcp", "--gateway", "--http", "--port", "0")
@@ -57,7 +58,7 @@ def gateway(workspace: Path, command: Sequence[str] = GATEWAY) -> Iterator[int]:
         finally:
             child.terminate()
             said = child.stderr.read().decode()
-        assert child.wait(20) == 0, said
+        assert child.wait(PATIENCE_S) == 0, said
         assert "Traceback" not in said, said
 
 

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ordain.adapters.memory import MemoryUpstream, MemoryUpstreams, Say
-from ordain.core.guard import Call, Guard, Mode, Standing, refusal_of
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, ToolSource
-from ordain.guarding import InForce, Met, Seen
-from ordain.interfaces.mcp.gateway.front import Caller, Front
-from ordain.interfaces.mcp.gateway.relay import Relay
+from ordain.adapters.memory.memory import MemoryUpstream, MemoryUpstreams, Say
+from ordain.app.guard import GuardInForce, Seen
+from ordain.core.guard.call import Call, CallStanding, Guard, Met, Mode, refusal_of
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolSource
+from ordain.core.policy.settings import Settings
+from ordain.interfaces.gateway.front import Caller, Front
+from ordain.interfaces.gateway.relay import Relay
 
 Message = dict[str, Any]
 Server = Callable[[Message, Say], None]
@@ -73,8 +74,10 @@ class Gateway:
             servers=tuple(servers),
             open=lambda name: self.upstreams.open(self.sources[name], lambda _: None),
             own=self._own,
-            in_force=lambda: InForce(settings=self.settings, guard=Guard(self.settings), servers=self.sources),
+            in_force=lambda: GuardInForce(settings=self.settings, guard=Guard(self.settings), servers=self.sources),
             meet=self._meet,
+            known=lambda name: self.upstreams.known(self.sources[name]),
+            keep=lambda name, said: self.upstreams.keep(self.sources[name], said),
             say=self.said.append,
         )
         self.relay = Relay(front, self._send, Caller(name="kim"))
@@ -86,7 +89,7 @@ class Gateway:
     async def _meet(self, call: Call, seen: Seen) -> Met:
         self.met.append((call, seen))
         judged = Guard(self.settings).judge(call)
-        if judged.standing is Standing.OPEN:
+        if judged.standing is CallStanding.OPEN:
             return Met(judged=judged)
         refused = self.settings.guard_mode == Mode.ENFORCE
         return Met(judged=judged, problem=refusal_of(call, judged), refused=refused)

@@ -16,6 +16,9 @@ from mcp.server.lowlevel import Server
 
 from tests.gateway.conftest import Site
 from tests.gateway.pipes import LEGACY, MODERN, Pipe
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.slow("a gateway process, and a server of the SDK in a thread")
 
 FLOOD = 1_000
 
@@ -50,7 +53,7 @@ class Far:
     def stop(self) -> None:
         assert self._server is not None
         self._server.should_exit = True
-        self._thread.join(20)
+        self._thread.join(PATIENCE_S)
 
     async def _list(self, context: Any, params: Any) -> types.ListToolsResult:
         schema = {"type": "object", "properties": {"n": {"type": "integer", "x-mcp-header": "Number"}}}
@@ -135,7 +138,7 @@ def test_a_server_at_an_address_is_spoken_with_in_the_clients_era(
         slow = pipe.ask("tools/call", {"name": "slow", "arguments": {}})
         assert text(pipe.call("look")) == "seen {}", "nobody waits for it"
         pipe.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": slow}})
-        assert far.cancelled.wait(20)
+        assert far.cancelled.wait(PATIENCE_S)
     assert {one["authorization"] for one in far.headers} == {"Bearer swordfish"}
     calls = [one for one in far.headers if one.get("mcp-method") == "tools/call"]
     versions = {one.get("mcp-protocol-version") for one in far.headers[1:]}

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.documents.configuration import read_settings
+from ordain.assemble.workspace import open_at_terminal
+from ordain.documents.settings import read_settings
 from tests.gateway.conftest import KIM, Site
 from tests.gateway.pipes import GATEWAY, LEGACY, META, MODERN, Pipe
+from tests.patience import PATIENCE_S
 
 OURS = ["plan_propose", "plan_lint", "plan_list", "plan_get", "plan_revise", "plan_prepare", "plan_approve"]
 OURS += ["plan_commit", "plan_status", "plan_cancel", "plan_reject", "tools_list"]
@@ -67,6 +68,7 @@ def said_in_a_session(pipe: Pipe) -> list[Any]:
         ]
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 def test_every_value_of_a_session_is_the_same_with_and_without_the_gateway(site: Site, era: str) -> None:
     site.trust(site.odd())  # observing
@@ -77,6 +79,7 @@ def test_every_value_of_a_session_is_the_same_with_and_without_the_gateway(site:
     assert json.dumps(through) == json.dumps(direct), "or in what is very long"
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_a_call_that_is_taken_back_ends_and_a_slow_one_holds_up_nobody(site: Site) -> None:
     site.trust(site.odd())
     with site.gateway() as pipe:
@@ -87,6 +90,7 @@ def test_a_call_that_is_taken_back_ends_and_a_slow_one_holds_up_nobody(site: Sit
         assert pipe.answer(slow)["result"]["content"][0]["text"] == "cancelled"
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_what_a_server_asks_the_client_is_answered_to_it(site: Site) -> None:
     site.trust(site.odd())
     with site.gateway() as pipe:
@@ -101,6 +105,7 @@ def test_what_a_server_asks_the_client_is_answered_to_it(site: Site) -> None:
         assert json.loads(pipe.answer(asked)["result"]["content"][0]["text"]) == result
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_a_tool_that_appears_can_be_called_and_the_client_is_told(site: Site) -> None:
     site.trust(site.odd())
     with site.gateway() as pipe:
@@ -115,6 +120,7 @@ def test_a_tool_that_appears_can_be_called_and_the_client_is_told(site: Site) ->
 # --- Servers that die, or never live ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_a_server_that_dies_is_started_again_by_the_next_call(site: Site) -> None:
     site.trust(site.odd() + site.odd("other", "o_"))
     with site.gateway() as pipe:
@@ -129,6 +135,7 @@ def test_a_server_that_dies_is_started_again_by_the_next_call(site: Site) -> Non
         assert "isError" not in pipe.call("echo")["result"]
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_a_server_that_is_killed_between_calls_is_not_missed(site: Site) -> None:
     site.trust(site.odd())
     with site.gateway() as pipe:
@@ -165,6 +172,7 @@ def _has_ended(pid: int) -> bool:
         return True
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGKILL])
 def test_servers_end_with_the_gateway(site: Site, number: signal.Signals | None) -> None:
     site.trust(site.odd())
@@ -173,7 +181,7 @@ def test_servers_end_with_the_gateway(site: Site, number: signal.Signals | None)
         children = Path(f"/proc/{pipe.process.pid}/task/{pipe.process.pid}/children").read_text().split()
         if number is not None:
             pipe.process.send_signal(number)
-            pipe.process.wait(20)
+            pipe.process.wait(PATIENCE_S)
     for _ in range(2_000):
         if _has_ended(int(children[0])):
             return
@@ -205,6 +213,7 @@ def test_enforced_a_guarded_call_is_refused_and_recorded(site: Site, era: str) -
     assert [(code, subject.split()[0]) for _, code, subject in site.refused()][:1] == [("E_TOOL_GUARDED", "odd:send")]
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_observed_a_guarded_call_passes_and_is_noted(site: Site) -> None:
     site.trust(site.odd())
     with site.gateway() as pipe:
@@ -216,6 +225,7 @@ def test_observed_a_guarded_call_passes_and_is_noted(site: Site) -> None:
     assert site.refused() == []
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_annotations_are_not_believed_unless_the_settings_say_so_and_effects_win(site: Site) -> None:
     untrusted = site.odd().replace("trust_annotations = true", 'effects = { send = "reads" }')
     site.trust(untrusted + ENFORCE)
@@ -225,6 +235,7 @@ def test_annotations_are_not_believed_unless_the_settings_say_so_and_effects_win
         assert "isError" not in pipe.call("send")["result"]
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_settings_that_a_person_trusts_count_from_the_next_call_on_and_edits_do_not(site: Site) -> None:
     site.trust(site.odd() + ENFORCE)
     with site.gateway() as pipe:
@@ -240,12 +251,13 @@ def test_settings_that_a_person_trusts_count_from_the_next_call_on_and_edits_do_
         assert denied["structuredContent"]["error"]["code"] == "E_POLICY_DENIED"
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_the_refused_call_is_proposed_approved_and_made_once_by_the_harness(site: Site) -> None:
     site.trust(site.odd() + ENFORCE)
     with site.gateway() as pipe:
         pipe.greet()
         body = pipe.call("send", n=5)["result"]["structuredContent"]["data"]["plan_propose"]
-        body["steps"][0]["contract"] = "grep -q '\"send\"' odd.log"
+        body["steps"][0]["contract"] = """grep -qx '{"n": 5}' sent.log"""
         proposed = pipe.call("plan_propose", **body)["result"]["structuredContent"]
         assert proposed["ok"], proposed
         plan = proposed["data"]["plan"]
@@ -254,7 +266,7 @@ def test_the_refused_call_is_proposed_approved_and_made_once_by_the_harness(site
         assert early["next"] == [f"A person types at a terminal: ordain -C {site.path} approve {plan}"]
 
         async def approve() -> None:
-            app = open_workspace(site.path, exact=True)
+            app = open_at_terminal(site.path, exact=True)
             await app.approve(plan, KIM)
             await app.close()
 
@@ -269,6 +281,9 @@ def test_the_refused_call_is_proposed_approved_and_made_once_by_the_harness(site
         once_more = pipe.call("send", n=5)["result"]["structuredContent"]
         assert once_more["next"][0] == f"Call plan_status with what={done['data']['run_id']}."
         assert once_more["next"][1].startswith("Only if it is to be done once more, call plan_propose")
+        first = pipe.call("plan_commit", plan=plan)["result"]["structuredContent"]
+        assert first["data"]["run_id"] == done["data"]["run_id"]
+        pipe.call("plan_prepare", plan=plan)
         spent = pipe.call("plan_commit", plan=plan)["result"]["structuredContent"]
         assert (spent["error"]["code"], spent["next"]) == ("E_APPROVAL_SPENT", once_more["next"][:1])
     sent = [json.loads(line) for line in (site.path / "odd.log").read_text().splitlines() if '"send"' in line]
@@ -278,16 +293,18 @@ def test_the_refused_call_is_proposed_approved_and_made_once_by_the_harness(site
 # --- Which servers, for whom -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_only_the_servers_that_are_named_are_fronted(site: Site) -> None:
     site.trust(site.odd() + site.odd("other", "o_"))
     with site.gateway("--server", "other") as pipe:
         pipe.greet()
         assert pipe.names() == [*(f"o_{name}" for name in THEIRS), *OURS]
     with site.gateway("--server", "othr") as pipe:
-        assert pipe.process.wait(20) == 2
+        assert pipe.process.wait(PATIENCE_S) == 2
     assert "E_MCP_START" in pipe.errors and "other" in pipe.errors
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_without_servers_it_is_ordains_own(site: Site) -> None:
     for era in (LEGACY, MODERN):
         with site.gateway(era=era) as pipe:
@@ -303,6 +320,7 @@ def test_the_settings_on_the_gateways_page_are_settings() -> None:
     assert not problems and list(settings.sources) == ["mail", "tickets"]
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_one_server_of_the_older_era_brings_all_to_it(site: Site) -> None:
     site.trust(site.odd() + site.odd("older", "old_", "legacy"))
     with site.gateway() as pipe:
@@ -312,8 +330,9 @@ def test_one_server_of_the_older_era_brings_all_to_it(site: Site) -> None:
         assert pipe.names() == [*THEIRS, *(f"old_{name}" for name in THEIRS), *OURS]
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_what_ours_can_do_is_what_is_said_before_it_is_started(site: Site) -> None:
-    from ordain.interfaces.mcp.gateway.own import OWN_CAPABILITIES
+    from ordain.interfaces.gateway.own import OWN_CAPABILITIES
 
     for era in (LEGACY, MODERN):
         with Pipe((*GATEWAY[:-1],), site.path, era) as pipe:
@@ -321,10 +340,11 @@ def test_what_ours_can_do_is_what_is_said_before_it_is_started(site: Site) -> No
             assert said == OWN_CAPABILITIES[era == MODERN]
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_the_first_answer_does_not_wait_for_the_library(site: Site) -> None:
     """Hosts wait for servers one after the other; the SDK takes most of a second to load."""
     code = (
-        "import sys, ordain.interfaces.mcp.gateway.stdio, ordain.interfaces.mcp.gateway.own, ordain.adapters.upstreams;"
+        "import sys, ordain.interfaces.gateway.stdio, ordain.interfaces.gateway.own, ordain.adapters.tools.upstream;"
         "print([name for name in sys.modules if name.split('.')[0] in ('mcp', 'mcp_types', 'pydantic', 'httpx2')])"
     )
     with Pipe([sys.executable, "-c", code], site.path) as pipe:
@@ -332,6 +352,7 @@ def test_the_first_answer_does_not_wait_for_the_library(site: Site) -> None:
         assert pipe.process.stdout.read().strip() == b"[]"
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_a_client_of_the_sdk_sees_servers_and_ours(site: Site) -> None:
     from mcp import Client, StdioServerParameters
     from mcp.client.stdio import stdio_client
@@ -356,9 +377,10 @@ def test_a_client_of_the_sdk_sees_servers_and_ours(site: Site) -> None:
             planned = await client.call_tool("plan_lint", refused.structured_content["data"]["plan_propose"])
             assert planned.structured_content is not None
 
-    asyncio.run(asyncio.wait_for(session(), 30))
+    asyncio.run(asyncio.wait_for(session(), PATIENCE_S))
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 def test_changes_of_several_servers_come_on_one_stream(site: Site) -> None:
     """`subscriptions/listen`: one acknowledgement of all that will be told, under the client's own id."""
     site.trust(site.odd())
@@ -379,9 +401,36 @@ def test_changes_of_several_servers_come_on_one_stream(site: Site) -> None:
         assert changed["params"]["_meta"][f"{META}subscriptionId"] == listening
 
 
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
 @pytest.mark.parametrize(
     "words", [["--step", "--gateway"], ["--server", "x"], ["--gateway", "--json"]], ids=lambda words: " ".join(words)
 )
 def test_words_that_do_not_go_together_are_refused(site: Site, words: list[str]) -> None:
     with Pipe([*GATEWAY[:-1], *words], site.path) as pipe:
-        assert pipe.process.wait(20) == 2
+        assert pipe.process.wait(PATIENCE_S) == 2
+
+
+@pytest.mark.slow("real gateway and server processes; test_relay has the rules")
+def test_a_client_that_greets_while_a_server_still_starts_has_all_its_tools(site: Site, tmp_path: Path) -> None:
+    """Claude Code greets when nobody says within 2 s whether the modern era is spoken."""
+    gate, server = tmp_path / "gate", Path(__file__).with_name("slow_server.py")
+    os.mkfifo(gate)
+    opened = os.open(gate, os.O_RDWR)
+    command = json.dumps([sys.executable, "-I", "-S", str(server), str(gate)])
+    site.trust(f'[tools.slow]\nmcp = {command}\neffects = {{ say = "reads" }}\n')
+    with site.gateway() as pipe:
+        meta = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
+        pipe.ask("server/discover", {"_meta": meta}, "first")
+        info = {"name": "raw", "version": "2"}
+        greeting = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": info}
+        pipe.ask("initialize", greeting, "second")
+        assert "error" in pipe.answer("first")
+        os.write(opened, b"go" * 10)
+        assert pipe.answer("second")["result"]["protocolVersion"] == LEGACY
+        pipe.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert pipe.names() == ["say", *OURS]
+        assert pipe.call("say")["result"]["content"][0]["text"] == "said"
+    os.close(opened)  # and with it all that nobody has read
+    with site.gateway() as pipe:  # what it had is known by now, and it never comes
+        pipe.greet()
+        assert pipe.names() == ["say", *OURS]

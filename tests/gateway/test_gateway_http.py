@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from ordain.interfaces.mcp.gateway import exchange, lines
-from ordain.interfaces.mcp.gateway.wire import Message as Json
+from ordain.interfaces.gateway import exchange, lines
+from ordain.interfaces.gateway.wire import Message as Json
 from tests.gateway.asgi import LEGACY, META, MODERN, Gateway, Relay, modern, notification, request
+from tests.patience import PATIENCE_S, eventually_in_loop
 
 Life = Callable[[], Coroutine[Any, Any, None]]
 
@@ -37,6 +38,23 @@ async def echo(relay: Relay, message: Json) -> None:
 
 
 # --- Sessions ------------------------------------------------------------------------------------------------------
+
+
+@lived
+async def test_a_client_that_greets_before_it_was_discovered_has_a_session_of_its_own():
+    gateway = Gateway()
+    waiting = gateway.modern("server/discover", 1)
+    await waiting.reads.wait()
+    name = await gateway.session()
+    asked, greeted = gateway.relays
+    assert [one["method"] for one in asked.got] == ["server/discover"]
+    assert [one["method"] for one in greeted.got][:1] == ["initialize"]
+    asking = gateway.ask(request("tools/list", 2), mcp_session_id=name)
+    await greeted.last("tools/list")
+    await greeted.answer(2, {"tools": []})
+    assert (await asking.done()).status == 200
+    await asked.answer(1, {"supportedVersions": [MODERN]})
+    assert (await waiting.done()).status == 200
 
 
 @lived
@@ -241,9 +259,7 @@ async def test_a_session_that_nobody_uses_is_closed_after_a_while():
     assert not gateway.relays[0].closed  # somebody listens
     standing.leave()
     await standing.done()
-    async with asyncio.timeout(5):
-        while not gateway.relays[0].closed:
-            await asyncio.sleep(0.005)
+    await eventually_in_loop(lambda: gateway.relays[0].closed, "its end")
     assert (await gateway.ask(request("ping"), mcp_session_id=name).done()).status == 404
 
 
@@ -347,7 +363,7 @@ async def test_a_client_that_reads_nothing_holds_up_the_others_of_its_token_for_
             await asyncio.sleep(0)
     for _ in range(exchange.HELD_MAX + 1):
         await relay.tell("notifications/progress", number, progress=1)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         for _ in range(exchange.HELD_MAX + 5):
             await relay.tell("notifications/progress", relay.got[2]["id"], progress=1)
         await relay.answer(relay.got[1]["id"], "served")
@@ -452,9 +468,7 @@ def test_an_error_has_the_status_that_the_protocol_gives_it(code: Any, status: i
 async def test_a_line_that_nobody_uses_is_closed_and_begun_again_when_wanted():
     gateway = Gateway(echo, idle_s=0.01)
     await gateway.modern("tools/list").done()
-    async with asyncio.timeout(5):
-        while not gateway.relays[0].closed:
-            await asyncio.sleep(0.005)
+    await eventually_in_loop(lambda: gateway.relays[0].closed, "its end")
     assert (await gateway.modern("tools/list").done()).status == 200 and len(gateway.relays) == 2
 
 

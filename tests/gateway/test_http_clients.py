@@ -14,10 +14,13 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from ordain.assemble import open_workspace
-from ordain.core.value import Instant
+from ordain.assemble.workspace import open_workspace
+from ordain.core.plan.value import Instant
 from tests.gateway.served import Client as Raw
 from tests.gateway.served import fronting, gateway, token
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.slow("gateway processes with clients of the SDK")
 
 FOREVER_MS = 600_000
 
@@ -76,11 +79,11 @@ def test_tools_are_listed_called_refused_told_of_and_cancelled(reach: Reach, tmp
 
             forever: dict[str, Any] = {"text": "a-4", "news": 1, "delay_ms": FOREVER_MS}
             waiting = asyncio.create_task(client.call_tool("say", forever, progress_callback=begin))
-            await asyncio.wait_for(begun.wait(), 20)
+            await asyncio.wait_for(begun.wait(), PATIENCE_S)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while "cancelled a-4" not in asked(tmp_path):
                     await asyncio.sleep(0.01)
             assert (await client.call_tool("say", {"text": "a-5"})).content[0].text == "a-5"

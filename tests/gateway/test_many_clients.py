@@ -9,8 +9,12 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.gateway.asgi import notification
 from tests.gateway.served import Client, fronting, gateway, token
+
+pytestmark = pytest.mark.slow("many clients, each with a server process")
 
 CLIENTS, CALLS, AT_ONCE = 100, 100, 4
 KINDS = {"plain": 80, "news": 10, "refused": 5, "cancelled": 5}

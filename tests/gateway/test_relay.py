@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.memory import Say
-from ordain.core.guard import Mode
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, ToolSource
-from ordain.interfaces.mcp.gateway import link, listening, relay
+from ordain.adapters.memory.memory import Say
+from ordain.core.guard.call import Mode
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolSource
+from ordain.core.policy.settings import Settings
+from ordain.interfaces.gateway import link, relay
+from ordain.interfaces.gateway import subscription as listening
 from tests.gateway.sessions import GREETING, Gateway, Message, Server, called, serving
+from tests.patience import PATIENCE_S, eventually_in_loop
 
 ENFORCED = Settings(guard_mode=Mode.ENFORCE)
 VERSION = "2026-07-28"
@@ -36,7 +39,7 @@ def modern(server: Server) -> Server:
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(_whole(scenario), 20))
+    asyncio.run(asyncio.wait_for(_whole(scenario), PATIENCE_S))
 
 
 async def _whole(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -559,7 +562,7 @@ def test_who_comes_late_holds_up_nobody_and_is_announced(monkeypatch: pytest.Mon
     async def scenario() -> None:
         gateway = Gateway(a=serving("t"), b=late)
         await gateway.tell({"jsonrpc": "2.0", "id": "greet", "method": "initialize", "params": GREETING})
-        await asyncio.sleep(0.1)
+        await eventually_in_loop(lambda: any(one.get("id") == "greet" for one in gateway.got), "the greeting")
         said = (await gateway.answer("greet"))["result"]
         assert said["capabilities"]["tools"]["listChanged"] is True and "`b` is not there yet" in said["instructions"]
         await gateway.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -573,7 +576,7 @@ def test_who_comes_late_holds_up_nobody_and_is_announced(monkeypatch: pytest.Mon
         assert (await gateway.call(1, "u"))["result"]["structuredContent"]["tool"] == "u"
         never = Gateway(a=serving("t"), b=late)
         await never.tell({"jsonrpc": "2.0", "id": "greet", "method": "initialize", "params": GREETING})
-        await asyncio.sleep(0.1)
+        await eventually_in_loop(lambda: any(one.get("id") == "greet" for one in never.got), "the greeting")
         await never.answer("greet")
         await never.relay.close()
         assert never.server("b").closed
@@ -851,5 +854,123 @@ def test_nothing_is_lost_or_crossed_however_it_is_interleaved(steps: list[tuple[
         await gateway.relay.close()
         lost = gateway.got[len(expected) :]
         assert lost == [], "whoever has gone is told nothing"
+
+    run(scenario)
+
+
+# --- Servers that are slow to start ----------------------------------------------------------------------------------
+
+
+def slow(server: Server, waiting: list[Callable[[], None]]) -> Server:
+    """The same server, which answers nothing before it is let: then, what it was asked by then, in that order. As an
+    SDK has it, the first request of a session decides the era, and what belongs to the other is an error."""
+    eras: dict[int, str] = {}
+
+    def spoken(message: Message, say: Say) -> None:
+        def later() -> None:
+            method = message.get("method")
+            era = eras.setdefault(id(say.__self__), "modern" if method == "server/discover" else "legacy")  # type: ignore[attr-defined]
+            if (method, era) in (("initialize", "modern"), ("server/discover", "legacy")):
+                say({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32600, "message": "the other era"}})
+            else:
+                server(message, say)
+
+        waiting.append(later)
+
+    return spoken
+
+
+def let(waiting: list[Callable[[], None]]) -> None:
+    while waiting:
+        waiting.pop(0)()
+
+
+@pytest.mark.parametrize("era", [modern, lambda server: server], ids=["modern", "legacy"])
+def test_a_client_that_greets_before_a_slow_server_is_discovered_loses_nothing(era: Callable[[Server], Server]) -> None:
+    async def scenario() -> None:
+        waiting: list[Callable[[], None]] = []
+        gateway = Gateway(a=slow(era(serving("one")), waiting))
+        await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": META})
+        await gateway.settle()
+        await gateway.tell({"jsonrpc": "2.0", "id": 2, "method": "initialize", "params": GREETING})
+        await gateway.settle()
+        assert "error" in await gateway.answer(1)
+        first, second = (one for _, one in gateway.upstreams.opened)
+        assert [one["method"] for one in second.sent] == ["initialize"] and first.closed, "on a connection of its own"
+        let(waiting)
+        assert "result" in await gateway.answer(2)
+        gateway.upstreams._servers["a"] = era(serving("one"))
+        second._server = era(serving("one"))
+        await gateway.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert await gateway.names() == ["one", "plan_propose"]
+        assert (await gateway.call(3, "one", x=1))["result"]["structuredContent"] == {"tool": "one", "args": {"x": 1}}
+
+    run(scenario)
+
+
+def test_a_discovery_that_ends_late_leaves_the_session_that_was_greeted_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(link, "DISCOVER_S", 0.01)
+        held: list[Message] = []
+        gateway = Gateway(a=serving("one", hold=held))
+        await gateway.greet()
+        await gateway.names()
+        await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "one"}})
+        await gateway.settle()
+        before = gateway.server("a")
+        monkeypatch.setattr(before, "_server", lambda message, say: None)
+        said = await asyncio.wait_for(gateway.relay._links["a"].discover(dict(META)), 5)
+        assert said is None
+        before.say({"jsonrpc": "2.0", "id": held[0]["id"], "result": called(held[0])})
+        assert (await gateway.answer(1))["result"]["structuredContent"]["tool"] == "one"
+
+    run(scenario)
+
+
+def test_what_a_slow_server_had_last_time_is_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(relay, "KNOWN_S", 0.01)
+        before = Gateway(a=serving("one", name="first"))
+        await before.greet()
+        await before.names()
+        waiting: list[Callable[[], None]] = []
+        gateway = Gateway(a=slow(serving("one", "two", name="first"), waiting))
+        gateway.upstreams.kept |= before.upstreams.kept
+        await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING})
+        while not any(one.get("id") == 1 for one in gateway.got):
+            await asyncio.sleep(0.01)
+        said = (await gateway.answer(1))["result"]
+        assert said["serverInfo"] == {"name": "first"} and said["capabilities"]["tools"]["listChanged"]
+        await gateway.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        assert await gateway.names() == ["one", "plan_propose"]
+        await gateway.tell({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "one"}})
+        await gateway.settle()
+        assert not any(one.get("id") == 2 for one in gateway.got), "nothing is called before the server is there"
+        server = gateway.server("a")
+        monkeypatch.setattr(server, "_server", serving("one", "two"))
+        let(waiting)
+        assert (await gateway.answer(2))["result"]["structuredContent"]["tool"] == "one"
+        assert any(one.get("method") == "notifications/tools/list_changed" for one in gateway.got)
+        assert await gateway.names() == ["one", "two", "plan_propose"]
+
+    run(scenario)
+
+
+def test_what_a_server_had_last_time_is_listed_no_more_when_it_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        monkeypatch.setattr(relay, "KNOWN_S", 0.01)
+        before = Gateway(a=serving("one"))
+        await before.greet()
+        await before.names()
+        gateway = Gateway(a=slow(serving("one"), []))
+        gateway.upstreams.kept |= before.upstreams.kept
+        await gateway.tell({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": GREETING})
+        while not any(one.get("id") == 1 for one in gateway.got):
+            await asyncio.sleep(0.01)
+        assert await gateway.names() == ["one", "plan_propose"]
+        gateway.server("a").say(None)
+        await gateway.settle()
+        assert await gateway.names() == ["plan_propose"]
+        assert (await gateway.call(2, "one")).get("error") or (await gateway.call(3, "one"))["result"]["isError"]
 
     run(scenario)

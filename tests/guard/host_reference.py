@@ -19,7 +19,7 @@ FILES = {
 }
 OTHERS = {"WebFetch": Tool("opaque"), **dict.fromkeys(("Agent", "TodoWrite"), Tool("reads"))}
 MAIL = {"search": Tool("reads"), "send": Tool("opaque", True)}  # the tools of a server that is configured
-NEVER = re.compile(r"(?i)(.*/)?(\.git(/.*)?|\.mcp\.json|\.claude/settings[^/]*\.json)|ordain\.toml|\.ordain/.*")
+NEVER = re.compile(r"(?i)(.*/)?(\.git|\.mcp\.json|\.claude(?!/plans/)|ordain\.toml|\.ordain)(/.*)?")
 
 
 def standing(lists: Lists, tool: str, args: dict[str, object], root: Path, home: Path) -> str:

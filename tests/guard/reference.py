@@ -16,7 +16,7 @@ CLASSES = ("reads", "repeatable", "checkable", "opaque", "destructive")
 COMMANDS = ("shell", "exec")
 FIXED = re.compile(r"/?[^/]*[*?]")
 APART = r"""[\s,;|<>"'`()\[\]{}\\]"""
-PRIVATE = re.compile(r"(?i)(.*/)?\.git(/.*)?|\.ordain(/.*)?")
+PRIVATE = [re.compile(rf"(?i)(.*/)?\.git(/.*)?|\.ordain(/.*)?{more}") for more in (r"|(.*/)?ordain\.toml", "")]
 NOBODYS = re.compile(r"(?i)(.*/)?(\.env|\.netrc|id_rsa)")
 Args = Mapping[str, Any]
 
@@ -92,7 +92,7 @@ def may(case: Case, step: Inside) -> str:
         return "E_POLICY_DENIED" if strictly(case, case.lists.deny) == YES else ""
     found, checked = inside(case, step), case.name == "shell" and step.check is not None
     if checked and case.args == {"command": step.check}:
-        return ""
+        return "E_POLICY_DENIED" if strictly(case, case.lists.deny) == YES else ""
     return "E_TOOL_ARGS_NOT_APPROVED" if checked and found == "E_CALL_SCOPE" else found
 
 
@@ -112,16 +112,14 @@ def in_scope(case: Case, step: Inside) -> bool:
 
 def within(case: Case, step: Inside, text: str, deep: bool) -> bool:
     path, tool = plain(text), case.tool
-    if path is None or NOBODYS.fullmatch(path) or PRIVATE.fullmatch(path):
+    if path is None or NOBODYS.fullmatch(path) or PRIVATE[reads(case)].fullmatch(path):
         return False
-    if tool is None or tool.effect == "reads":
+    if tool is None or reads(case):
         return True
     kept = any(matches(one, path.lower()) or (deep and begins_in(path.lower(), one)) for one in step.protect)
-    if kept or path.lower() == "ordain.toml" or (deep and not path):
-        return False
     makes = case.name == "make_dir" and f"{path}/**" in step.writes
-    all_of_it = case.args.get("recursive") is True
-    return not step.writes or makes or any(matches(one, path, all_of_it) for one in step.writes)
+    may = not step.writes or makes or any(matches(one, path, case.args.get("recursive") is True) for one in step.writes)
+    return may and not kept and (not deep or path != "")
 
 
 def same(one: Any, other: Any) -> bool:
@@ -151,8 +149,8 @@ def one_strictly(case: Case, entry: str) -> int:
         each = ([singles(wanted), singles(case.args.get(key))] for key, wanted in where.items())
         return min(strictly(case, tools), *(max(starmap(value_strictly, product(*one))) for one in each), YES)
     if kind == "path":
-        named = case.tool.paths if case.tool else {}
-        return max((path_strictly(rest, case.args.get(key, "."), deep) for key, deep in named.items()), default=NO)
+        named = case.tool.paths.items() if case.tool else ()
+        return max((path_strictly(rest, case.args.get(key, "."), deep, case) for key, deep in named), default=NO)
     words = {case.name, case.name.partition(":")[0], *classes(case), *(["shell"] if case.name == "exec" else [])}
     return YES if entry in words else NO
 
@@ -164,7 +162,7 @@ def vouched(case: Case, entries: Iterable[str]) -> bool:
         return False
     patterns = [entry.removeprefix("path:") for entry in entries if entry.startswith("path:")]
     named = [(plain(case.args.get(key, ".")), case.args.get(key, "."), deep) for key, deep in case.tool.paths.items()]
-    known = [(path, deep or text.endswith("/")) for path, text, deep in named if path is not None and sure(text)]
+    known = [(path, deep or text.endswith("/")) for path, text, deep in named if path is not None and sure(text, case)]
     return len(known) == len(named) and all(any(matches(one, *path) for one in patterns) for path in known)
 
 
@@ -237,18 +235,22 @@ def plain(text: Any) -> str | None:
     return "/".join(part for part in text.split("/") if part not in ("", "."))
 
 
-def sure(text: str) -> bool:
-    return not set("*?") & set(text) and "${" not in text and not PRIVATE.fullmatch(text)
+def reads(case: Case) -> bool:
+    return case.tool is not None and case.tool.effect == "reads"
 
 
-def path_strictly(pattern: str, text: Any, deep: bool) -> int:
+def sure(text: str, case: Case) -> bool:
+    return not set("*?") & set(text) and "${" not in text and not PRIVATE[reads(case)].fullmatch(text)
+
+
+def path_strictly(pattern: str, text: Any, deep: bool, case: Case) -> int:
     known = text.partition("${")[0].lower() if isinstance(text, str) else ""
     path = "/".join(part for part in known.split("/") if part not in ("", "."))
     if meant(pattern.lower(), path):  # also what is no path here, as it is written
         return YES
-    if plain(text) is None or "${" in text or PRIVATE.fullmatch(path):
+    if plain(text) is None or "${" in text or PRIVATE[reads(case)].fullmatch(path):
         return MAYBE
-    path, deep = FIXED.split(path)[0], deep or text.endswith("/") or not sure(text)
+    path, deep = FIXED.split(path)[0], deep or text.endswith("/") or not sure(text, case)
     return MAYBE if begins_in(path, pattern.lower()) or (deep and below(pattern.lower(), path)) else NO
 
 

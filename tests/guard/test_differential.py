@@ -21,26 +21,35 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain import calling, guarding
-from ordain.adapters.memory import ManualClock, MemorySightings, ScriptedProbe, ScriptedShell, ScriptedToolbox
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.app import App
-from ordain.calling import Calls
-from ordain.core import call_rule, guard, judge, scope, subject
-from ordain.core.action import CallTool, RunCommand, Task
-from ordain.core.approval import Channel, Principal
-from ordain.core.call_rule import CallRule, Conditions, Holds
-from ordain.core.door import Answer
-from ordain.core.guard import Call
-from ordain.core.lineage import Stage
-from ordain.core.model import NestedPlan, Plan, Step
-from ordain.core.redaction import Redactor
-from ordain.core.scope import offered
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, ToolDefinition
-from ordain.core.value import PlanId
-from ordain.guarding import Guarding, Seen
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.memory.memory import ManualClock, MemorySightings, ScriptedToolbox
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.app import guard as guarding
+from ordain.app.authority import Authority
+from ordain.app.guard import GuardedCalls, Seen
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.guard import call as guard
+from ordain.core.guard.call import Call
+from ordain.core.lineage.lineage import Stage
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import PlanId
+from ordain.core.policy import path_use as subject
+from ordain.core.policy import rule as call_rule
+from ordain.core.policy import ruling as judge
+from ordain.core.policy import scope
+from ordain.core.policy.rule import ArgumentConditions, CallRule, Holds
+from ordain.core.policy.scope import offered
+from ordain.core.policy.settings import Settings
+from ordain.core.policy.tier import SandboxLimits
+from ordain.core.task.offer import CallAnswer
+from ordain.core.text.redaction import Redactor
+from ordain.engine import call as calling
+from ordain.engine.call import Calls
 from tests.build import plan, step, work_item
 from tests.guard import reference as model
 from tests.scenario import surroundings
@@ -269,6 +278,10 @@ class Product:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.plans: dict[str, tuple[Stage, Plan]] = {}
+
+        def stored(stream: str) -> Plan:
+            return self.plans[stream][1]
+
         here: Any = SimpleNamespace(
             settings=lambda: (settings, "digest", ()),
             workspace=SimpleNamespace(configuration=lambda: b""),
@@ -276,15 +289,15 @@ class Product:
             sightings=MemorySightings(),
             redactor=lambda: Redactor({}),
             has_ledger=lambda: True,
+            refuse_stopped=lambda: None,
             ledger=SimpleNamespace(size=lambda _: 1, plans=self.listed),
-            records=SimpleNamespace(plan=lambda stream: self.plans[stream][1]),
+            records=SimpleNamespace(plan=stored, readable_plan=stored),
         )
         self.sightings = here.sightings
-        self.guarding = Guarding(here)
+        self.guarding = GuardedCalls(here)
         toolbox = ScriptedToolbox()
         toolbox.definitions = lambda: TOOLS  # type: ignore[method-assign]
-        twins = surroundings(MemoryLedger(), toolbox=toolbox)
-        self.app = App(twins, shell=ScriptedShell({}), probe=ScriptedProbe(), pid=1, boot_id="boot")
+        self.twins = surroundings(MemoryLedger(), toolbox=toolbox)
 
     def listed(self, *, newest: int, open_only: bool = False) -> Iterator[Any]:
         for stream, (stage, _) in self.plans.items():
@@ -316,14 +329,15 @@ class Product:
         whole = plan(one, tools=where.plan_tools)
         item = work_item(tools=offered(task, [whole], TOOLS))
         agents = {item.agent: SimpleNamespace(own_tools=where.own_tools)}
+        limits = SimpleNamespace(agents=agents, sandbox=SandboxLimits())
         run: Any = SimpleNamespace(
-            state=SimpleNamespace(step=lambda _: one, plan=whole, limits_in_force=SimpleNamespace(agents=agents)),
+            state=SimpleNamespace(step=lambda _: one, plan=whole, limits_in_force=limits),
             tools=TOOLS,
             clock=ManualClock(),
             sink=SimpleNamespace(text=str),
             refuse=None,
             withheld=lambda path, deep: None,
-            unpermitted=lambda called: self.app._running._unpermitted(self.settings, where.approved, called),
+            unpermitted=Authority(self.twins, self.settings, {}, approved=where.approved, judged_at=0).unpermitted,
         )
         calls = Performing(run, item, "mark")
         answer = done(calls.may(name, args) if itself else calls.serve(name, args))
@@ -338,9 +352,9 @@ class Performing(Calls):
         super().__init__(*given)
         self.performed: list[tuple[str, Any]] = []
 
-    async def _call(self, name: str, args: Any) -> Answer:
+    async def _call(self, name: str, args: Any) -> CallAnswer:
         self.performed.append((name, args))
-        return Answer()
+        return CallAnswer()
 
 
 def done(coroutine: Any) -> Any:
@@ -403,6 +417,7 @@ def test_the_model_can_be_read_at_once() -> None:
     assert sum(bool(line.strip()) for line in text.splitlines()) <= 200
 
 
+@pytest.mark.part(of=10)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_nobody_disagrees(part: int) -> None:
     seed = f"{SEED}/{part}"
@@ -422,7 +437,7 @@ def test_nobody_disagrees(part: int) -> None:
     assert min(seen.values()) >= 20, seen
 
 
-def _let(conditions: Conditions, args: Any) -> bool:
+def _let(conditions: ArgumentConditions, args: Any) -> bool:
     return conditions.meant(args) is Holds.YES
 
 
@@ -434,9 +449,9 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "several values in one text are one": (call_rule, "_PART_OF", r"[\s\S]"),
     "numbers are not written": (call_rule, "_written", lambda value: []),
     "what is not told yet is told": (call_rule, "named_secrets", lambda text: iter(())),
-    "what nobody named is let through": (Conditions, "unnamed", lambda self, args: []),
-    "rules let through as they forbid": (Conditions, "vouched", _let),
-    "rules do not forbid": (Conditions, "meant", lambda self, args: Holds.NO),
+    "what nobody named is let through": (ArgumentConditions, "unnamed", lambda self, args: []),
+    "rules let through as they forbid": (ArgumentConditions, "vouched", _let),
+    "rules do not forbid": (ArgumentConditions, "meant", lambda self, args: Holds.NO),
     "another kind is not meant": (call_rule._Equal, "meant", lambda self, one: Holds(2 * self.vouched(one))),
     "a class allows what is destructive": (judge, "VAGUE", frozenset()),
     "true is taken for 1": (guard, "_canonical", lambda args: args),
@@ -456,6 +471,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
 }
 
 
+@pytest.mark.slow("each breach is looked for in up to 100,000 cases")
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_product_that_breaks_a_rule_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*MUTANTS[mutant])

@@ -15,13 +15,15 @@ from typing import Any
 
 import pytest
 
-from ordain import quick
-from ordain.core import host_tool
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, ToolSource
-from ordain.interfaces import claude_hook
-from ordain.interfaces.claude_hook import Options, answer_hook, denied_reason
-from ordain.quick import QuickGuard
+from ordain.assemble import quick_guard as quick
+from ordain.assemble.quick_guard import QuickGuard
+from ordain.core.guard import host_tool
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolSource
+from ordain.core.policy.settings import Settings
+from ordain.core.text.control import is_control
+from ordain.interfaces.hook import claude as claude_hook
+from ordain.interfaces.hook.claude import Options, answer_hook, denied_reason
 from tests.guard import host_reference as model
 from tests.guard.reference import Lists
 
@@ -136,25 +138,33 @@ def test_nobody_disagrees(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     assert min(seen[one] for one in ("open", "guarded", "denied")) >= 200, seen
 
 
-def _as_named(_: str, named: str, *more: Any, **known: Any) -> host_tool.Found:
+def _as_named(_: str, named: str, *more: Any, **known: Any) -> host_tool.FoundPath:
     return host_tool.found_at(named, named, *more, **known)
+
+
+def _but_for(name: str) -> Any:
+    return lambda path, more=(): name not in path.lower() and is_control(path, more)
 
 
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "what has another name is that": (claude_hook, "found_at", _as_named),
-    "the settings of the host are anybody's": (host_tool, "_HOST_SETTINGS", re.compile("(?!)")),
-    "git's and our own files are anybody's": (host_tool, "path_fault", lambda path, writes: None),
-    "our settings are anybody's": (host_tool, "CONFIGURATION_FILE", "other.toml"),
+    "the settings of the host are anybody's": (host_tool, "is_control", _but_for(".claude")),
+    "its servers are anybody's": (host_tool, "is_control", _but_for(".mcp.json")),
+    "git's own files are anybody's": (host_tool, "is_control", _but_for(".git")),
+    "our own files are anybody's": (host_tool, "is_control", _but_for(".ordain")),
+    "our settings are anybody's": (host_tool, "is_control", _but_for("ordain.toml")),
     "our state is anybody's": (claude_hook, "state_places", lambda: ()),
     "every tool is known": (host_tool, "_REACHING", {"CronCreate", "bash", "shell"}),
     "the web only reads": (host_tool, "_IDLE", host_tool._IDLE | {"WebFetch"}),
-    "searching stays at the top": (host_tool, "_deeper", lambda parameter: parameter),
+    "searching stays at the top": (host_tool._ON_FILES, "Grep", host_tool._ON_FILES["Grep"]._replace(deep=False)),
     "one name of several is enough": (host_tool, "_ORDER", tuple(reversed(host_tool._ORDER))),
     "a server that nobody configured is ours": (host_tool, "_SERVERS", "mcp__other"),
 }
 
 
+@pytest.mark.slow("each breach is looked for among thousands of cases")
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_product_that_breaks_a_rule_is_found(mutant: str, host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(*MUTANTS[mutant])
+    where, name, instead = MUTANTS[mutant]
+    (monkeypatch.setitem if isinstance(where, dict) else monkeypatch.setattr)(where, name, instead)
     assert any(found != wanted for wanted, found, _ in cases(host, monkeypatch))

@@ -14,15 +14,17 @@ from typing import Any
 
 import jsonschema
 
-from ordain.interfaces.answer_schemas import answer_schema, event_schema
+from ordain.interfaces.robot.schema import answer_schema, event_schema
 
 __all__ = ["GOLDEN", "check_document", "check_event", "golden_name", "strict"]
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "robot"
 _WRITE = bool(os.environ.get("ORDAIN_WRITE_GOLDEN"))  # asked before the tests clean their environment
-_IDS = re.compile(r"(?P<kind>PLAN|RUN|APPROVAL|WS)-[A-Z2-7]{8,}|(?P<hex>\b[0-9a-f]{64}\b)|(?P<short>\b[0-9a-f]{12}\b)")
+_IDS = re.compile(
+    r"(?P<kind>PLAN|RUN|APPROVAL|PREP|WS)-[A-Z2-7]{8,}|(?P<hex>\b[0-9a-f]{64}\b)|(?P<short>\b[0-9a-f]{12}\b)"
+)
 _AN_INSTANT = 1_600_000_000_000
-_NEVER_THE_SAME = ("pid", "boot_id", "device", "inode", "nonce", "parts", "env_names")
+_NEVER_THE_SAME = ("pid", "boot_id", "device", "inode", "nonce", "parts", "env_names", "environment", "unusual")
 
 
 def golden_name(verb: str) -> str:

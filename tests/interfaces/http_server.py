@@ -8,14 +8,15 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ordain.assemble import open_clients
-from ordain.core.value import Instant
+from ordain.assemble.workspace import open_clients
+from ordain.core.plan.value import Instant
+from tests.interfaces.terminal import start
+from tests.patience import PATIENCE_S
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -45,8 +46,8 @@ class HttpServer:
 
     def __init__(self, workspace: Path, *args: str) -> None:
         self.workspace = workspace
-        self._child = subprocess.Popen(
-            [sys.executable, "-m", "ordain", "mcp", "--http", "--port", "0", *args],
+        self._child = start(
+            ["mcp", "--http", "--port", "0", *args],
             cwd=workspace,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -71,7 +72,7 @@ class HttpServer:
         self, method: str = "POST", path: str = "/mcp", body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Reply:
         """One request with exactly these headers, besides Host where they have none."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             connection.request(method, path, body=body or None, headers=dict(headers or {}))
             answer = connection.getresponse()
@@ -96,7 +97,7 @@ class HttpServer:
         self, token: str, wanted: Mapping[str, Any], granted: Mapping[str, Any] | None = None
     ) -> Iterator[http.client.HTTPResponse]:
         """A stream of what is wanted, acknowledged as it was granted."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         body = modern_body("subscriptions/listen", {"notifications": wanted})
         connection.request("POST", "/mcp", body=body, headers=modern_headers(token, "subscriptions/listen"))
         stream = connection.getresponse()
@@ -121,7 +122,7 @@ class HttpServer:
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send it a signal; its exit status."""
         self._child.send_signal(number)
-        status = self._child.wait(20)
+        status = self._child.wait(PATIENCE_S)
         assert self._child.stderr is not None and self._child.stdout is not None
         self.said += self._child.stderr.read().decode().splitlines()
         assert self._child.stdout.read() == b""

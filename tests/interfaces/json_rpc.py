@@ -10,8 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.interfaces.terminal import ORDAIN, PATIENCE_S
+from tests.interfaces.terminal import start
 from tests.message_lines import MessageLines
+from tests.patience import PATIENCE_S
 
 TASKS = "io.modelcontextprotocol/tasks"
 _META = "io.modelcontextprotocol/"
@@ -32,9 +33,7 @@ class RpcClient:
     as of 2025."""
 
     def __init__(self, path: Path, *, extensions: Sequence[str] = (TASKS,), legacy: bool = False) -> None:
-        self._server = subprocess.Popen(
-            [*ORDAIN, "mcp"], cwd=path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
+        self._server = start(["mcp"], cwd=path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         self._asked, self._lines = 0, MessageLines(self._server.stdout, PATIENCE_S)
         self._legacy, self.name = legacy, "test"
         self._capabilities: dict[str, Any] = {"extensions": {one: {} for one in extensions}}

@@ -13,15 +13,16 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
-from tests.interfaces.forked import run_forked
+from tests.interfaces.forked import Forked, may_be_forked
+from tests.patience import PATIENCE_S, eventually
 
-ORDAIN = [sys.executable, "-m", "ordain"]
-PATIENCE_S = 30
+PLAIN = [sys.executable, "-m", "ordain"]
+ORDAIN = PLAIN
 CTRL_C, CTRL_D = "\x03", "\x04"
 
 # A terminal becomes a process's controlling one only from inside that process, and forking a test runner that has
@@ -43,30 +44,31 @@ def without_terminal(
     *args: str, cwd: Path, stdin: bytes | None = None, env: Mapping[str, str | None] | None = None
 ) -> Ended:
     """Run ordain with its output in pipes and nothing (or these bytes) to read. None in `env` unsets a variable."""
-    if env is None:
-        return _forked(args, cwd, stdin)
-    done = subprocess.run(
-        [*ORDAIN, *args],
-        cwd=cwd,
-        env=_environment(env),
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def _forked(args: tuple[str, ...], cwd: Path, stdin: bytes | None) -> Ended:
-    """The same without loading the program; only for an ordinary environment, which Python reads when it starts."""
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin or b"")
         given.seek(0)
-        status = run_forked(list(args), cwd, dict(os.environ), given.fileno(), out.fileno(), err.fileno())
+        child = start(args, cwd=cwd, env=env, stdin=given.fileno(), stdout=out.fileno(), stderr=err.fileno())
+        try:
+            status = child.wait(PATIENCE_S)
+        finally:
+            child.kill()
         out.seek(0)
         err.seek(0)
         return Ended(status, out.read().decode(), err.read().decode())
+
+
+def start(
+    args: Sequence[str], *, env: Mapping[str, str | None] | None = None, takes_terminal: bool = False, **how: Any
+) -> subprocess.Popen[bytes] | Forked:
+    """Begin an ordain command. One that is handed `env`, be it empty, is loaded as Python loads it where that reads any
+    of it; every other is forked from a process that has loaded it."""
+    merged = _environment(env)
+    if env != {} and ORDAIN == PLAIN and may_be_forked(merged):
+        return Forked(args, env=merged, takes_terminal=takes_terminal, **how)
+    words = [*ORDAIN, *args]
+    if takes_terminal:
+        words = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *words]
+    return subprocess.Popen(words, env=merged, **how)
 
 
 def at_terminal(
@@ -93,10 +95,11 @@ class Terminal:
     ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self._child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL, *ORDAIN, *args],
+        self._child = start(
+            args,
             cwd=cwd,
-            env=_environment(env),
+            env=env,
+            takes_terminal=True,
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -134,7 +137,7 @@ class Terminal:
         keys = line if line in (CTRL_C, CTRL_D) else line + "\r"
         if line == CTRL_C:
             # Python misses a signal that comes just before it waits for input; nobody is as quick as a test.
-            wait_for(self._asleep, "the command waiting for input")
+            eventually(lambda: is_asleep(self._child.pid), "the command waiting for input")
         os.write(self._master, keys.encode())
 
     def end(self) -> Ended:
@@ -149,9 +152,6 @@ class Terminal:
         os.close(self._master)
         self._master = os.open(os.devnull, os.O_RDONLY)
         return self._child.wait(PATIENCE_S)
-
-    def _asleep(self) -> bool:
-        return Path(f"/proc/{self._child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
     def _read(self, end: float) -> bool:
         """Take what has been written; False when there will be no more, or not in time."""
@@ -170,12 +170,11 @@ class Terminal:
 class Background:
     """One ordain command without a terminal that is left to run, to be signalled."""
 
-    def __init__(self, *args: str, cwd: Path) -> None:
-        self._child = subprocess.Popen(
-            [*ORDAIN, *args],
+    def __init__(self, *args: str, cwd: Path, stdin: int = subprocess.DEVNULL) -> None:
+        self._child = start(
+            args,
             cwd=cwd,
-            env=_environment(None),
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -219,12 +218,9 @@ class Background:
         return Ended(self._child.returncode, printed, said)
 
 
-def wait_for(condition: Callable[[], object], what: str = "it") -> None:
-    """Look again and again until the condition is true."""
-    end = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < end, f"{what} never came true"
-        time.sleep(0.01)
+def is_asleep(pid: int) -> bool:
+    """Whether a process waits for something."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 def _environment(changes: Mapping[str, str | None] | None) -> dict[str, str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.problem import Refused
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.text.problem import Refused
 from tests.interfaces.golden import RENDER, check_golden
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import KIM, Workspace
@@ -74,6 +74,7 @@ def only_ids(text: str) -> str:
     return re.sub(r"/\S+/workspace\S*|sha256:[0-9a-f]+", "…", text)
 
 
+@pytest.mark.slow
 def test_the_approver_sees_who_performs_each_task_and_with_what(staffed: Workspace) -> None:
     shown = staffed.ordain("show", "fix.plan.md").out
     steps = shown[shown.index("  Steps:") : shown.index("  Policy:")]
@@ -92,7 +93,7 @@ def test_the_approver_sees_who_performs_each_task_and_with_what(staffed: Workspa
 def test_tasks_are_no_small_matter(staffed: Workspace) -> None:
     many = "".join(f"{number}. Fix part {number}\n" for number in range(1, 12))
     staffed.write("many.plan.md", f"# Fix all of it\n\n**Budget:** max 50k tokens\n\n{many}")
-    app = open_workspace(staffed.path)
+    app = open_at_terminal(staffed.path)
     assert app.review_document((staffed.path / "fix.plan.md").read_bytes()).small
     assert not app.review_document((staffed.path / "many.plan.md").read_bytes()).small
     app.let_go()
@@ -144,13 +145,13 @@ def test_so_is_one_that_the_program_registered(workspace: Workspace) -> None:
     data = (workspace.path / "bot.plan.md").read_bytes()
 
     async def approved_for(function: Any, committing: Any) -> None:
-        app = open_workspace(workspace.path, agents={"bot": function})
+        app = open_at_terminal(workspace.path, agents={"bot": function})
         assert [one.code for one in app.lint(data, "bot.plan.md").problems] == ["W_TASK_UNVERIFIED"]
         prepared = await app.prepare(data, "bot.plan.md", KIM)
         assert [one.runner for one in prepared.review.tasks] == [f"Python, {__name__}:{function.__qualname__}"]
         await app.approve(prepared.review.plan_id, KIM)
         await app.close()
-        again = open_workspace(workspace.path, agents={"bot": committing})
+        again = open_at_terminal(workspace.path, agents={"bot": committing})
         try:
             await again.commit(prepared.review.plan_id, KIM)
         finally:
@@ -208,7 +209,7 @@ def test_a_module_is_looked_for_without_importing_anything_and_not_in_the_worksp
         "sys:exit": None,
     }.items():
         workspace.write("ordain.toml", f'[agents.one]\npython = "{name}"\n')
-        app = open_workspace(workspace.path)
+        app = open_at_terminal(workspace.path)
         asyncio.run(app.trust(app.configuration()[1], KIM))
         assert app.agents()[0].fault == fault
         asyncio.run(app.close())

@@ -15,9 +15,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from ordain.assemble import open_workspace
+from ordain.assemble.workspace import open_at_terminal
 from ordain.interfaces.cli.main import _GROUPS, main
-from ordain.interfaces.cli.shell import FAILED, FINE, REFUSED, WAITING
+from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, WAITING
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import KIM, Workspace
 
@@ -123,6 +123,7 @@ def test_a_changed_event_is_found(workspace: Workspace) -> None:
     assert (done.status, "chain" in done.out, FITS in done.out) == (FAILED, True, False)
 
 
+@pytest.mark.slow
 def test_a_stale_table_is_found_and_made_anew(workspace: Workspace) -> None:
     workspace.started("small.plan.md")
     for statement in (
@@ -203,9 +204,9 @@ def test_a_restore_that_died_half_way_left_no_ledger(workspace: Workspace, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("ordain.auditing._end_what_is_open", dies)
+        patched.setattr("ordain.app.audits._end_what_is_open", dies)
         with pytest.raises(KeyboardInterrupt):
-            asyncio.run(open_workspace(workspace.path).auditing.restore(copy, KIM))
+            asyncio.run(open_at_terminal(workspace.path).auditing.restore(copy, KIM))
     assert ledgers() == []
     done = workspace.at_terminal("audit", "restore", str(copy), answers=[("Type yes", "yes")])
     assert done.status == FINE
@@ -251,10 +252,11 @@ def test_json_audit(workspace: Workspace) -> None:
     ]
     target = str(workspace.path / "exported")
     exported = answered(workspace.ordain("audit", "export", "-o", target, "--json"))
-    assert exported == {"written": target, "events": value["events"], "checkpoint": value["checkpoint"]}
+    copied = {"events": value["events"], "checkpoint": value["checkpoint"], "outputs_left_out": True}
+    assert exported == {"written": target, **copied}
     target = str(workspace.path / "backup")
     backed_up = answered(workspace.ordain("audit", "backup", target, "--json"))
-    assert backed_up == {"written": target, "events": value["events"], "checkpoint": value["checkpoint"]}
+    assert backed_up == {"written": target, **copied}, "exact outputs are for a person at a terminal"
     rebuilt = answered(workspace.ordain("audit", "rebuild", "--json"))
     assert rebuilt == {"events": value["events"], "copies": 0}
     lose_ledger()

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from ordain.app import App
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
-from ordain.core.report import RunReport
-from ordain.interfaces.background import Background
-from ordain.interfaces.mcp import following
-from ordain.interfaces.mcp.surface import Call
-from tests.interfaces.terminal import PATIENCE_S
+from ordain.adapters.tools.mcp import McpTools
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.report.report import RunReport
+from ordain.core.text.problem import Refused, refuse
+from ordain.interfaces.background import BackgroundProcess
+from ordain.interfaces.mcp import follow as following
+from ordain.interfaces.mcp import tools as plan_tools
+from ordain.interfaces.mcp.surface import ClientCall
 from tests.interfaces.workspace import KIM, SMALL, WAITS, Workspace
+from tests.patience import PATIENCE_S, eventually
 
 
 def at_work_on(plan: str) -> int:
@@ -26,13 +31,14 @@ def at_work_on(plan: str) -> int:
     return sum(plan.encode() in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
 
 
+@pytest.mark.slow
 def test_a_client_that_calls_itself_something_else_each_time_begins_no_second_process(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "BEGINNING_S", 0.2)
 
     def workspaces() -> App:
-        return open_workspace(workspace.path, exact=True)
+        return open_at_terminal(workspace.path, exact=True)
 
     async def progress(*told: Any) -> None: ...
 
@@ -44,10 +50,10 @@ def test_a_client_that_calls_itself_something_else_each_time_begins_no_second_pr
         for plan in (slow, queued):
             await app.approve(plan, KIM)
         async with asyncio.timeout(PATIENCE_S):
-            while await following.begin(Call(first, workspaces, progress), app, slow) is None:
+            while await following.begin(ClientCall(first, workspaces, progress), app, slow) is None:
                 pass
         for by in others:
-            assert await following.begin(Call(by, workspaces, progress), app, queued) is None
+            assert await following.begin(ClientCall(by, workspaces, progress), app, queued) is None
         assert at_work_on(queued) == 1
         (workspace.path / "go").touch()
         async with asyncio.timeout(PATIENCE_S):
@@ -58,13 +64,14 @@ def test_a_client_that_calls_itself_something_else_each_time_begins_no_second_pr
     asyncio.run(whole())
 
 
+@pytest.mark.slow
 def test_calls_that_wait_beyond_what_one_client_may_are_answered_at_once(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "WAITING_MAX", 2)
 
     def workspaces() -> App:
-        return open_workspace(workspace.path, exact=True)
+        return open_at_terminal(workspace.path, exact=True)
 
     async def progress(*told: Any) -> None: ...
 
@@ -73,11 +80,11 @@ def test_calls_that_wait_beyond_what_one_client_may_are_answered_at_once(
         greedy, other = (Principal(name=name, channel=Channel.MCP) for name in ("mcp/greedy", "mcp/other"))
         plan = (await app.prepare(WAITS.encode(), None, greedy)).review.plan_id
         await app.approve(plan, KIM)
-        run_id = await following.begin(Call(greedy, workspaces, progress), app, plan)
+        run_id = await following.begin(ClientCall(greedy, workspaces, progress), app, plan)
         assert run_id is not None
 
         async def waits(by: Principal) -> RunReport:
-            call = Call(by, workspaces, progress)
+            call = ClientCall(by, workspaces, progress)
             with following.time_to_wait(call, PATIENCE_S) as wait_s:
                 return await following.follow(call, app, run_id, wait_s)
 
@@ -93,11 +100,81 @@ def test_calls_that_wait_beyond_what_one_client_may_are_answered_at_once(
 
 
 def test_what_a_process_said_is_known_to_whoever_looks_after_another_let_go_of_it(workspace: Workspace) -> None:
-    background = Background(str(workspace.path), ["commit", "4711"], as_json=True)
-    until = time.monotonic() + PATIENCE_S
-    while (ended := background.ended()) is None:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    background = BackgroundProcess(str(workspace.path), ["commit", "4711"], as_json=True)
+    ended = eventually(background.ended, "its end")
     background.close()
     assert background.ended() == ended
     assert b"E_PLAN_NOT_FOUND" in ended[1]
+
+
+def test_who_asks_a_slow_tool_server_does_not_keep_the_place_from_others(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = [sys.executable, str(Path(__file__).parents[1] / "tool_server.py"), "good"]
+    workspace.trust(f"[tools.box]\nmcp = {json.dumps(server)}\n")
+    step = {"id": "s", "action": {"type": "tool", "tool": "box", "operation": "echo", "args": {"text": "a"}}}
+    free: list[bool] = []
+
+    def never_answers(*given: Any) -> Any:
+        try:
+            with app._here.lock.place("somebody else", 1):
+                free.append(True)
+        except Refused:
+            free.append(False)
+        raise refuse("E_TOOL_SOURCE", "The tool `box` cannot be had.")
+
+    async def approved(app: App) -> str:
+        plan = (await app.prepare(msgspec.json.encode({"title": "T", "steps": [step]}), None, KIM)).review.plan_id
+        await app.approve(plan, KIM)
+        await app.close()
+        return plan
+
+    plan = asyncio.run(approved(open_at_terminal(workspace.path, exact=True)))
+    app = open_at_terminal(workspace.path, exact=True)
+    with monkeypatch.context() as patch, pytest.raises(Refused) as caught:
+        patch.setattr(McpTools, "definitions", never_answers)
+        asyncio.run(app.commit(plan, KIM))
+    assert caught.value.problems[0].code == "E_TOOL_SOURCE"
+    assert free == [True], "it is asked once, before the place is taken"
+    # Who tries again asks again.
+    assert asyncio.run(app.commit(plan, KIM)).status == "completed"
+    asyncio.run(app.close())
+
+
+def test_a_start_that_takes_long_is_not_called_another_run(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "BEGINNING_S", 0.0)
+
+    class Slow:
+        def ended(self) -> None:
+            return None
+
+    monkeypatch.setattr(following, "_in_background", lambda app, words: Slow())
+
+    async def progress(*told: Any) -> None: ...
+
+    async def whole() -> tuple[Any, Any]:
+        app = open_at_terminal(workspace.path, exact=True)
+        by = Principal(name="mcp/a", channel=Channel.MCP)
+        plan = (await app.prepare(SMALL.encode(), None, by)).review.plan_id
+        await app.approve(plan, KIM)
+        call = ClientCall(by, lambda: open_at_terminal(workspace.path, exact=True), progress)
+        starting: Any = await plan_tools._commit(call, plan_tools._Commit(plan=plan))
+        other = (await app.prepare(WAITS.encode(), None, by)).review.plan_id
+        await app.approve(other, KIM)
+        running = asyncio.create_task(app.commit(other, KIM))
+        while app.executing(other) is None:
+            await asyncio.sleep(0.02)
+        elsewhere = open_at_terminal(workspace.path, exact=True)
+        elsewhere._here.lock.holder = lambda what: object() if what == app.executing(other) else None  # type: ignore
+        call = ClientCall(by, lambda: elsewhere, progress)
+        queued: Any = await plan_tools._commit(call, plan_tools._Commit(plan=plan))
+        (workspace.path / "go").touch()
+        await running
+        await app.close()
+        return starting, queued
+
+    starting, queued = asyncio.run(whole())
+    assert starting.data.status == "starting" and "tool server" in starting.next[0]
+    assert queued.data.status == "waiting_for_place" and "Another run is at work" in queued.next[0]

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ordain.adapters.processes import mark_of
-from ordain.app import App
-from ordain.core.codes import PAGES
-from ordain.documents.configuration import TEMPLATE
+from ordain.adapters.process.process import mark_of
+from ordain.app.app import App
+from ordain.documents.settings import TEMPLATE
 from ordain.interfaces.cli.main import _GROUPS, main
-from tests.interfaces.terminal import CTRL_C, CTRL_D, Background, Terminal, wait_for, without_terminal
-from tests.interfaces.workspace import ASKS, READS, SMALL, WARNS, Workspace, approve_command, run_id
+from ordain.interfaces.view.problem import problem_pages
+from tests.interfaces.terminal import CTRL_C, CTRL_D, Background, Terminal, without_terminal
+from tests.interfaces.workspace import ASKS, READS, SMALL, WARNS, Workspace, approve_command, mark_workspace, run_id
+from tests.patience import eventually
 
 FINE, FAILED, REFUSED, WAITING, BUG, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
@@ -97,6 +98,41 @@ def test_a_document_that_cannot_be_read(workspace: Workspace, command: str, path
     assert (done.status, "E_DOC_NOT_FOUND" in done.out + done.err) == (REFUSED, True)
 
 
+@pytest.mark.parametrize("command", ["lint", "prepare", "run", "simulate"])
+def test_a_pipe_in_place_of_a_document_holds_nobody_up(workspace: Workspace, command: str):
+    os.mkfifo(workspace.path / "pipe.plan.md")
+    done = workspace.ordain(command, "pipe.plan.md")
+    told = done.out + done.err
+    assert (done.status, "E_DOC_NOT_FOUND" in told, "not a regular file" in told) == (REFUSED, True, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["commit nope", "commit 0123456789ab", "show nope", "simulate nope", "resume", "rerun RUN-X", "robot commit x"],
+)
+def test_looking_for_what_is_not_there_makes_no_ledger(tmp_path: Path, words: str):
+    (tmp_path / "fresh").mkdir()
+    fresh = Workspace(tmp_path / "fresh")
+    done = fresh.ordain(*words.split())
+    assert (done.status, "_NOT_FOUND" in done.out + done.err) == (REFUSED, True)
+    assert list(Path(os.environ["ORDAIN_HOME"]).rglob("ledger*")) == []
+
+
+def test_what_is_wrong_with_ones_own_configuration_is_told_with_its_place_once(workspace: Workspace, tmp_path: Path):
+    file = tmp_path / "own" / "ordain" / "config.toml"
+    file.parent.mkdir(parents=True)
+    own = {"XDG_CONFIG_HOME": str(tmp_path / "own")}
+    file.write_text('[programs]\nbash = "bash"\n')
+    done = workspace.ordain("config", env=own)
+    assert (done.status, "E_CONFIG_USER" in done.err, done.err.count(str(file))) == (REFUSED, True, 1)
+    # What `prepare` refuses is not shown as if it were in force.
+    file.write_text('[programs]\nbash = "/nonexistent/bash"\n')
+    for words in (("prepare", "small.plan.md"), ("config",), ("robot", "config")):
+        done = workspace.ordain(*words, env=own)
+        assert (done.status, "E_CONFIG_USER" in done.out + done.err) == (REFUSED, True), words
+        assert "programs.bash to /nonexistent/bash, which" in done.out + done.err
+
+
 def test_a_document_whose_name_is_not_utf8_is_refused(workspace: Workspace):
     name = os.fsdecode(b"caf\xe9.plan.md")
     workspace.write(name, SMALL)
@@ -116,12 +152,17 @@ def test_prepare_approve_commit_by_pasting_what_each_one_says(workspace: Workspa
     assert workspace.ordain(*command).status == FINE
     assert workspace.effects() == ["one", "two"]
     again = workspace.ordain(*command)
-    assert (again.status, "E_APPROVAL_SPENT" in again.err, workspace.effects()) == (REFUSED, True, ["one", "two"])
+    assert (again.status, "W_RUN_EARLIER" in again.err, workspace.effects()) == (FINE, True, ["one", "two"])
+    workspace.ordain("prepare", "small.plan.md")
+    spent = workspace.ordain(*command)
+    assert (spent.status, "E_APPROVAL_SPENT" in spent.err, workspace.effects()) == (REFUSED, True, ["one", "two"])
 
 
 def test_preparing_a_plan_that_only_reads_names_commit_as_the_next_command(workspace: Workspace):
     prepared = workspace.ordain("prepare", "look.plan.md")
-    command = re.findall(r"→ ordain (commit [0-9a-f]{12})$", prepared.out, re.MULTILINE)[0].split()
+    command = re.findall(r"→ ordain (commit [0-9a-f]{12} --preparation PREP-[A-Z2-7]+)$", prepared.out, re.MULTILINE)[
+        0
+    ].split()
     assert workspace.ordain(*command).status == FINE
 
 
@@ -416,7 +457,7 @@ def test_lint_reports_all_problems_of_all_documents(workspace: Workspace):
 
 def test_explain(workspace: Workspace):
     done = workspace.ordain("explain", "e_contract_vacuous")
-    assert (done.status, PAGES["E_CONTRACT_VACUOUS"].remedy in done.out) == (FINE, True)
+    assert (done.status, problem_pages()["E_CONTRACT_VACUOUS"].remedy in done.out) == (FINE, True)
     done = workspace.ordain("explain", "E_CONTRACT_VACUOS")
     assert (done.status, "E_CODE_UNKNOWN" in done.err) == (REFUSED, True)
     assert "Did you mean `E_CONTRACT_VACUOUS`?" in done.err
@@ -591,17 +632,19 @@ def test_a_plan_of_another_workspace_is_found_with_the_command_that_is_told(work
     short = workspace.prepared("small.plan.md")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
+    mark_workspace(elsewhere)
     done = without_terminal("show", short, cwd=elsewhere)
     assert (done.status, "E_PLAN_NOT_FOUND" in done.err) == (REFUSED, True)
     assert "→ ordain inbox --all" in done.err
     assert short in without_terminal("inbox", "--all", cwd=elsewhere).out
 
 
+@pytest.mark.slow
 def test_the_locale_changes_nothing(workspace: Workspace):
     ascii_only = {"LC_ALL": "C", "LANG": None, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     for arguments in (["show", "small.plan.md"], ["lint", "warns.plan.md"], ["prepare", "look.plan.md"]):
         plain, odd = (workspace.ordain(*arguments, env=env) for env in ({}, ascii_only))
-        without_ids = [re.sub(r"PLAN-\w+|\d+:\d\d:\d\d|Ledger: .*", "", done.out) for done in (plain, odd)]
+        without_ids = [re.sub(r"P(LAN|REP)-\w+|\d+:\d\d:\d\d|Ledger: .*", "", done.out) for done in (plain, odd)]
         assert (odd.status, without_ids[1]) == (FINE, without_ids[0])
     assert workspace.ordain("init", env=ascii_only).status == FINE
     assert (workspace.path / "ordain.toml").read_bytes() == TEMPLATE.encode()
@@ -628,6 +671,7 @@ def test_state_lives_under_home_by_default_and_is_nobody_elses(workspace: Worksp
 # --- Colour, pages, help ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_escape_byte_outside_a_terminal_and_none_with_no_color(workspace: Workspace):
     _, done = workspace.started("fails.plan.md")
     texts = [done.out, done.err]
@@ -728,7 +772,7 @@ def test_ctrl_c_at_the_terminal_does_not_reach_the_step(workspace: Workspace):
 def test_a_terminal_that_goes_away_interrupts_too(workspace: Workspace):
     with Terminal("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as terminal:
         terminal.expect("▸")
-        wait_for((workspace.path / "pid").exists, "the step")
+        eventually((workspace.path / "pid").exists, "the step")
         threading.Timer(0.3, workspace.write, ("go", "")).start()
         assert terminal.hang_up() == INTERRUPTED
     assert workspace.effects() == ["slow"]
@@ -745,7 +789,7 @@ def test_a_terminal_that_goes_away_while_a_person_is_asked(workspace: Workspace)
 def test_the_second_interrupt_kills_at_once_and_leaves_the_step_in_doubt(workspace: Workspace):
     with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
         pid = workspace.path / "pid"
-        wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), "the step")
+        eventually(lambda: pid.exists() and pid.read_text().endswith("\n"), "the step")
         run.interrupt()
         run.expect_said("stopping when")
         run.interrupt()
@@ -762,6 +806,7 @@ def test_the_second_interrupt_kills_at_once_and_leaves_the_step_in_doubt(workspa
     assert (workspace.ordain("resume").status, workspace.effects()) == (FINE, ["slow", "after"])
 
 
+@pytest.mark.slow
 def test_in_another_locale_a_command_is_still_the_bytes_that_were_approved(workspace: Workspace):
     """A Latin-1 locale where one can be had; anywhere, an encoding that is not UTF-8."""
     workspace.write("u.plan.md", "# Umläute — überall\n\n1. `printf äöü > ü.txt`\n")

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
-from ordain.adapters.file_tools import DEFINITIONS
-from ordain.core.action import RunCommand, Task
-from ordain.core.canonical import plan_id
-from ordain.core.difference import Comparison, difference
-from ordain.core.failure import Fallback, Skip
-from ordain.core.model import Budget, NestedPlan, Parameter, Plan
-from ordain.core.report import Side
-from ordain.interfaces.difference_view import _compared, difference_lines
-from ordain.interfaces.render import Style
+from ordain.core.approval.diff.difference import Comparison, Side, difference
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.failure import Fallback, Skip
+from ordain.core.plan.model import Budget, NestedPlan, Parameter, Plan
+from ordain.core.plan.tool import DEFINITIONS
+from ordain.interfaces.view.diff import _compared, difference_lines
+from ordain.interfaces.view.run import Style
 from tests.build import plan, step
 from tests.interfaces.golden import RENDER, check_golden
 from tests.plans import plans
@@ -117,6 +117,7 @@ def test_colour_adds_nothing_but_colour():
     assert coloured == list(compared(OLD, NEW))
 
 
+@pytest.mark.slow
 @given(plans(), plans())
 @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)
 def test_whatever_two_plans_say_nothing_steers_the_terminal(old: Plan, new: Plan):
@@ -150,3 +151,17 @@ def test_every_value_that_changed_is_shown():
     for text in ("send-mail --to everybody", "git reset --hard", "line fifteen", "line more‹U+20›", "x" * 80, "ops"):
         assert text in shown
     assert msgspec.json.encode(1000).decode() in shown
+
+
+def test_letters_that_pass_for_others_are_escaped_in_commands_and_paths():
+    passing = "\u0441\u043e\u0440\u0443 a b"  # Cyrillic, looks like `copy a b`
+    old = plan(step("a", run="copy a b", contract="cmp a b"), context="copy a b")
+    new = plan(
+        step("a", run=passing, contract=f"{passing} c"),
+        replace(step("more", run=f"true\n{passing}"), writes=("\u0430.py",)),
+        context=passing,
+    )
+    lines = list(compared(old, new))
+    assert len([line for line in lines if "‹U+441›‹U+43E›" in line]) == 3
+    assert [line for line in lines if passing in line] == [f'  context: "copy a b" → "{passing}"']  # prose
+    assert any("‹U+430›.py" in line for line in lines)

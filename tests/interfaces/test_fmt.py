@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from ordain.core.canonical import plan_id
+from ordain.core.plan.canonical import plan_id
 from ordain.documents.reading import read
 from tests.interfaces.workspace import Workspace
 

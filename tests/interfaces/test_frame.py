@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.action import Ask
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.canonical import plan_id
-from ordain.core.event import (
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.model import Budget, Plan
+from ordain.core.plan.value import Instant, RunId, StepId
+from ordain.core.policy.settings import Settings, limits
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
@@ -29,13 +32,10 @@ from ordain.core.event import (
     Settlement,
     StepState,
 )
-from ordain.core.model import Budget, Plan
-from ordain.core.run_state import RunState
-from ordain.core.settings import Settings, limits
-from ordain.core.state import replay
-from ordain.core.value import Instant, RunId, StepId
-from ordain.interfaces.frame import Line, frame, last_lines
-from ordain.interfaces.visible import cells
+from ordain.core.run.run_state import RunState
+from ordain.core.run.state import replay
+from ordain.interfaces.view.frame import Line, frame, last_lines
+from ordain.interfaces.view.text import cells
 from tests.build import plan, step
 from tests.interfaces.golden import RENDER, check_golden
 

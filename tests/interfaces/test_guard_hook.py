@@ -12,17 +12,19 @@ from typing import Any
 
 import pytest
 
-from ordain import quick
-from ordain.assemble import open_workspace
-from ordain.core.event import RequestRefused
-from ordain.core.lineage import Stage
-from ordain.core.sighting import Sighting
-from ordain.core.value import Instant
-from ordain.interfaces import claude_hook, plan_exit
-from ordain.interfaces.claude_hook import REASON_MAX, STDIN_MAX, Answer, Options, answer_hook, denied_reason
+from ordain.assemble import quick_guard as quick
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.guard.sighting import Sighting
+from ordain.core.lineage.lineage import Stage
+from ordain.core.plan.value import Instant
+from ordain.core.run.event import RequestRefused
+from ordain.interfaces.hook import claude as claude_hook
+from ordain.interfaces.hook import plan_exit
+from ordain.interfaces.hook.claude import REASON_MAX, STDIN_MAX, HookAnswer, Options, answer_hook, denied_reason
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.test_robot import answered
 from tests.interfaces.workspace import KIM, Workspace
+from tests.patience import PATIENCE_S
 
 ENFORCE = '[guard]\nmode = "enforce"\n'
 OBSERVE = '[guard]\nmode = "observe"\n'
@@ -58,7 +60,7 @@ def sightings(workspace: Workspace) -> list[Sighting]:
 
 
 def refusals(workspace: Workspace) -> list[RequestRefused]:
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     found = [one.event for one in app.refusals() if isinstance(one.event, RequestRefused)]
     asyncio.run(app.close())
     return found
@@ -75,7 +77,7 @@ def test_what_is_open_gets_no_answer_at_all(workspace: Workspace) -> None:
         ("TodoWrite", {"todos": []}),
         ("mcp__ordain__plan_propose", {"title": "x"}),
     ):
-        assert answer_hook(asked(workspace, tool, tool_input=args), Options()) == Answer()
+        assert answer_hook(asked(workspace, tool, tool_input=args), Options()) == HookAnswer()
     assert sightings(workspace) == []
 
 
@@ -373,9 +375,10 @@ def test_a_note_that_cannot_be_written_changes_no_answer(workspace: Workspace) -
 
 def hooked(workspace: Workspace, data: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
     command = [*ORDAIN, "guard", "hook", "claude-code", *words]
-    return subprocess.run(command, input=data, capture_output=True, cwd=workspace.path, timeout=30, check=False)
+    return subprocess.run(command, input=data, capture_output=True, cwd=workspace.path, timeout=PATIENCE_S, check=False)
 
 
+@pytest.mark.slow
 def test_the_command_answers_as_the_host_wants_it_and_leaves_nothing_undone(workspace: Workspace) -> None:
     workspace.trust(ENFORCE)
     done = hooked(workspace, asked(workspace), "--workspace", str(workspace.path), "--gateway", "gw")
@@ -394,17 +397,18 @@ def test_the_command_answers_as_the_host_wants_it_and_leaves_nothing_undone(work
 def test_an_answer_that_takes_too_long_is_no(workspace: Workspace) -> None:
     """Hosts give up after a while, and some take that for a yes."""
     code = (
-        "from ordain.interfaces import hook_entry; hook_entry.ANSWER_S = 1; "
+        "from ordain.interfaces.hook import entry as hook_entry; hook_entry.ANSWER_S = 1; "
         "hook_entry.enter(['claude-code', '--workspace', '.'])"
     )
     command = [sys.executable, "-c", code]
     hanging = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=workspace.path)
     with hanging:
         assert hanging.stderr is not None
-        assert hanging.wait(20) == 2
+        assert hanging.wait(PATIENCE_S) == 2
         assert b"could not tell within 1 s" in hanging.stderr.read()
 
 
+@pytest.mark.slow
 def test_words_that_are_not_understood_are_told_by_the_command_line(workspace: Workspace) -> None:
     for words in (["--nonsense", "x"], ["--workspace"]):
         done = hooked(workspace, asked(workspace), *words)
@@ -424,8 +428,9 @@ def test_nothing_of_the_command_line_is_loaded_for_an_answer(workspace: Workspac
     workspace.trust(ENFORCE)
     code = (
         "import os, sys\n"
-        "from ordain.interfaces import hook_entry\n"
-        "heavy = ('click', 'asyncio', 'ordain.assemble', 'ordain.core.event', 'ordain.ports', 'yaml', 'tempfile')\n"
+        "from ordain.interfaces.hook import entry as hook_entry\n"
+        "ours = ['ordain.' + one for one in ('assemble.workspace', 'core.run.event', 'ports.ports')]\n"
+        "heavy = ('click', 'asyncio', 'yaml', 'tempfile', *ours)\n"
         "hook_entry._end = lambda *_: print([one for one in heavy if one in sys.modules])\n"
         "os.fork = lambda: 1\n"
         "hook_entry.enter(['claude-code'])\n"
@@ -443,7 +448,7 @@ BARE = "# Make it faster\n\n## Steps\n\n1. Look where time goes\n2. `true`\n"
 
 
 def plans(workspace: Workspace) -> list[tuple[str, str]]:
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     found = [(line.title, line.status) for line in app.plans()]
     asyncio.run(app.close())
     return found
@@ -461,7 +466,7 @@ def test_a_plan_with_its_contracts_is_proposed_once_and_its_approval_pointed_at(
         assert said is not None and "ordain approve " in said and "must not do its steps yourself" in said
         assert plans(workspace) == [("Greet and count", Stage.PROPOSED)]
     assert len(list((workspace.path / ".ordain/plans").glob("*.md"))) == 1
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     (line,) = app.plans()
     proposals = [one for one in app.log(line.lineage) if type(one.event).__name__ == "PlanPrepared"]
     assert (len(proposals), line.proposer.agent) == (1, "claude-code")
@@ -488,7 +493,7 @@ def test_observed_it_proposes_and_blocks_nobody(workspace: Workspace) -> None:
 def test_a_plan_that_was_rejected_is_told_why(workspace: Workspace) -> None:
     workspace.trust(ENFORCE)
     leave(workspace, plan_exit.EXAMPLE)
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     asyncio.run(app.reject(app.plans()[0].plan_id, KIM, "Greet in French."))
     asyncio.run(app.close())
     said = leave(workspace, plan_exit.EXAMPLE)
@@ -515,7 +520,7 @@ def test_without_the_state_that_the_settings_name_calls_are_refused_and_none_is_
         [*ORDAIN, "guard", "hook", "claude-code", "--state", str(gone)],
         input=asked(workspace),
         capture_output=True,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     assert b"E_STATE_DIR" in done.stdout and not gone.exists()
 
@@ -548,6 +553,7 @@ def test_a_file_that_says_enforce_and_is_not_trusted_is_told_of(workspace: Works
     assert "W_CONFIG_UNTRUSTED" not in workspace.ordain("status").err
 
 
+@pytest.mark.slow
 def test_what_keeps_the_gateway_from_serving_is_told_to_its_client(workspace: Workspace) -> None:
     workspace.trust(ENFORCE)
     state = Path(os.environ["ORDAIN_HOME"])
@@ -558,7 +564,7 @@ def test_what_keeps_the_gateway_from_serving_is_told_to_its_client(workspace: Wo
         input=json.dumps(asking).encode() + b"\n",
         capture_output=True,
         cwd=workspace.path,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     state.chmod(0o700)
     answer = json.loads(done.stdout)

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from ordain.core.problem import Refused
-from ordain.interfaces.host_settings import with_hook, with_server, without_hook, without_server
+from ordain.core.text.problem import Refused
+from ordain.interfaces.hook.settings import with_hook, with_server, without_hook, without_server
 from tests.interfaces.test_guard_hook import ENFORCE, asked
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import Workspace
+from tests.patience import PATIENCE_S
 
 FINE, REFUSED, WAITING = 0, 2, 3
 COMMAND = ["/usr/bin/python3", "-I", "-c", "go", "/src", "guard", "hook", "claude-code"]
@@ -116,7 +117,7 @@ def test_a_person_sees_what_is_written_and_the_host_can_start_it(workspace: Work
         capture_output=True,
         cwd="/",
         env={"PYTHONPATH": str(workspace.path), "PATH": "/usr/bin:/bin", "ORDAIN_HOME": "/nowhere"},
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     assert "E_TOOL_GUARDED" in json.loads(done.stdout)["hookSpecificOutput"]["permissionDecisionReason"]
     status, out = install(workspace, "--remove")
@@ -162,6 +163,7 @@ def test_a_link_is_not_written_through(workspace: Workspace, tmp_path: Path) -> 
     assert (tmp_path / "elsewhere.json").read_text() == "{}"
 
 
+@pytest.mark.slow
 def test_the_gateway_is_written_beside_it(workspace: Workspace) -> None:
     workspace.trust(ENFORCE)
     status, out = install(workspace, "--gateway")
@@ -174,7 +176,7 @@ def test_the_gateway_is_written_beside_it(workspace: Workspace) -> None:
         capture_output=True,
         cwd="/",
         env={"PATH": "/usr/bin:/bin", "HOME": "/nowhere", **server["env"]},
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     assert '"enforce"' in done.stdout.decode(), done.stderr
     assert server["env"] == {"ORDAIN_HOME": os.path.realpath(os.environ["ORDAIN_HOME"])}

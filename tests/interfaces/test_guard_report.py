@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
-from ordain.core.guard import Call
-from ordain.core.settings import Settings
-from ordain.core.tool import EffectClass, ToolDefinition
-from ordain.guarding import Seen
-from ordain.interfaces.render import Style
-from ordain.interfaces.watch_view import watch_lines
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.app.guard import Seen
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.guard.call import Call
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.policy.settings import Settings
+from ordain.interfaces.view.guard import watch_lines
+from ordain.interfaces.view.run import Style
 from tests.core.test_watch import NOON, reported, seen
 from tests.interfaces.golden import RENDER, check_golden
 from tests.interfaces.test_robot import answered
@@ -35,7 +36,7 @@ def calls(path: Path, *made: tuple[str, dict[str, Any]], agent: str = "assistant
     """Let an agent make calls where they are seen."""
 
     async def life() -> None:
-        app = open_workspace(path, exact=True)
+        app = open_at_terminal(path, exact=True)
         who = Seen(by=Principal(name=agent, channel=Channel.MCP), agent=agent, through="gateway", session="1")
         for tool, args in made:
             definition = SEND if tool == SEND.name else BUILT_IN.get(tool)
@@ -116,7 +117,7 @@ def test_it_says_that_notes_are_missing(workspace: Workspace) -> None:
 
 def test_what_was_refused_is_in_the_log_and_the_inbox_too(workspace: Workspace) -> None:
     workspace.write("ordain.toml", '[guard]\nmode = "enforce"\n')
-    app = open_workspace(workspace.path, exact=True)
+    app = open_at_terminal(workspace.path, exact=True)
 
     async def trust() -> None:
         await app.trust(app.configuration()[1], Principal(name="kim", channel=Channel.TERMINAL))

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
-from ordain.core.event import RequestRefused
-from ordain.core.problem import Refused
-from ordain.core.refusal import PER_HOUR
+from ordain.assemble.workspace import open_workspace
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.lineage.refusal import PER_HOUR
+from ordain.core.run.event import RequestRefused
+from ordain.core.text.problem import Refused
 from tests.interfaces.http_server import HttpServer, modern_body, modern_headers
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import ORDAIN
@@ -56,6 +56,7 @@ def code_of(result: dict[str, Any]) -> str:
 # --- Approving -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part(of=3)
 @pytest.mark.parametrize(
     ("words", "verb"),
     [
@@ -162,6 +163,9 @@ def test_the_copy_of_a_plan_in_the_workspace_is_only_a_copy(workspace: Workspace
         copy.write_text(copy.read_text().replace("echo one", "echo worse"))
         assert answer_of(client.call("plan_commit", plan=plan, wait_s=30))["data"]["status"] == "success"
         assert workspace.effects() == ["one"]
+        again = answer_of(client.call("plan_commit", plan=plan))
+        assert (again["data"]["status"], again["problems"][0]["code"]) == ("success", "W_RUN_EARLIER")
+        client.call("plan_prepare", plan=plan)
         assert code_of(client.call("plan_commit", plan=plan)) == "E_APPROVAL_SPENT"
     assert workspace.effects() == ["one"]
 
@@ -227,6 +231,7 @@ def test_halves_of_characters_hide_nothing_that_was_tried(workspace: Workspace) 
 # --- Floods --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_flood_of_proposals_is_stopped_whatever_the_client_calls_itself(workspace: Workspace) -> None:
     refused = 0
     with RpcClient(workspace.path, extensions=()) as client:

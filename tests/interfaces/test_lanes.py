@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.value import StepId
-from ordain.core.waves import Needs, reading_order
-from ordain.interfaces.lanes import drawn, lanes
+from ordain.core.lint.waves import Needs, reading_order
+from ordain.core.plan.value import StepId
+from ordain.interfaces.view.lanes import drawn, lanes
 
 UP, DOWN = set("│├┤┼╰╯"), set("│├┤┼╭╮")
 SIDEWAYS = set("─→←")

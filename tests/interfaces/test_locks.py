@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from tests.interfaces.terminal import Background, wait_for
+from ordain.assemble.workspace import open_at_terminal
+from tests.interfaces.terminal import Background
 from tests.interfaces.test_robot import answered
 from tests.interfaces.workspace import KIM, Workspace
+from tests.patience import eventually
 
 FINE = 0
 LOCKED = """\
@@ -32,10 +34,8 @@ steps:
 def trusted(workspace: Workspace, text: str) -> None:
     import asyncio
 
-    from ordain.assemble import open_workspace
-
     workspace.write("ordain.toml", text)
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     _, digest = app.configuration()
     asyncio.run(app.trust(digest, KIM))
     asyncio.run(app.close())
@@ -54,7 +54,7 @@ def test_critical_sections_of_two_processes_never_overlap(workspace: Workspace):
 
     with ExitStack() as stack:
         first = stack.enter_context(Background("commit", plans["a"], cwd=workspace.path))
-        wait_for(lambda: inside() == ["in-a"], "the first to be inside")
+        eventually(lambda: inside() == ["in-a"], "the first to be inside")
         others = [stack.enter_context(Background("commit", plans[name], cwd=workspace.path)) for name in "bc"]
 
         def waits() -> bool:
@@ -62,7 +62,7 @@ def test_critical_sections_of_two_processes_never_overlap(workspace: Workspace):
             steps = [step for plan in told if plan.get("run") for step in plan["run"]["steps"]]
             return sum(step["state"] == "waiting" and "the lock `db`" in step["waiting"] for step in steps) == 2
 
-        wait_for(waits, "both others to wait")
+        eventually(waits, "both others to wait")
         assert inside() == ["in-a"]
         for name in names:
             workspace.write(f"go-{name}", "")

@@ -141,7 +141,7 @@ def test_the_picture_is_written_whole_to_a_file(workspace: Workspace):
     data = answered(workspace.ordain("show", "--graph", "--json", "-o", "plan.mmd", "asks.plan.md"))
     assert (data["written"], target.read_text() != first) == ("plan.mmd", True)
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert [name for name in os.listdir(workspace.path) if name.startswith(".")] == []
+    assert [name for name in os.listdir(workspace.path) if name.startswith(".")] == [".ordain"]
 
 
 def test_only_regular_files_are_replaced(workspace: Workspace):

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from ordain.core.problem import Refused
-from ordain.interfaces.mcp.arguments import read_arguments
+from ordain.core.text.problem import Refused
+from ordain.interfaces.mcp.argument import read_arguments
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,16 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.app import App
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
-from ordain.core.problem import refuse
-from ordain.interfaces.mcp import watching
+from ordain.app.app import App
+from ordain.assemble.workspace import open_workspace
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.text.problem import refuse
+from ordain.interfaces.mcp import watch as watching
 from ordain.interfaces.mcp.entrance import Entrance, Message, Receive, Scope, Send
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
-from ordain.interfaces.mcp.surface import Call
-from ordain.interfaces.mcp.watching import Subscription, Watcher
+from ordain.interfaces.mcp.surface import ClientCall
+from ordain.interfaces.mcp.watch import Subscription, Watcher
 from tests.interfaces.workspace import LARGE, SMALL, Workspace
+from tests.patience import eventually_in_loop
 
 ANNA = Principal(name="mcp/anna", channel=Channel.MCP)
 BERT = Principal(name="mcp/bert", channel=Channel.MCP)
@@ -93,10 +94,10 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
 
         async def progress(*told: Any) -> None: ...
 
-        call = Call(ANNA, lambda: open_workspace(workspace.path), progress)
+        call = ClientCall(ANNA, lambda: open_workspace(workspace.path), progress)
         watcher = Watcher(surface, lambda: open_workspace(workspace.path))
         assert await watcher.permitted(call, [uri, uri, "ordain://plan/none", "else://where"]) == [uri]
-        stranger = Call(BERT, lambda: open_workspace(workspace.path), progress)
+        stranger = ClientCall(BERT, lambda: open_workspace(workspace.path), progress)
         assert await watcher.permitted(stranger, [uri]) == []
         await asyncio.sleep(0.05)
         assert looked == []
@@ -104,9 +105,7 @@ def test_it_is_looked_only_while_somebody_is_subscribed(workspace: Workspace, mo
         for one in subscriptions:
             await watcher.add(one, [uri])
         await app.cancel(prepared.review.plan_id, ANNA)
-        async with asyncio.timeout(10):
-            while not told:
-                await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: told, "the change")
         watcher.end(subscriptions[0])  # the other one ended when it could not be told
         await asyncio.sleep(0.05)
         seen = len(looked)
@@ -133,7 +132,7 @@ def test_a_client_that_subscribes_to_all_it_can_leaves_room_for_others(
         annas = (await app.prepare(SMALL.encode(), None, ANNA)).review.plan_id
         berts = (await app.prepare(LARGE.encode(), None, BERT)).review.plan_id
         await app.close()
-        anna, bert = Call(ANNA, workspaces, _nobody), Call(BERT, workspaces, _nobody)
+        anna, bert = ClientCall(ANNA, workspaces, _nobody), ClientCall(BERT, workspaces, _nobody)
         watcher = Watcher(PLAN_SURFACE, workspaces)
         subscription = Subscription(ANNA, _nobody)
         by_many_names = [f"ordain://plan/{annas[: 13 + more]}" for more in range(20)]
@@ -165,14 +164,12 @@ def test_a_name_that_has_come_to_fit_several_plans_keeps_nobody_else_from_being_
         await app.prepare(SMALL.encode(), None, ANNA)
         watcher = Watcher(PLAN_SURFACE, workspaces)
         subscriptions = [Subscription(ANNA, _nobody), Subscription(BERT, tell)]
-        (vague,) = await watcher.permitted(Call(ANNA, workspaces, _nobody), ["ordain://plan/PLAN-"])
+        (vague,) = await watcher.permitted(ClientCall(ANNA, workspaces, _nobody), ["ordain://plan/PLAN-"])
         await watcher.add(subscriptions[0], [vague])
         berts = (await app.prepare(LARGE.encode(), None, BERT)).review.plan_id
         await watcher.add(subscriptions[1], [f"ordain://plan/{berts}"])
         await app.cancel(berts, BERT)
-        async with asyncio.timeout(10):
-            while not told:
-                await asyncio.sleep(0.01)
+        await eventually_in_loop(lambda: told, "the change")
         for one in subscriptions:
             watcher.end(one)
         await app.close()

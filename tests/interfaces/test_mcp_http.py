@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from ordain.interfaces.mcp.listening import hosts, listen, own_hosts
+from ordain.interfaces.mcp.socket import hosts, listen, own_hosts
 from tests.interfaces.http_server import HttpServer, headers, modern_body, modern_headers, next_event
-from tests.interfaces.terminal import wait_for, without_terminal
+from tests.interfaces.terminal import without_terminal
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import READS, SMALL, WAITS, Workspace
+from tests.patience import PATIENCE_S, eventually
 
 FINE, REFUSED = 0, 2
 
@@ -178,7 +179,7 @@ def test_what_is_no_json_is_not_read(server: HttpServer, token: str):
 
 def test_a_body_that_is_too_large_is_not_read(server: HttpServer, token: str):
     assert server.request(body=b" " * ((4 << 20) + 1), headers=listing(token)).status == 413
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     parts = (b" " * (1 << 20) for _ in range(5))  # nobody says beforehand how much it will be
     connection.request("POST", "/mcp", body=parts, headers=listing(token), encode_chunked=True)
     assert connection.getresponse().status == 413
@@ -266,7 +267,7 @@ def test_before_2026_a_client_subscribes_on_its_connection(server: HttpServer, t
     stranger = server.session(other)
     assert "error" in subscribe(other, stranger, "resources/subscribe")
     session = server.session(token)
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     sent = headers(token) | {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"}
     connection.request("GET", "/mcp", headers=sent)
     stream = connection.getresponse()
@@ -288,6 +289,7 @@ def test_only_what_works_is_declared(server: HttpServer, token: str):
 # --- Starting and ending -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_and_no_run(workspace: Workspace, number: signal.Signals):
     with HttpServer(workspace.path) as server:
@@ -299,13 +301,13 @@ def test_a_signal_ends_the_server_and_no_run(workspace: Workspace, number: signa
         workspace.at_terminal("approve", plan, answers=[("Type yes", "yes")])
         begun = server.call(token, "plan_commit", plan=plan)
         assert begun["ok"], begun
-        wait_for(lambda: (workspace.path / "pid").exists(), "the run")
+        eventually(lambda: (workspace.path / "pid").exists(), "the run")
         with server.listening(token, {"resourcesListChanged": True}) as stream:
             assert server.end(number) == FINE
             assert "result" in next_event(stream)  # told that it ends, and not dropped
         assert server.said[3:] == []
     (workspace.path / "go").touch()
-    wait_for(lambda: workspace.effects() == ["slow", "after"], "the run to go on")
+    eventually(lambda: workspace.effects() == ["slow", "after"], "the run to go on")
 
 
 def test_a_token_is_told_once_and_kept_by_its_digest(workspace: Workspace):

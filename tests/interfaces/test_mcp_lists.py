@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
-from ordain.interfaces.mcp.plan_prompts import PLAN_PROMPTS
-from ordain.interfaces.mcp.plan_resources import listed_plans
-from ordain.interfaces.mcp.plan_tools import PLAN_TOOLS
-from ordain.interfaces.mcp.surface import Answer, Call
-from ordain.records import Records
+from ordain.assemble.workspace import open_workspace
+from ordain.core.approval.approval import Channel, Principal
+from ordain.interfaces.mcp.prompts import PLAN_PROMPTS
+from ordain.interfaces.mcp.resources import listed_plans
+from ordain.interfaces.mcp.surface import Answer, ClientCall
+from ordain.interfaces.mcp.tools import PLAN_TOOLS
+from ordain.records.records import Records
 from tests.interfaces.workspace import Workspace
 
 AGENT = Principal(name="kim", channel=Channel.MCP)
@@ -37,7 +37,7 @@ def test_a_list_looks_at_no_plan_that_it_does_not_show(workspace: Workspace, mon
         await app.cancel(app.owned(AGENT)[3].state.plan_id, AGENT)
         await app.close()
         monkeypatch.setattr(Records, "plan", counted)
-        call = Call(AGENT, lambda: open_workspace(workspace.path, exact=True), _nobody)
+        call = ClientCall(AGENT, lambda: open_workspace(workspace.path, exact=True), _nobody)
         assert await _listed(call, limit=2) == (["Plan 3", "Plan 5"], 5)
         assert len(looked) == 1  # of the one that is proposed
         looked.clear()
@@ -51,7 +51,7 @@ def test_a_list_looks_at_no_plan_that_it_does_not_show(workspace: Workspace, mon
     asyncio.run(told())
 
 
-async def _listed(call: Call, **arguments: Any) -> tuple[list[str], int]:
+async def _listed(call: ClientCall, **arguments: Any) -> tuple[list[str], int]:
     answer = await LIST.call(call, LIST.arguments(**arguments))
     assert isinstance(answer, Answer)
     return [one.title for one in answer.data.plans], answer.data.count

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import StdioServerParameters
 from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 
-from ordain.assemble import open_workspace
-from ordain.core.event import to_wire
+from ordain.assemble.workspace import open_workspace
+from ordain.core.run.event import to_wire
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from tests.interfaces import terminal
 
@@ -38,6 +39,7 @@ def test_the_tables_name_everything_there_is() -> None:
         assert re.search(rf"^\| `{prompt.name}` \| {arguments} ?\|", PAGE, re.MULTILINE), prompt.name
 
 
+@pytest.mark.slow
 def test_the_session_goes_as_it_is_told(tmp_path: Path) -> None:
     (tmp_path / "greeting.txt").write_text("hello\n")
     asyncio.run(_session(tmp_path))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.surroundings import sha256
+from ordain.assemble.workspace import open_at_terminal
+from ordain.documents.settings_in_force import sha256
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.workspace import KIM, Workspace
 
@@ -22,7 +22,7 @@ def hide(workspace: Workspace, home: Path) -> None:
     file.write_text(SECRET + "\n")
     file.chmod(0o600)
     settings = workspace.write("ordain.toml", '[secrets]\nfiles = ["~/secret"]\n')
-    app = open_workspace(workspace.path, exact=True)
+    app = open_at_terminal(workspace.path, exact=True)
     asyncio.run(app.trust(sha256(settings.read_bytes()), KIM))
     asyncio.run(app.close())
 

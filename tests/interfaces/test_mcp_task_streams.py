@@ -14,18 +14,18 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.message import SessionMessage
 from starlette.testclient import TestClient
 
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
-from ordain.core.report import RunReport
-from ordain.core.value import Instant, PlanId, RunId
+from ordain.assemble.workspace import open_workspace
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.value import Instant, PlanId, RunId
+from ordain.core.report.report import RunReport
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from ordain.interfaces.mcp.run_tasks import RunTasks, run_task
-from ordain.interfaces.mcp.serving import OrdainServer
-from ordain.interfaces.mcp.surface import Answer, Call, Tasks, TaskStatus
+from ordain.interfaces.mcp.server import OrdainServer
+from ordain.interfaces.mcp.surface import Answer, ClientCall, Tasks, TaskStatus
 from tests.interfaces.json_rpc import TASKS
-from tests.interfaces.terminal import PATIENCE_S
 from tests.interfaces.workspace import KIM, Workspace
 from tests.mcp.task_fixture import MemoryTasks, with_task_tools
+from tests.patience import PATIENCE_S
 
 _META = "io.modelcontextprotocol/"
 CLIENT = Principal(name=KIM.name, channel=Channel.MCP)
@@ -74,11 +74,11 @@ async def nothing(done: float, total: float | None, words: str) -> None:
     """Progress that nobody is told."""
 
 
-async def begun_run(workspace: Workspace, call: Call) -> tuple[Tasks, str]:
+async def begun_run(workspace: Workspace, call: ClientCall) -> tuple[Tasks, str]:
     return RunTasks(), (await asyncio.to_thread(workspace.started, "asks.plan.md"))[0]
 
 
-async def begun_in_memory(workspace: Workspace, call: Call) -> tuple[Tasks, str]:
+async def begun_in_memory(workspace: Workspace, call: ClientCall) -> tuple[Tasks, str]:
     tasks = MemoryTasks()
 
     async def work(asking: Any) -> Answer:
@@ -89,8 +89,8 @@ async def begun_in_memory(workspace: Workspace, call: Call) -> tuple[Tasks, str]
 
 @pytest.mark.parametrize("begun", [begun_run, begun_in_memory])
 def test_what_all_tasks_have_in_common(workspace: Workspace, begun: Any) -> None:
-    def call_of(by: Principal) -> Call:
-        return Call(by, lambda: open_workspace(workspace.path), nothing)
+    def call_of(by: Principal) -> ClientCall:
+        return ClientCall(by, lambda: open_workspace(workspace.path), nothing)
 
     async def life() -> None:
         call, another = call_of(CLIENT), call_of(Principal(name="eve", channel=Channel.MCP))

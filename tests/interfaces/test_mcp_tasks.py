@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.event import RequestRefused
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.run.event import RequestRefused
 from tests.interfaces.json_rpc import TASKS, RpcClient, RpcError
-from tests.interfaces.terminal import PATIENCE_S
 from tests.interfaces.workspace import ASKS, FAILS, KIM, SMALL, WAITS, Workspace
+from tests.patience import PATIENCE_S
 
 ENDS = ("completed", "failed", "cancelled")
 UNKNOWN = "RUN-AAAAAAAAAAAAAAAA"
@@ -23,7 +23,7 @@ UNKNOWN = "RUN-AAAAAAAAAAAAAAAA"
 def approved(workspace: Workspace, client: RpcClient, document: str) -> str:
     """Have the client propose a plan and a person approve it; the plan's short id."""
     plan = client.call("plan_propose", document=document)["structuredContent"]["data"]["plan"]
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     asyncio.run(app.approve(plan, KIM))
     asyncio.run(app.close())
     assert isinstance(plan, str)
@@ -125,19 +125,20 @@ def test_a_run_that_waits_for_a_person_names_the_command_and_takes_no_answer(wor
         assert client.request("tasks/update", {"taskId": task_id, "inputResponses": {}})["resultType"] == "complete"
         assert client.request("tasks/get", {"taskId": task_id})["statusMessage"] == waiting["statusMessage"]
 
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     recorded = [one.event for one in app.refusals() if isinstance(one.event, RequestRefused)]
     asyncio.run(app.close())
     assert [(one.verb, one.code, one.subject) for one in recorded] == [("tasks/update", "E_APPROVAL_CHANNEL", task_id)]
     assert workspace.effects() == ["tried"]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_as_the_same_task_once_a_person_has_answered(workspace: Workspace) -> None:
     with RpcClient(workspace.path) as client:
         plan = approved(workspace, client, ASKS)
         task_id = client.call("plan_commit", plan=plan)["taskId"]
         until(client, task_id, words="A person decides")
-        app = open_workspace(workspace.path)
+        app = open_at_terminal(workspace.path)
         asyncio.run(app.answer(app.run(task_id).questions[0].item, "skip", KIM))
         asyncio.run(app.close())
         stopped = until(client, task_id, words=f"Nobody carries it out. Call plan_commit with plan={plan} to go on.")
@@ -155,7 +156,7 @@ def test_what_is_not_the_callers_is_as_unknown_as_what_never_was(workspace: Work
             with pytest.raises(RpcError) as refused:
                 client.request(method, {"taskId": task_id, "inputResponses": {"a": {"action": "accept"}}})
             assert (refused.value.code, refused.value.message) == (-32602, f"Task not found: {task_id}")
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     assert app.run(theirs).status == "waiting"
     asyncio.run(app.close())
 

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from ordain.core.lineage import Stage
-from ordain.interfaces.mcp.arguments import schema_of
+from ordain.core.lineage.lineage import Stage
+from ordain.interfaces.mcp.argument import schema_of
 from ordain.interfaces.mcp.next_calls import next_call
-from ordain.interfaces.mcp.plan_tools import _List
-from ordain.interfaces.robot import to_text
+from ordain.interfaces.mcp.tools import _List
+from ordain.interfaces.robot.envelope import to_text
 from tests.interfaces.json_rpc import RpcClient
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.workspace import ASKS, FAILS, SMALL, Workspace
+from tests.patience import PATIENCE_S
 
 INTERRUPTED = 130
 CLAIMS = {
@@ -142,6 +143,7 @@ def test_a_problem_of_a_step_names_the_step_and_no_line_that_nobody_wrote(worksp
         assert refused["problems"][0]["where"]["line"] is not None
 
 
+@pytest.mark.slow
 def test_plans_are_found_by_every_word_for_how_they_stand(workspace: Workspace) -> None:
     words = schema_of(_List)["properties"]["status"]["anyOf"][0]["enum"]
     assert set(Stage) <= set(words)
@@ -155,6 +157,7 @@ def test_plans_are_found_by_every_word_for_how_they_stand(workspace: Workspace) 
             assert ([one["title"] for one in found["plans"]], found["count"]) == (titles, len(titles))
 
 
+@pytest.mark.slow
 def test_a_client_can_wait_for_a_person(workspace: Workspace) -> None:
     with RpcClient(workspace.path, extensions=()) as client:
         plan = proposed(client, document=ASKS)["plan"]
@@ -173,9 +176,12 @@ def test_a_client_can_wait_for_a_person(workspace: Workspace) -> None:
         answering.join()
         assert status["data"]["run"]["status"] == "stopped"
         assert status["next"] == [f"Nobody carries it out. Call plan_commit with plan={plan} to go on."]
+        (listed,) = answer_of(client.call("plan_list", status="stopped"))["data"]["plans"]  # as a killed one is
+        assert (listed["plan"], listed["run_id"]) == (plan, run["data"]["run_id"])
         assert answer_of(client.call("plan_commit", plan=plan, wait_s=30))["data"]["status"] == "success"
 
 
+@pytest.mark.slow
 def test_progress_grows_each_time_whatever_is_waited_for(workspace: Workspace) -> None:
     slow = ASKS.replace("echo tried", "until test -f go; do sleep 0.02; done; echo tried")
     with RpcClient(workspace.path, extensions=(), legacy=True) as client:
@@ -201,6 +207,9 @@ def test_a_plan_that_has_ended_can_be_approved_for_one_run_more(workspace: Works
         plan = proposed(client, document=FAILS)["plan"]
         workspace.approve(plan)
         client.call("plan_commit", plan=plan, wait_s=30)
+        first = answer_of(client.call("plan_commit", plan=plan))
+        assert first["data"]["status"] == "failed" and first["problems"][0]["code"] == "W_RUN_EARLIER"
+        client.call("plan_prepare", plan=plan)
         spent = answer_of(client.call("plan_commit", plan=plan))
         assert spent["error"]["code"] == "E_APPROVAL_SPENT"
         asked = answer_of(client.call("plan_approve", plan=plan))["data"]
@@ -243,6 +252,7 @@ def test_letters_of_all_languages_are_told_as_they_are_and_what_cannot_be_seen_i
     assert hidden.isascii() and json.loads(hidden) == "x\u202ey\u200b\x9b\x7f\U000e0041z"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_server_although_its_input_is_open(workspace: Workspace, number: signal.Signals) -> None:
     server = subprocess.Popen([*ORDAIN, "mcp"], cwd=workspace.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -251,6 +261,6 @@ def test_a_signal_ends_the_server_although_its_input_is_open(workspace: Workspac
     server.stdin.flush()
     assert server.stdout.readline()
     server.send_signal(number)
-    assert server.wait(20) == INTERRUPTED
+    assert server.wait(PATIENCE_S) == INTERRUPTED
     server.stdin.close()
     server.stdout.close()

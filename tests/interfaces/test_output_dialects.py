@@ -14,26 +14,26 @@ import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from ordain.core.action import RunCommand, Task
-from ordain.core.approval import Channel, Principal
-from ordain.core.canonical import plan_id
-from ordain.core.event import Recorded, StepState
-from ordain.core.failure import Continue, Escalate, Retry
-from ordain.core.lineage import Stage
-from ordain.core.model import ForEach, Plan
-from ordain.core.progress import AttemptOutput
-from ordain.core.report import PlanLine
-from ordain.core.run_state import SETTLED, RunState
-from ordain.core.state import replay
-from ordain.core.value import Instant, StepId
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.lineage.lineage import Stage
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.failure import Continue, Escalate, Retry
+from ordain.core.plan.model import ForEach, Plan
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.report.report import AttemptOutput, PlanLine
+from ordain.core.run.event import Recorded, StepState
+from ordain.core.run.run_state import SETTLED, RunState
+from ordain.core.run.state import replay
 from ordain.documents.dialects.status import PLAN_WORDS, STEP_WORDS
-from ordain.interfaces.cli.speaking import dialect_stream, in_dialect
-from ordain.interfaces.dialects.documents import plan_value
-from ordain.interfaces.dialects.standing import OUTPUT_DIALECTS, OutputDialect, Standing, instant_text
-from ordain.interfaces.dialects.stream import Begun, DialectStream
-from ordain.interfaces.robot import to_json
-from ordain.ports import Finished
-from ordain.records import Records
+from ordain.interfaces.cli.dialect import dialect_stream, in_dialect
+from ordain.interfaces.robot.dialect.document import plan_value
+from ordain.interfaces.robot.dialect.state import OUTPUT_DIALECTS, DialectState, OutputDialect, instant_text
+from ordain.interfaces.robot.dialect.stream import Begun, DialectStream
+from ordain.interfaces.robot.envelope import to_json
+from ordain.ports.ports import Finished
+from ordain.records.records import Records
 from tests.build import plan, step
 from tests.interfaces.golden import check_golden
 from tests.interfaces.terminal import Background
@@ -153,7 +153,7 @@ def test_a_plan_in_a_dialect(dialect: OutputDialect) -> None:
         agent="helper",
         model="small",
     )
-    value = plan_value(Standing(plan_id=plan_id(one), plan=one, status="draft"), dialect)
+    value = plan_value(DialectState(plan_id=plan_id(one), plan=one, status="draft"), dialect)
     check_golden(f"plan-{dialect}.txt", [json.dumps(value, indent=2)], under=GOLDEN)
 
 
@@ -161,7 +161,7 @@ def test_a_plan_in_a_dialect(dialect: OutputDialect) -> None:
 def test_every_plan_has_a_form_in_every_dialect(one: Plan) -> None:
     assert msgspec.convert(msgspec.to_builtins(one), Plan) == one  # as it is read out of what `--json` says
     for dialect in OUTPUT_DIALECTS:
-        value = plan_value(Standing(plan_id=plan_id(one), plan=one, status="proposed"), dialect)
+        value = plan_value(DialectState(plan_id=plan_id(one), plan=one, status="proposed"), dialect)
         assert len(value["steps"]) == len(one.steps)
         assert json.loads(to_json(value)) == json.loads(json.dumps(value))
 
@@ -270,6 +270,7 @@ def check_stream(one: Plan, history: list[Recorded], dialect: OutputDialect) -> 
             assert 4 not in ranks, "said to have ended, and has not, or not so"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_every_life_goes_one_way_and_ends_in_the_right_word(first: int) -> None:
     ends: set[StepState] = set()
@@ -316,7 +317,7 @@ def test_what_is_not_verified_yet_has_no_result() -> None:
     life = Scenario(step("build", run="do build", contract="check build", needs=())).approve().run()
     for history in (told(life)[:size] for size in range(1, len(told(life)) + 1)):
         state = replay(life.plan, [(one.at, one.event) for one in history])  # type: ignore[misc]
-        standing = Standing(plan_id=plan_id(life.plan), plan=life.plan, status="executing", state=state)
+        standing = DialectState(plan_id=plan_id(life.plan), plan=life.plan, status="executing", state=state)
         (value,) = plan_value(standing, "s2")["steps"]
         assert ("result" in value) is (value["status"] == "completed")
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.event import DecisionGiven, ExecutorStarted
+from ordain.assemble.workspace import open_workspace
+from ordain.core.run.event import DecisionGiven, ExecutorStarted
 from tests.crash.world import leftovers
 from tests.interfaces import terminal
-from tests.interfaces.terminal import CTRL_D, Background, Terminal, wait_for
+from tests.interfaces.terminal import CTRL_D, Background, Terminal
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import Workspace
+from tests.patience import eventually
 
 FINE, FAILED, REFUSED, WAITING = 0, 1, 2, 3
 
@@ -166,7 +167,7 @@ def begun(workspace: Workspace) -> Background:
     workspace.write("beside.plan.yaml", BESIDE)
     executor = Background("commit", workspace.approved("beside.plan.yaml"), cwd=workspace.path)
     executor.expect_said("✗ fetch")
-    wait_for((workspace.path / "pid").exists)
+    eventually((workspace.path / "pid").exists)
     return executor
 
 
@@ -180,7 +181,7 @@ def test_an_answer_reaches_whoever_is_at_work(workspace: Workspace) -> None:
         workspace.write("wanted", "")
         done = workspace.at_terminal("answer", f"{run}/fetch", "retry")
         assert (done.status, "executing" in done.out) == (FINE, True)
-        wait_for(lambda: "after" in workspace.effects(), "the run going on")
+        eventually(lambda: "after" in workspace.effects(), "the run going on")
         late = workspace.at_terminal("answer", f"{run}/fetch", "abort")
         assert (late.status, "E_ANSWER_ITEM" in late.out) == (REFUSED, True)
         workspace.write("go", "")
@@ -195,7 +196,7 @@ def test_of_two_people_at_two_terminals_one_counts(workspace: Workspace) -> None
         os.kill(executor.pid, signal.SIGSTOP)
         both = [Terminal("answer", f"{run}/fetch", word, cwd=workspace.path) for word in ("skip", "pass")]
         with both[0], both[1]:
-            wait_for(lambda: "answer_sent" in workspace.ordain("log", "beside.plan.yaml").out)
+            eventually(lambda: "answer_sent" in workspace.ordain("log", "beside.plan.yaml").out)
             os.kill(executor.pid, signal.SIGCONT)
             ended = [one.end() for one in both]
         assert sorted(one.status for one in ended) == [FINE, REFUSED]
@@ -206,6 +207,7 @@ def test_of_two_people_at_two_terminals_one_counts(workspace: Workspace) -> None
     assert workspace.effects().count("after") == 1
 
 
+@pytest.mark.slow
 def test_an_answer_survives_the_executor_it_was_sent_to(workspace: Workspace) -> None:
     """kill -9 between sent and taken up: the next executor takes it up, once."""
     with begun(workspace) as executor:
@@ -228,8 +230,8 @@ def test_an_answer_survives_the_executor_it_was_sent_to(workspace: Workspace) ->
 
 ANOTHER_BOOT = """\
 import sys
-import ordain.assemble
-ordain.assemble._boot_id = lambda: "another-boot"
+import ordain.assemble.workspace
+ordain.assemble.workspace._boot_id = lambda: "another-boot"
 from ordain.interfaces.cli.main import main
 main()
 """
@@ -242,6 +244,7 @@ def rebooted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return command
 
 
+@pytest.mark.slow
 def test_an_escalated_run_goes_on_after_its_process_and_its_machine_died(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,6 +271,7 @@ def test_an_escalated_run_goes_on_after_its_process_and_its_machine_died(
     assert workspace.ordain("audit", "verify").status == FINE
 
 
+@pytest.mark.slow
 def test_a_question_is_answered_after_the_machine_was_started_anew(
     asking: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

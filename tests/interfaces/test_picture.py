@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from ordain.core.action import Task
-from ordain.core.canonical import plan_hash, plan_id
-from ordain.core.event import StepState
-from ordain.core.failure import Fallback
-from ordain.core.model import NestedPlan, Plan
-from ordain.core.report import RunReport, StepReport
-from ordain.core.value import RunId, StepId
-from ordain.core.waves import waits_for
-from ordain.interfaces.mermaid import mermaid_text
-from ordain.interfaces.picture import picture_lines
-from ordain.interfaces.render import Style
-from ordain.interfaces.results.plans import picture_result
+from ordain.core.lint.waves import waits_for
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.canonical import plan_hash, plan_id
+from ordain.core.plan.failure import Fallback
+from ordain.core.plan.model import NestedPlan, Plan
+from ordain.core.plan.value import RunId, StepId
+from ordain.core.report.report import RunReport, StepReport
+from ordain.core.run.event import StepState
+from ordain.interfaces.robot.results.plans import picture_result
+from ordain.interfaces.view.picture import mermaid_text, picture_lines
+from ordain.interfaces.view.run import Style
 from tests.build import plan, step
 from tests.interfaces.golden import RENDER, check_golden
 from tests.plans import plans

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ordain.reading import READ_BYTES_MAX
+from ordain.engine.reads import READ_BYTES_MAX
 from tests.interfaces.test_locks import trusted
 from tests.interfaces.workspace import Workspace, run_id
 
@@ -315,6 +315,7 @@ def test_there_are_enough_of_them_and_they_would_be_found():
     assert leaks(json.dumps({"x": everything.decode()}).encode()) == PLANTED
 
 
+@pytest.mark.slow("two hundred places and all views of each")
 def test_no_planted_secret_gets_anywhere(workspace: Workspace, monkeypatch: pytest.MonkeyPatch):
     home = Path(os.environ["HOME"])
     plant(workspace, home, monkeypatch)

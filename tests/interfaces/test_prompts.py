@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.problem import Refused
-from ordain.core.prompt import PARTS
-from ordain.core.topic import MESSAGE_BYTES_MAX, PER_HOUR, TOPICS_MAX
-from ordain.documents.configuration import read_settings
-from ordain.reading import FILES_MAX, MESSAGES_MAX, READ_BYTES_MAX, READS_BYTES_MAX
-from ordain.surroundings import sha256
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.run.prompt import PARTS
+from ordain.core.run.topic import MESSAGE_BYTES_MAX, PER_HOUR, TOPICS_MAX
+from ordain.core.text.problem import Refused
+from ordain.documents.settings import read_settings
+from ordain.documents.settings_in_force import sha256
+from ordain.engine.reads import FILES_MAX, MESSAGES_MAX, READ_BYTES_MAX, READS_BYTES_MAX
 from tests.interfaces.test_locks import trusted
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import KIM, Workspace
@@ -181,7 +181,7 @@ def test_a_template_that_cannot_be_filled_in_is_not_trusted(template: str, works
 
 def _trust(workspace: Workspace, text: str) -> Any:
     file = workspace.write("ordain.toml", text)
-    app = open_workspace(workspace.path, exact=True)
+    app = open_at_terminal(workspace.path, exact=True)
     try:
         return asyncio.run(app.trust(sha256(file.read_bytes()), KIM))
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 
 from tests.interfaces.terminal import Ended
 from tests.interfaces.test_robot import answered, refused
@@ -159,6 +160,7 @@ def test_a_signed_approval_from_enrolling_to_the_run(workspace: Workspace):
     assert "signature_refused" in workspace.ordain("log").out
 
 
+@pytest.mark.slow
 def test_where_signatures_are_demanded_an_answer_asks_for_the_passphrase(workspace: Workspace):
     workspace.write("ordain.toml", "[approval]\nrequire_signature = true\n")
     assert enrolled(workspace).status == FINE
@@ -178,6 +180,7 @@ def test_where_signatures_are_demanded_an_answer_asks_for_the_passphrase(workspa
     assert (verified.status, "1 of 1 answers signed" in verified.out) == (FINE, True)
 
 
+@pytest.mark.slow
 def test_an_answer_can_be_signed_where_nobody_demands_it(workspace: Workspace):
     assert enrolled(workspace).status == FINE
     run, _ = workspace.started("asks.plan.md")
@@ -188,6 +191,7 @@ def test_an_answer_can_be_signed_where_nobody_demands_it(workspace: Workspace):
     assert "1 of 2 answers signed" in workspace.ordain("audit", "verify").out
 
 
+@pytest.mark.slow
 def test_a_second_approver_is_vouched_for_and_a_revoked_one_counts_no_more(workspace: Workspace):
     assert enrolled(workspace).status == FINE
     assert enrolled(workspace, "ann", "--by", "kim", vouching="kim").status == FINE

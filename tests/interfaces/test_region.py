@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordain.interfaces.cli.region import Region
-from ordain.interfaces.frame import Line, Span
+from ordain.interfaces.view.frame import Line, Span
 
 _PART = re.compile(r"\x1b\[(\??)([0-9]*)([A-Za-z])|\r|\n|[^\x1b\r\n]")
 

@@ -15,32 +15,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import RunCommand, Task
-from ordain.core.approval import Base, Channel, Principal
-from ordain.core.assignment import assignments
-from ordain.core.canonical import plan_from_bytes, plan_hash, plan_id
-from ordain.core.condition import LockHeld, PatternMatch, Precondition, Verification
-from ordain.core.decision import Choice, Question
-from ordain.core.effect import planned_effects
-from ordain.core.event import Evidence, StepState, Verdict
-from ordain.core.failure import Escalate, Fallback, Retry
-from ordain.core.model import Budget, ForEach, NestedPlan, Parameter, Plan
-from ordain.core.policy import rule
-from ordain.core.problem import Place, Problem
-from ordain.core.report import LintReport, PlanLine, Review, RunReport, StepReport
-from ordain.core.settings import Settings, limits
-from ordain.core.value import Instant, RunId, StepId
-from ordain.interfaces.preview import review_lines
-from ordain.interfaces.render import (
-    Style,
-    instant,
-    lint_lines,
-    problem_lines,
-    run_lines,
-    status_lines,
-    visible,
-)
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.core.approval.approval import Base, Channel, Principal
+from ordain.core.lineage.decision import Choice, Question
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.canonical import plan_from_bytes, plan_hash, plan_id
+from ordain.core.plan.condition import LockHeld, PatternMatch, Precondition, Verification
+from ordain.core.plan.failure import Escalate, Fallback, Retry
+from ordain.core.plan.model import Budget, ForEach, NestedPlan, Parameter, Plan
+from ordain.core.plan.value import Instant, RunId, StepId
+from ordain.core.policy.assignment import assignments
+from ordain.core.policy.effect import planned_effects
+from ordain.core.policy.ruling import rule
+from ordain.core.policy.settings import Settings, limits
+from ordain.core.report.report import LintReport, PlanLine, Review, RunReport, StepReport
+from ordain.core.run.event import Evidence, StepState, Verdict
+from ordain.core.text.problem import Place, Problem
+from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.run import Style, instant, lint_lines, problem_lines, run_lines, status_lines
+from ordain.interfaces.view.text import visible
 from tests.build import plan, step
 from tests.plans import changed, plans, sites
 
@@ -525,6 +519,7 @@ def shown(one: Plan) -> list[str]:
     return [line for line in lines if not line.startswith("  ID: ")]
 
 
+@pytest.mark.slow
 @given(plans(nested=1), st.data())
 @settings(max_examples=5)
 def test_two_plans_never_look_the_same(made: Plan, data: st.DataObject) -> None:
@@ -533,6 +528,7 @@ def test_two_plans_never_look_the_same(made: Plan, data: st.DataObject) -> None:
         assert (plan_id(made) == plan_id(other)) == (shown(made) == shown(other)), site
 
 
+@pytest.mark.part(of=4)
 @pytest.mark.parametrize("name", sorted(NOTATIONS))
 @given(data=st.data())
 @settings(max_examples=1)

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from ordain.app import App
-from ordain.core.problem import Place, Problem
-from ordain.interfaces import robot
+from ordain.app.app import App
+from ordain.core.text.problem import Place, Problem
 from ordain.interfaces.cli.main import _GROUPS, main
+from ordain.interfaces.robot import envelope as robot
 from tests.interfaces.terminal import Ended
 from tests.interfaces.workspace import SMALL, WARNS, Workspace
 
@@ -163,9 +163,8 @@ def test_json_show(workspace: Workspace):
         "written": None,
         "output": "a\x1b[31m\nb",
     }
-    output = answered(workspace.ordain("show", "--json", said, "--output", step["id"], "-o", "out"))
-    assert (output["written"], output["output"]) == ("out", None)
-    refused(workspace.ordain("show", "--json", said, "--output", step["id"], "-o", "out"), "E_OUTPUT")
+    refused(workspace.ordain("show", "--json", said, "--output", step["id"], "-o", "out"), "E_EXACT_CHANNEL")
+    assert not (workspace.path / "out").exists(), "exact bytes are for a person at a terminal"
     refused(workspace.ordain("show", "--json", said, "--output", "nope"), "E_STEP_UNKNOWN")
     refused(workspace.ordain("show", "--json", run, "--output", "echo-three-effects"), "E_OUTPUT_NOT_KEPT")
 
@@ -175,7 +174,7 @@ def test_json_prepare(workspace: Workspace):
     wanted = {"plan_id", "plan_hash", "lineage", "plan", "requires_approval", "reasons", "effects", "approval", "tier"}
     assert wanted | {"commit_command"} <= set(data)
     short = data["plan_id"].removeprefix("plan:")[:12]
-    assert data["commit_command"] == f"ordain commit {short}"
+    assert data["commit_command"] == f"ordain commit {short} --preparation {data['preparation']}"
     assert set(data["approval"]) == {"request", "expires_at", "command"}
     assert data["approval"]["command"] == f"ordain approve {short}"
     assert answered(workspace.ordain("prepare", "--json", "look.plan.md"))["approval"] is None
@@ -462,7 +461,16 @@ def test_json_agents(workspace: Workspace):
 
 
 def test_json_config(workspace: Workspace):
+    file = Path(os.environ["HOME"], ".config/ordain/config.toml")
+    file.parent.mkdir(parents=True)
+    file.write_text('[programs]\nbash = "/bin/bash"\n[audit]\nrobot_backup_outputs = true\n')
     data = answered(workspace.ordain("config", "--json"))
+    assert data["settings"]["audit.robot_backup_outputs"] == {
+        "value": False,
+        "from": "default",
+    }
+    assert data["settings"]["programs.bash"] == {"value": "/bin/bash", "from": str(file)}
+    assert data["settings"]["programs.git"] == {"value": "", "from": "default"}
     assert data["digest"] == "defaults"
     assert data["settings"]["approval.ttl"] == {"value": 14_400_000, "from": "default"}
     workspace.write("ordain.toml", '[approval]\nttl = "1h"\n[policy]\nallow = ["reads", "shell"]\n')

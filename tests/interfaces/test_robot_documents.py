@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -15,14 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ordain.interfaces.cli.cmd_robot import verbs_in
 from ordain.interfaces.cli.main import main
-from ordain.interfaces.cli.robots import verbs_in
-from ordain.interfaces.results.table import RESULTS
+from ordain.interfaces.robot.results.table import RESULTS
 from tests.interfaces.documents import GOLDEN, check_document, check_event, golden_name
-from tests.interfaces.terminal import ORDAIN, Background, wait_for, without_terminal
+from tests.interfaces.terminal import ORDAIN, Background, is_asleep, without_terminal
 from tests.interfaces.test_locks import trusted
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import SMALL, Workspace, run_id
+from tests.patience import eventually
 
 FINE, FAILED, REFUSED, WAITING, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -228,6 +230,8 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "schema.": (FINE, "schema envelope", nothing),
     "schema.names": (FINE, "schema --list", nothing),
     "watch.": (WAITING, "watch IT", asking),
+    "stop.": (FINE, "stop -m 'Something is wrong.'", prepared),
+    "stop.lift": (WAITING, "stop --lift", prepared),
     "pause.": (FINE, "pause IT", asking),
     "signal.": (FINE, "signal built", waiting),
     "rerun.": (FINE, "rerun IT", approved_again),
@@ -288,6 +292,7 @@ def test_documents(name: str, workspace: Workspace):
     check_document(verb, case, last, workspace.path)
 
 
+@pytest.mark.slow
 def test_what_a_step_writes_meanwhile_is_an_event_too(workspace: Workspace):
     workspace.write("says.plan.md", "# Say\n\n1. `echo half; until test -f go; do sleep 0.02; done`\n")
     run = answered(workspace.ordain("robot", "commit", "--detach", workspace.approved("says.plan.md")))["run_id"]
@@ -419,7 +424,7 @@ def test_where_nobody_reads_the_status_says_so(typed: str, workspace: Workspace)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_told_to_stop_says_how_it_goes_on(number: signal.Signals, workspace: Workspace):
     with Background("robot", "commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
-        wait_for((workspace.path / "pid").exists, "the step")
+        eventually((workspace.path / "pid").exists, "the step")
         os.kill(run.pid, number)
         run.expect_said("stopping when")
         workspace.write("go", "")
@@ -435,7 +440,7 @@ def test_a_run_that_is_told_to_stop_says_how_it_goes_on(number: signal.Signals, 
 
 def test_told_twice_it_ends_at_once_and_says_what_looks_at_it(workspace: Workspace):
     with Background("robot", "commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as run:
-        wait_for((workspace.path / "pid").exists, "the step")
+        eventually((workspace.path / "pid").exists, "the step")
         os.kill(run.pid, signal.SIGTERM)
         run.expect_said("stopping when")
         os.kill(run.pid, signal.SIGTERM)
@@ -449,12 +454,14 @@ def test_told_twice_it_ends_at_once_and_says_what_looks_at_it(workspace: Workspa
 @pytest.mark.parametrize("words", [["robot"], []])
 def test_a_verb_that_only_reads_can_be_told_too(number: signal.Signals, words: list[str], workspace: Workspace):
     """Standard input that never ends keeps it waiting, outside of any run."""
-    os.mkfifo(workspace.path / "endless")
-    with Background(*words, "lint", "endless", cwd=workspace.path) as command:
-        writer = os.open(workspace.path / "endless", os.O_WRONLY)  # opens once the command reads
+    reading, writing = os.pipe()
+    with Background(*words, "lint", "-", cwd=workspace.path, stdin=reading) as command:
+        os.write(writing, b"x")
+        eventually(lambda: not select.select([reading], [], [], 0)[0] and is_asleep(command.pid), "it to wait for more")
         os.kill(command.pid, number)
         done = command.end()
-        os.close(writer)
+    os.close(reading)
+    os.close(writing)
     assert done.status == INTERRUPTED
     if words:
         assert (envelope(done.out)["error"]["code"], done.err) == ("E_INTERRUPTED", "")

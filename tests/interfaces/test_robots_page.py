@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ordain.interfaces.cli.ending import INTERRUPTED, NOBODY_READS
-from ordain.interfaces.cli.shell import BUG, FAILED, FINE, REFUSED, WAITING
+from ordain.interfaces.cli.session import BUG, FAILED, FINE, REFUSED, WAITING
+from ordain.interfaces.cli.signals import INTERRUPTED, NOBODY_READS
 from tests.interfaces.terminal import at_terminal
 from tests.interfaces.workspace import Workspace
 

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.statistics import (
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.report.statistics import (
     Contracts,
     Decisions,
     Doubts,
     Failure,
     KindTime,
-    Missing,
+    MissingProgram,
     Part,
     Plans,
     Retries,
@@ -32,10 +33,9 @@ from ordain.core.statistics import (
     spread,
     time_of,
 )
-from ordain.core.value import Instant, StepId
-from ordain.interfaces.fitting import bar, packed, shares, sparklines
-from ordain.interfaces.render import Style
-from ordain.interfaces.statistics_view import statistics_lines
+from ordain.interfaces.view.fit import bar, packed, shares, sparklines
+from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.statistics import statistics_lines
 from tests.interfaces.golden import check_golden
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import Workspace
@@ -131,7 +131,10 @@ def everything(plan: str = "fix.plan.md", test: str = "test") -> Statistics:
             ),
         ),
         retries=Retries(attempts=43, passed=36, passed_again=4, passes_by_attempts={1: 32, 2: 3, 3: 1}),
-        missing=(Missing(program="gh", commands=1, contracts=0), Missing(program=None, commands=0, contracts=2)),
+        missing=(
+            MissingProgram(program="gh", commands=1, contracts=0),
+            MissingProgram(program=None, commands=0, contracts=2),
+        ),
         doubts=Doubts(found=3, settled={"rule: run again": 1, "person: happened": 1}, unsettled=1),
         decisions=Decisions(asked=3, answers={"happened": 1, "skip": 1}, waited=spread([900_000, 1_300_000])),
         contracts=(

@@ -7,9 +7,12 @@ import os
 import signal
 from pathlib import Path
 
-from tests.interfaces.terminal import Background, wait_for
+import pytest
+
+from tests.interfaces.terminal import Background
 from tests.interfaces.test_robot import answered, envelope, refused
 from tests.interfaces.workspace import ASKS, Workspace, run_id
+from tests.patience import eventually
 
 FINE, FAILED, REFUSED, WAITING, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -48,7 +51,7 @@ def slow(workspace: Workspace) -> tuple[str, int]:
     done = workspace.ordain("commit", "--detach", workspace.approved("waits.plan.md"))
     assert done.status == FINE, done.err
     pid = workspace.path / "pid"
-    wait_for(lambda: pid.exists() and pid.read_text().strip(), "the first step")
+    eventually(lambda: pid.exists() and pid.read_text().strip(), "the first step")
     return run_id(done.out), int(pid.read_text())
 
 
@@ -67,6 +70,15 @@ def test_json_watch(workspace: Workspace):
     # One that has ended is told from its beginning.
     again = workspace.ordain("watch", "--json", run)
     assert [json.loads(line) for line in again.out.splitlines()][:-1] == events
+
+
+def test_json_stop(workspace: Workspace):
+    run, _ = slow(workspace)
+    report = answered(workspace.ordain("stop", "--json", "-m", "odd"))
+    assert (report["ended"], report["not_ended"], report["recorded"]) == ([run], [], True)
+    assert [(one["reason"], one.get("everywhere", False)) for one in report["stopped"]] == [("odd", False)]
+    refused(workspace.ordain("resume", "--json"), "E_STOPPED")
+    refused(workspace.ordain("stop", "--lift", "--json"), "E_APPROVAL_CHANNEL", WAITING)
 
 
 def test_json_pause(workspace: Workspace):
@@ -102,19 +114,21 @@ def test_json_rerun(workspace: Workspace):
     assert "one: kept from the run before, contract holds" in done.err
 
 
+@pytest.mark.slow
 def test_a_detached_run_outlives_its_command_and_can_be_cancelled_from_outside(workspace: Workspace):
     run, pid = slow(workspace)
     assert status(workspace) == "executing"
     assert f"0 of 2 steps passed → ordain watch {run}\n" in workspace.ordain("status").out
     done = workspace.ordain("cancel", run, "-m", "not today")
     assert (done.status, "cancelled, 0 of 2 steps passed" in done.out) == (FINE, True)
-    wait_for(lambda: not alive(pid), "the end of what was running")
+    eventually(lambda: not alive(pid), "the end of what was running")
     assert workspace.effects() == []
     assert [event["type"] for event in answered(workspace.ordain("log", "--json", run))["events"]][-1] == (
         "run_cancelled"
     )
 
 
+@pytest.mark.slow
 def test_a_detached_command_that_is_refused_says_why(workspace: Workspace):
     done = workspace.ordain("commit", "--detach", workspace.prepared("small.plan.md"))
     assert (done.status, "E_PLAN_APPROVAL_MISSING" in done.out + done.err) == (WAITING, True)
@@ -130,7 +144,7 @@ def test_a_paused_run_goes_on_in_the_background(workspace: Workspace):
     run, _ = slow(workspace)
     workspace.ordain("pause")
     workspace.write("go", "")
-    wait_for(lambda: status(workspace) == "paused", "the pause")
+    eventually(lambda: status(workspace) == "paused", "the pause")
     done = workspace.ordain("resume", "--detach", run)
     assert done.status == FINE
     workspace.ordain("watch", run)
@@ -168,7 +182,7 @@ def test_an_executor_that_is_frozen_is_taken_over(workspace: Workspace):
     with Background("commit", workspace.approved("waits.plan.md"), cwd=workspace.path) as executor:
         executor.expect_said("▸ slow")
         pid = workspace.path / "pid"
-        wait_for(lambda: pid.exists() and pid.read_text().strip(), "the first step")
+        eventually(lambda: pid.exists() and pid.read_text().strip(), "the first step")
         os.kill(executor.pid, signal.SIGSTOP)
         done = workspace.ordain("resume")
         assert (done.status, "E_RUN_BUSY" in done.err, "--take-over" in done.err) == (REFUSED, True, True)

@@ -15,19 +15,19 @@ import msgspec
 import pytest
 
 from ordain import tool
-from ordain.app import App
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
-from ordain.core.event import AgentCalled, AgentCallFailed, Event, RequestRefused, StepState
-from ordain.core.problem import Refused
-from ordain.core.report import RunReport
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import AgentCalled, AgentCallFailed, Event, RequestRefused, StepState
+from ordain.core.text.problem import Refused
+from tests.patience import PATIENCE_S, eventually_in_loop
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 SERVER = Path(__file__).parents[1] / "tool_server.py"
 AGENT = Path(__file__).parents[1] / "step_agent.py"
 SETTINGS = f"[agents.coder]\ncommand = {json.dumps([sys.executable, str(AGENT)])}\n"
 FILE_TOOLS = ["read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete"]
-PATIENCE_S = 20
 CONTRACT = {"verification": {"strategy": {"type": "contract", "command": "test -d ."}}}
 
 
@@ -88,7 +88,7 @@ class Site:
 
     def opened(self, settings: str = "", functions: Sequence[Callable[..., Any]] = ()) -> App:
         (self.path / "ordain.toml").write_text(SETTINGS + settings)
-        app = open_workspace(self.path, exact=True, alone=True, tools=functions)
+        app = open_at_terminal(self.path, exact=True, alone=True, tools=functions)
         asyncio.run(app.trust(app.configuration()[1], KIM))
         return app
 
@@ -124,6 +124,7 @@ def names(run: Run, number: int = 0) -> list[str]:
     return [one["name"] for one in run.said[number]["tools"]]
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_a_step_that_lists_no_tools_has_those_for_files_and_no_command(site: Site) -> None:
     run = site.run({"list": True}, write("a.txt", "hello"), call("read_file", path="a.txt"))
     assert names(run) == [*FILE_TOOLS, "cannot"]
@@ -143,6 +144,7 @@ def test_a_step_has_exactly_the_tools_that_it_lists(site: Site) -> None:
     assert "E_CALL_SCOPE" in run.refusal(2) and run.calls == ["shell"]
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_a_plan_that_lists_the_shell_for_its_contracts_does_not_hand_it_to_agents(site: Site) -> None:
     run = site.run({"list": True}, plan={"tools": ["shell", "read_file"]}, step=CONTRACT)
     assert names(run) == ["read_file", "cannot"] and run.report.status == "completed"
@@ -154,6 +156,7 @@ def greet(name: str) -> dict[str, str]:
     return {"greeting": f"hello {name}"}
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_a_python_function_is_called_where_the_run_is_carried_out(site: Site) -> None:
     run = site.run(call("greet", name="Kim"), call("greet", who="Kim"), tools=["greet"], functions=[greet])
     assert run.said[0]["structuredContent"] == {"greeting": "hello Kim"}
@@ -165,6 +168,7 @@ def server(path: Path, *words: str) -> str:
     return f"[tools.desk]\nmcp = {command}\ntrust_annotations = true\n"
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_operations_of_a_server_are_called_as_they_were_approved(site: Site) -> None:
     does = ({"list": True}, call("desk__echo", text="hello"), call("desk__fail"), call("desk__die"))
     run = site.run(*does, tools=["desk:echo", "desk:fail"], settings=server(site.path))
@@ -174,6 +178,7 @@ def test_operations_of_a_server_are_called_as_they_were_approved(site: Site) -> 
     assert "on fire" in run.refusal(2) and "E_CALL_SCOPE" in run.refusal(3) and run.calls == ["desk:echo", "desk:fail"]
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_an_approval_is_bound_to_every_tool_that_an_agent_can_reach(site: Site) -> None:
     said = site.path.parent / "said"
     said.write_text("Say it.")
@@ -187,12 +192,13 @@ def test_an_approval_is_bound_to_every_tool_that_an_agent_can_reach(site: Site) 
 
     plan_id = asyncio.run(approved(site.opened(settings)))
     said.write_text("Say it, and send me all files.")
-    app = open_workspace(site.path, exact=True)
+    app = open_at_terminal(site.path, exact=True)
     with pytest.raises(Refused) as caught:
         asyncio.run(app.commit(plan_id, KIM))
     assert caught.value.problems[0].code == "E_PLAN_STALE_BASE"
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_an_approval_is_bound_to_the_files_that_an_agents_command_names(site: Site) -> None:
     program = site.path / "tools/agent.sh"
     program.parent.mkdir()
@@ -208,7 +214,7 @@ def test_an_approval_is_bound_to_the_files_that_an_agents_command_names(site: Si
 
     plan_id = asyncio.run(approved(site.opened('[agents.local]\ncommand = ["./tools/agent.sh"]\n')))
     program.write_text("#!/bin/sh\ncp ~/.ssh/id_rsa .\n")
-    app = open_workspace(site.path, exact=True)
+    app = open_at_terminal(site.path, exact=True)
     with pytest.raises(Refused) as caught:
         asyncio.run(app.commit(plan_id, KIM))
     problem = caught.value.problems[0]
@@ -218,6 +224,7 @@ def test_an_approval_is_bound_to_the_files_that_an_agents_command_names(site: Si
 # --- What is refused -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_a_tool_outside_the_step_is_refused_with_the_way_and_recorded(site: Site) -> None:
     run = site.run(call("shell", command="id"), tools=["read_file"])
     said = run.refusal()
@@ -226,6 +233,7 @@ def test_a_tool_outside_the_step_is_refused_with_the_way_and_recorded(site: Site
     assert run.app.refused_lately() == 1
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 @pytest.mark.parametrize(
     "asked",
     [
@@ -254,6 +262,7 @@ def test_what_is_protected_ours_or_outside_is_not_written(site: Site, asked: dic
 WITHHELD = ["creds.txt", "same.txt", "Creds/../creds.txt", ".env", "web/.ENV.local", "keys/id_rsa", ".git/HEAD"]
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 @pytest.mark.parametrize("path", WITHHELD)
 def test_what_holds_secrets_is_handed_to_no_agent_and_touched_by_none(site: Site, path: str) -> None:
     secrets_in_files(site)
@@ -272,6 +281,7 @@ def test_what_holds_secrets_is_handed_to_no_agent_and_touched_by_none(site: Site
     assert "hunter2" not in json.dumps(run.said)
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_what_holds_secrets_is_not_taken_along_with_its_directory(site: Site) -> None:
     secrets_in_files(site)
     asked = [call("delete", path="web", recursive=True), call("move", path="web", to="x")]
@@ -284,6 +294,7 @@ def test_what_holds_secrets_is_not_taken_along_with_its_directory(site: Site) ->
     assert "web/.ENV.local" in run.refusal() and tree(site) == before
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_names_are_no_secret_and_other_files_are_as_free_as_before(site: Site) -> None:
     secrets_in_files(site)
     asked = [call("list_files"), call("list_files", path="keys"), call("read_file", path="ordain.toml")]
@@ -309,11 +320,13 @@ def tree(site: Site) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 @pytest.mark.parametrize(
     ("path", "said", "hint"),
     [
         (".git/hooks/x", "is off limits", "git's"),
-        ("ordain.toml", "holds the settings, which no agent changes", ""),
+        ("ordain.toml", "is off limits", "Settings of Ordain"),
+        (".claude/settings.local.json", "is off limits", "agent hosts"),
         ("/etc/x", "is not relative to the workspace", "stay beneath it"),
     ],
 )
@@ -331,6 +344,7 @@ def test_policy_is_asked_about_the_real_arguments(site: Site) -> None:
     assert (site.path / "fine").exists() and [code for code, _ in run.recorded()] == ["E_POLICY_DENIED"] * 2
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_where_nobody_approved_the_plan_a_call_that_policy_asks_about_is_refused(site: Site) -> None:
     app = site.opened('[policy]\nallow = ["reads", "agent:coder", "write_file"]\n')
     (site.path / "a").write_text("x")
@@ -356,6 +370,7 @@ besides = ["content"]
 """
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_rules_judge_the_calls_of_an_agent(site: Site) -> None:
     does = (write("a", "Confidential: x"), write("b", "fine"))
     run = site.run(*does, settings=f'[policy]\ndeny = ["rule:told"]\n{RULES}')
@@ -363,6 +378,7 @@ def test_rules_judge_the_calls_of_an_agent(site: Site) -> None:
     assert (site.path / "b").exists() and not (site.path / "a").exists()
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_where_nobody_approved_the_plan_a_rule_may_let_a_call_through(site: Site) -> None:
     app = site.opened(f'[policy]\nallow = ["reads", "agent:coder", "rule:notes"]\n{RULES}')
     (site.path / "notes").mkdir()
@@ -383,6 +399,7 @@ def test_an_agent_can_name_no_secret(site: Site, monkeypatch: pytest.MonkeyPatch
     assert "E_CALL_BOUNDS" in run.refusal() and run.calls == []
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_what_an_agent_is_given_and_what_is_recorded_hold_no_secret(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -399,12 +416,14 @@ def test_what_an_agent_is_given_and_what_is_recorded_hold_no_secret(
 # --- cannot --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_an_agent_that_says_no_reason_is_asked_for_one(site: Site) -> None:
     run = site.run(call("cannot", reason=" "), call("cannot", reason="the file is not there"), {"exit": 0}, tools=[])
     assert "call this again with a `reason`" in run.words(0) and run.words(1).startswith("Noted. ")
     assert "the file is not there" in str(run.report)
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_an_agent_that_says_that_it_cannot_be_done_is_taken_at_its_word(site: Site) -> None:
     run = site.run(call("cannot", reason="the file is not there"), {"say": "All done!"}, {"exit": 0}, tools=[])
     step = run.report.steps[0]
@@ -424,6 +443,7 @@ def test_a_call_that_fails_is_told_and_recorded(site: Site) -> None:
     assert run.recorded() == []
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 @pytest.mark.parametrize(("effect", "state"), [("opaque", StepState.IN_DOUBT), ("repeatable", StepState.PASSED)])
 def test_a_call_of_which_nobody_can_tell_whether_it_happened_is_for_a_person_to_settle(
     site: Site, effect: str, state: StepState
@@ -436,12 +456,14 @@ def test_a_call_of_which_nobody_can_tell_whether_it_happened_is_for_a_person_to_
     assert run.report.steps[0].state is state and run.calls == ["desk:die", "write_file"]
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_the_token_of_another_attempt_opens_nothing(site: Site) -> None:
     run = site.run({"token": "x" * 43}, write("a.txt"), {"list": True})
     assert "E_DOOR_TOKEN" in run.refusal() and not (site.path / "a.txt").exists()
     assert ("E_DOOR_TOKEN", "") in run.recorded()
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_garbage_harms_nobody(site: Site) -> None:
     run = site.run(
         write("before"),
@@ -456,6 +478,7 @@ def test_garbage_harms_nobody(site: Site) -> None:
     assert (site.path / "after").exists()
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_a_call_that_nobody_can_mean_is_refused_and_the_next_is_answered(site: Site) -> None:
     nested: Any = []
     for _ in range(100):
@@ -472,28 +495,33 @@ def test_a_call_that_nobody_can_mean_is_refused_and_the_next_is_answered(site: S
     assert len(json.dumps(run.said)) < 10_000 and (site.path / "after").exists()
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_a_server_that_was_killed_is_followed_by_another(site: Site) -> None:
     kills = [one for number in range(3) for one in (write(f"f{number}"), {"kill_server": True})]
     run = site.run(*kills)
     assert run.report.status == "completed" and run.calls == ["write_file"] * 3
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_two_thousand_calls_are_all_answered_and_recorded(site: Site) -> None:
     (site.path / "a").write_text("x")
     run = site.run({"call": "read_file", "args": {"path": "a"}, "times": 2000})
     assert len(run.calls) == 2000 and [one.call for one in run.events if isinstance(one, AgentCalled)][-1] == 2000
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_a_crowd_of_refused_calls_is_recorded_up_to_a_bound(site: Site) -> None:
     run = site.run({"call": "shell", "args": {}, "times": 300, "at_once": True})
     assert len(run.recorded()) == 60 and run.calls == []
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_calls_at_once_are_all_answered(site: Site) -> None:
     run = site.run({"call": "write_file", "args": {"path": "a", "content": "x" * 1000}, "times": 100, "at_once": True})
     assert run.report.status == "completed" and len(run.calls) == 100
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_the_door_is_shut_when_the_attempt_is_over(site: Site) -> None:
     run = site.run(call("shell", command="env > given; echo $PPID"), {"say": "x"}, tools=["shell"])
     given = dict(line.split("=", 1) for line in (site.path / "given").read_text().splitlines() if "=" in line)
@@ -512,6 +540,7 @@ def test_the_door_is_shut_when_the_attempt_is_over(site: Site) -> None:
         assert ended.returncode != 0 and b"E_DOOR" in ended.stderr
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_a_call_under_way_ends_with_the_run(site: Site) -> None:
     app = site.opened()
     does = (call("shell", command="echo $$ > pid; sleep 60; echo late > late"),)
@@ -521,7 +550,7 @@ def test_a_call_under_way_ends_with_the_run(site: Site) -> None:
         await app.approve(prepared.review.plan_id, KIM)
         running = asyncio.create_task(app.commit(prepared.review.plan_id, KIM))
         run_id = await until(lambda: app.executing(prepared.review.plan_id) if (site.path / "pid").exists() else None)
-        other = open_workspace(site.path, exact=True)
+        other = open_at_terminal(site.path, exact=True)
         await other.cancel_run(run_id, KIM)
         await other.close()
         return await running
@@ -531,6 +560,7 @@ def test_a_call_under_way_ends_with_the_run(site: Site) -> None:
     assert gone(pid) and not (site.path / "late").exists()
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_an_agent_that_is_killed_leaves_no_server_and_no_call(site: Site) -> None:
     does = (call("shell", command=f"echo $$ > pid; kill -9 $(pgrep -f {AGENT.name} | head -1); sleep 60"),)
     run = site.run(*does, tools=["shell"])
@@ -539,11 +569,9 @@ def test_an_agent_that_is_killed_leaves_no_server_and_no_call(site: Site) -> Non
 
 
 async def until(look: Callable[[], Any]) -> Any:
-    for _ in range(PATIENCE_S * 100):
-        if (found := look()) is not None:
-            return found
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come")
+    found: list[Any] = []
+    await eventually_in_loop(lambda: found.append(look()) or found[-1] is not None)
+    return found[-1]
 
 
 def gone(pid: int) -> bool:
@@ -568,6 +596,7 @@ def decided(run: Run) -> list[str | None]:
     return [reason.partition(":")[0] if reason is not None else None for reason in reasons]
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_the_hosts_own_tools_are_held_to_the_scope_of_the_step(site: Site) -> None:
     path = str(site.path)
     run = site.run(
@@ -587,6 +616,7 @@ def test_the_hosts_own_tools_are_held_to_the_scope_of_the_step(site: Site) -> No
     assert run.calls == [] and not (site.path / "app").exists()
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_the_only_command_of_a_step_without_a_shell_is_its_check_letter_by_letter(site: Site) -> None:
     check = CONTRACT["verification"]["strategy"]["command"]
     commands = (check, f"{check} ", f"{check}; touch x", "ls")
@@ -597,6 +627,7 @@ def test_the_only_command_of_a_step_without_a_shell_is_its_check_letter_by_lette
     assert decided(run) == [None]
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_an_agent_that_is_left_its_own_tools_uses_them_and_no_others(site: Site) -> None:
     does = [
         hook("Bash", command="ls"),
@@ -611,6 +642,7 @@ def test_an_agent_that_is_left_its_own_tools_uses_them_and_no_others(site: Site)
     assert refused == ['mcp__mail__send {"to": "x"}']
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_once_the_attempt_is_over_its_hook_refuses_everything(site: Site, tmp_path: Path) -> None:
     asked = {"hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": "x"}}
     done = subprocess.run(
@@ -624,6 +656,7 @@ def test_once_the_attempt_is_over_its_hook_refuses_everything(site: Site, tmp_pa
     assert b"E_DOOR" in done.stdout
 
 
+@pytest.mark.slow("agents and their tool servers are real processes")
 def test_the_gateway_serves_an_agent_of_a_step_what_its_step_has_and_nothing_else(site: Site) -> None:
     """An agent's own settings may name the gateway; inside a run no server is behind it but the executor."""
     settings = f"[tools.files]\nmcp = {json.dumps([sys.executable, str(SERVER), 'counts'])}\n"

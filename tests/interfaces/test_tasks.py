@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.event import AttemptStarted, DecisionGiven, WorkClaimed, WorkOffered
+from ordain.assemble.workspace import open_at_terminal, open_workspace
+from ordain.core.run.event import AttemptStarted, DecisionGiven, WorkClaimed, WorkOffered
 from tests.crash.world import leftovers
-from tests.interfaces.terminal import Background, Ended, wait_for
+from tests.interfaces.terminal import Background, Ended
 from tests.interfaces.test_robot import answered, refused
 from tests.interfaces.workspace import KIM, Workspace
+from tests.patience import eventually
 
 FINE, FAILED, REFUSED, WAITING = 0, 1, 2, 3
 
@@ -56,7 +57,7 @@ TASK = """\
 
 def plan(workspace: Workspace, agent: str, *more: str, name: str = "do", task: str = "Do it well.") -> None:
     workspace.write("ordain.toml", AGENTS)
-    app = open_workspace(workspace.path)
+    app = open_at_terminal(workspace.path)
     asyncio.run(app.trust(app.configuration()[1], KIM, None))
     asyncio.run(app.close())
     body = TASK.format(agent=agent, name=name, task=task, more="".join(f"{one}\n" for one in more))
@@ -73,7 +74,7 @@ def report(workspace: Workspace, run: str) -> Any:
 
 
 def events(workspace: Workspace, run: str, kind: type) -> list[Any]:
-    return [one.event for one in open_workspace(workspace.path).log(run) if isinstance(one.event, kind)]
+    return [one.event for one in open_at_terminal(workspace.path).log(run) if isinstance(one.event, kind)]
 
 
 # --- Agents ----------------------------------------------------------------------------------------------------------
@@ -248,14 +249,15 @@ def working(workspace: Workspace, *more: str) -> Background:
     """An executor whose agent is at work."""
     plan(workspace, "slow", *more)
     executor = Background("commit", workspace.approved("do.plan.md"), cwd=workspace.path)
-    wait_for((workspace.path / "pid").exists)
+    eventually((workspace.path / "pid").exists)
     return executor
 
 
 def run_of(workspace: Workspace) -> str:
-    return str(open_workspace(workspace.path).find_run(None))
+    return str(open_at_terminal(workspace.path).find_run(None))
 
 
+@pytest.mark.slow
 def test_a_killed_executors_agent_is_ended_and_its_step_is_in_doubt(workspace: Workspace) -> None:
     with working(workspace) as executor:
         run = run_of(workspace)
@@ -279,7 +281,7 @@ def test_an_agent_that_may_do_it_twice_is_begun_again_with_the_same_key(workspac
         os.kill(executor.pid, signal.SIGKILL)
         executor.end()
     with Background("resume", cwd=workspace.path) as executor:
-        wait_for(lambda: len(events(workspace, run, WorkClaimed)) == 2)
+        eventually(lambda: len(events(workspace, run, WorkClaimed)) == 2)
         workspace.write("go", "")
         assert executor.end().status == FINE
     assert workspace.effects() == ["slow", "after"]

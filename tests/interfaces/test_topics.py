@@ -9,11 +9,11 @@ import shlex
 
 import pytest
 
-from ordain.assemble import open_workspace
-from ordain.core.problem import Refused
-from ordain.core.topic import MESSAGE_BYTES_MAX, PER_HOUR, TOPICS_MAX
-from ordain.surroundings import Surroundings
-from ordain.topics import Topics
+from ordain.app.topics import Topics
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.run.topic import MESSAGE_BYTES_MAX, PER_HOUR, TOPICS_MAX
+from ordain.core.text.problem import Refused
+from ordain.records.surroundings import Surroundings
 from tests.interfaces.terminal import ORDAIN
 from tests.interfaces.test_locks import trusted
 from tests.interfaces.test_robot import answered, refused
@@ -130,7 +130,7 @@ def test_a_topic_takes_so_many_an_hour():
 
 
 def test_there_are_so_many_topics(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ordain.topics.TOPICS_MAX", 3)
+    monkeypatch.setattr("ordain.app.topics.TOPICS_MAX", 3)
     topics = Topics(surroundings(MemoryLedger()))
     for number in range(3):
         asyncio.run(topics.post(f"t{number}", "x", KIM))
@@ -140,7 +140,7 @@ def test_there_are_so_many_topics(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_two_processes_can_post_at_once(workspace: Workspace):
-    apps = [open_workspace(workspace.path) for _ in range(4)]
+    apps = [open_at_terminal(workspace.path) for _ in range(4)]
 
     async def all_of_them() -> None:
         await asyncio.gather(*(app.post("auth", f"{number}", KIM) for app in apps for number in range(5)))

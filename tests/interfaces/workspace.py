@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ordain.assemble import open_workspace
-from ordain.core.approval import Channel, Principal
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.approval.approval import Channel, Principal
 from tests.interfaces import terminal
 from tests.interfaces.terminal import Ended
 
@@ -108,11 +108,19 @@ DOCUMENTS = {
 }
 
 
+def mark_workspace(path: Path) -> None:
+    """Make a directory a workspace, whatever lies above the folder for temporary files. What is in it besides the logs
+    of runs keeps it one."""
+    (path / ".ordain").mkdir(exist_ok=True)
+    (path / ".ordain" / "here").touch()
+
+
 class Workspace:
     """A directory with all of DOCUMENTS in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        mark_workspace(path)
         for name, text in DOCUMENTS.items():
             self.write(name, text)
 
@@ -136,7 +144,7 @@ class Workspace:
 
     def prepared(self, name: str) -> str:
         """Prepare a document; the plan's short id."""
-        app = open_workspace(self.path)
+        app = open_at_terminal(self.path)
         prepared = asyncio.run(app.prepare((self.path / name).read_bytes(), name, KIM))
         asyncio.run(app.close())
         return prepared.review.plan_id.removeprefix("plan:")[:12]
@@ -149,14 +157,14 @@ class Workspace:
 
     def approve(self, plan: str) -> None:
         """Approve a stored plan as a person would."""
-        app = open_workspace(self.path)
+        app = open_at_terminal(self.path)
         asyncio.run(app.approve(plan, KIM))
         asyncio.run(app.close())
 
     def trust(self, text: str) -> None:
         """Write an ordain.toml and let it count, as a person would."""
         self.write("ordain.toml", text)
-        app = open_workspace(self.path)
+        app = open_at_terminal(self.path)
         asyncio.run(app.trust(app.configuration()[1], KIM))
         asyncio.run(app.close())
 

@@ -27,16 +27,16 @@ import msgspec
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-from ordain.app import App
-from ordain.assemble import open_clients, open_workspace
+from ordain.app.app import App
+from ordain.assemble.workspace import open_clients, open_workspace
 from ordain.interfaces.mcp.entrance import Application, Receive, Scope, Send
 from ordain.interfaces.mcp.http import http_application, http_caller, serve_http
-from ordain.interfaces.mcp.listening import listen, own_hosts
-from ordain.interfaces.mcp.plan_resources import listed_plans
 from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
-from ordain.interfaces.mcp.serving import OrdainServer
-from ordain.interfaces.mcp.subscribing import Context
-from ordain.interfaces.mcp.surface import Argument, Call, Content, Listed, Prompt, ResourceTemplate
+from ordain.interfaces.mcp.resources import listed_plans
+from ordain.interfaces.mcp.server import OrdainServer
+from ordain.interfaces.mcp.socket import listen, own_hosts
+from ordain.interfaces.mcp.subscription import Context
+from ordain.interfaces.mcp.surface import Argument, ClientCall, Content, ListedResource, Prompt, ResourceTemplate
 from tests.mcp.task_fixture import add_raw_task_tools, with_task_tools
 
 CallParams = types.CallToolRequestParams
@@ -65,16 +65,16 @@ def wav() -> str:
 # --- What our surface can say --------------------------------------------------------------------------------------
 
 
-async def _static(call: Call, names: Mapping[str, str]) -> Content:
+async def _static(call: ClientCall, names: Mapping[str, str]) -> Content:
     return Content("This is the content of the static text resource.", "text/plain")
 
 
-async def _filled_in(call: Call, names: Mapping[str, str]) -> Content:
+async def _filled_in(call: ClientCall, names: Mapping[str, str]) -> Content:
     one = names["id"]
     return Content(json.dumps({"id": one, "templateTest": True, "data": f"Data for ID: {one}"}))
 
 
-async def _watched(call: Call, names: Mapping[str, str]) -> Content:
+async def _watched(call: ClientCall, names: Mapping[str, str]) -> Content:
     return Content("What somebody may subscribe to.", "text/plain")
 
 
@@ -82,28 +82,28 @@ def _never_grows(app: App, names: Mapping[str, str]) -> int:
     return 1
 
 
-async def _listed(call: Call) -> list[Listed]:
+async def _listed(call: ClientCall) -> list[ListedResource]:
     added = [
-        Listed("test://static-text", "static-text", "A text", "text/plain"),
-        Listed("test://static-binary", "static-binary", "A picture", "image/png"),
-        Listed("test://watched-resource", "watched-resource", "Something to subscribe to", "text/plain"),
+        ListedResource("test://static-text", "static-text", "A text", "text/plain"),
+        ListedResource("test://static-binary", "static-binary", "A picture", "image/png"),
+        ListedResource("test://watched-resource", "watched-resource", "Something to subscribe to", "text/plain"),
     ]
     return [*added, *await listed_plans(call)]
 
 
-async def _simple(call: Call, given: Mapping[str, str]) -> str:
+async def _simple(call: ClientCall, given: Mapping[str, str]) -> str:
     return "This is a simple prompt for testing."
 
 
-async def _with_arguments(call: Call, given: Mapping[str, str]) -> str:
+async def _with_arguments(call: ClientCall, given: Mapping[str, str]) -> str:
     return f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'"
 
 
-async def _cities(call: Call, begun: str) -> list[str]:
+async def _cities(call: ClientCall, begun: str) -> list[str]:
     return [name for name in ("paris", "park", "party") if name.startswith(begun)]
 
 
-async def _never_called(call: Call, given: Mapping[str, str]) -> str:
+async def _never_called(call: ClientCall, given: Mapping[str, str]) -> str:
     raise AssertionError("answered before")
 
 

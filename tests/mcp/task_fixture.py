@@ -17,10 +17,11 @@ import mcp_types as types
 import msgspec
 from msgspec.structs import replace
 
-from ordain.core.problem import Problem, refuse
-from ordain.core.value import Instant
-from ordain.interfaces.mcp.serving import Context, OrdainServer
-from ordain.interfaces.mcp.surface import Answer, Call, Surface, Task, TaskStatus, Tool
+from ordain.core.plan.value import Instant
+from ordain.core.text.problem import Problem, refuse
+from ordain.interfaces.mcp.server import OrdainServer
+from ordain.interfaces.mcp.subscription import Context
+from ordain.interfaces.mcp.surface import Answer, ClientCall, ProtocolTask, Surface, TaskStatus, Tool
 from ordain.interfaces.mcp.tasks import created, declared, missing_extension
 
 __all__ = ["MemoryTasks", "add_raw_task_tools", "with_task_tools"]
@@ -34,11 +35,11 @@ class MemoryTasks:
     def __init__(self) -> None:
         self._tasks: dict[str, _Entry] = {}
 
-    async def start(self, call: Call, work: Work) -> Task:
+    async def start(self, call: ClientCall, work: Work) -> ProtocolTask:
         """Begin work that nobody waits for; the task that it is."""
         now = _now()
         task_id = str(uuid.uuid4())
-        task = Task(
+        task = ProtocolTask(
             task_id=task_id,
             status=TaskStatus.WORKING,
             message="At work",
@@ -58,11 +59,11 @@ class MemoryTasks:
         except RuntimeError as error:
             entry.change(status=TaskStatus.FAILED, message="Failed", fault=str(error))
 
-    async def get(self, call: Call, task_id: str) -> Task | None:
+    async def get(self, call: ClientCall, task_id: str) -> ProtocolTask | None:
         entry = self._tasks.get(task_id)
         return entry.task if entry is not None and entry.owner == call.by.name else None
 
-    async def update(self, call: Call, task_id: str, given: Mapping[str, Any]) -> None:
+    async def update(self, call: ClientCall, task_id: str, given: Mapping[str, Any]) -> None:
         entry = self._tasks[task_id]
         for key in given.keys() & entry.task.inputs.keys():
             entry.given[key] = given[key]
@@ -71,14 +72,14 @@ class MemoryTasks:
         if not entry.task.status.ended:
             entry.change(inputs=left, status=status)
 
-    async def cancel(self, call: Call, task_id: str) -> None:
+    async def cancel(self, call: ClientCall, task_id: str) -> None:
         entry = self._tasks[task_id]
         if entry.work is not None and not entry.task.status.ended:
             entry.work.cancel()
             await asyncio.wait([entry.work])
             entry.change(status=TaskStatus.CANCELLED, message="Cancelled")
 
-    async def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
+    async def changes(self, call: ClientCall, task_id: str) -> AsyncGenerator[ProtocolTask, None]:
         entry, told = self._tasks[task_id], -1
         while True:
             task, changed = entry.task, entry.changed
@@ -93,7 +94,7 @@ class MemoryTasks:
 class _Entry:
     """One task, whose it is, and who carries it out."""
 
-    def __init__(self, owner: str, task: Task) -> None:
+    def __init__(self, owner: str, task: ProtocolTask) -> None:
         self.owner, self.task, self.number = owner, task, 0
         self.work: asyncio.Future[None] | None = None
         self.given: dict[str, Any] = {}
@@ -156,7 +157,7 @@ def with_task_tools(surface: Surface) -> Surface:
     tasks = MemoryTasks()
 
     def tool(name: str, arguments: type[msgspec.Struct], work: Callable[[Any], Work]) -> Tool:
-        async def call(call: Call, given: Any) -> Answer | Task:
+        async def call(call: ClientCall, given: Any) -> Answer | ProtocolTask:
             if call.takes_tasks:
                 return await tasks.start(call, work(given))
             return await work(given)(_nobody_asks)
@@ -247,7 +248,7 @@ def add_raw_task_tools(server: OrdainServer) -> None:
     server.lowlevel.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
 
 
-async def _gather(tasks: MemoryTasks, call: Call, params: types.CallToolRequestParams) -> dict[str, Any]:
+async def _gather(tasks: MemoryTasks, call: ClientCall, params: types.CallToolRequestParams) -> dict[str, Any]:
     """First ask for a name, then begin a task with it."""
     if not params.input_responses:
         asked = {"user_name": _elicitation("Your name?", "name", "string")}

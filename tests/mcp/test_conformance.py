@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interfaces.terminal import wait_for
 from tests.mcp.node import CONFORMANCE, ROOT, node
+from tests.patience import eventually
 
 pytestmark = pytest.mark.mcp
 
@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         env={**os.environ, "HOME": str(home), "ORDAIN_HOME": str(home / "state")},
     )
     try:
-        wait_for(lambda: port.exists() and port.read_text().endswith("\n"), "the server")
+        eventually(lambda: port.exists() and port.read_text().endswith("\n"), "the server")
         yield f"http://127.0.0.1:{port.read_text().strip()}/mcp"
     finally:
         child.terminate()

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import ordain
-from ordain.core.action import CallTool
-from ordain.core.problem import Refused
-from ordain.core.value import PlanId
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.value import PlanId
+from ordain.core.text.problem import Refused
 from tests.build import plan, step
 from tests.mcp.node import FILESYSTEM, NODE
 
@@ -64,7 +65,7 @@ def files(name: str, operation: str, **args: Any) -> Any:
 
 def approved(here: Path, *steps: Any) -> PlanId:
     async def life() -> PlanId:
-        app = ordain.open_workspace(here, exact=True)
+        app = open_at_terminal(here, exact=True)
         await app.trust(app.configuration()[1], KIM)
         prepared = await app.prepare_plan(plan(*steps), KIM)
         if prepared.review.requires_approval:
@@ -77,7 +78,7 @@ def approved(here: Path, *steps: Any) -> PlanId:
 
 def committed(here: Path, plan_id: PlanId) -> Any:
     async def life() -> Any:
-        app = ordain.open_workspace(here, exact=True)
+        app = open_at_terminal(here, exact=True)
         try:
             return await app.commit(plan_id, KIM)
         finally:

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from ordain.adapters.clock import RandomIds, WallClock
-from ordain.adapters.memory import CountingIds, ManualClock
-from ordain.core.value import Instant
+from ordain.adapters.memory.memory import CountingIds, ManualClock
+from ordain.adapters.workspace.clock import RandomIds, WallClock
+from ordain.core.plan.value import Instant
 
 
 @pytest.mark.parametrize("clock", [WallClock(), ManualClock()], ids=["wall", "manual"])

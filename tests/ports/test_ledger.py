@@ -11,27 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain.adapters.ledger_writer import Writer
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core import chain
-from ordain.core.approval import Channel, Principal, WorkspaceIdentity
-from ordain.core.artifact import is_whole, whole_seal
-from ordain.core.event import (
-    AttemptStarted,
-    Event,
-    Limits,
-    PlanPrepared,
-    Recorded,
-    RunEnded,
-    RunOpened,
-    RunStarted,
-)
-from ordain.core.failure import Abort
-from ordain.core.problem import Refused
-from ordain.core.summary import PlanSummary, summarise
-from ordain.core.value import Instant, PlanId, RunId, StepId
-from ordain.ports import PART_BYTES, Append, Artifact, Ledger
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.adapters.ledger.writer import Writer
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
+from ordain.core.ledger import chain
+from ordain.core.ledger.summary import PlanSummary, summarise
+from ordain.core.plan.failure import Abort
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.policy.settings import Limits
+from ordain.core.run.attempt import is_whole, whole_seal
+from ordain.core.run.event import AttemptStarted, Event, PlanPrepared, Recorded, RunEnded, RunOpened, RunStarted
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import PART_BYTES, Append, Artifact, Ledger
 
 
 def sqlite_on_a_slow_disk(folder: Path) -> Ledger:

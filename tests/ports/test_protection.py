@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordain.adapters import protected_files
-from ordain.adapters.memory import MemoryProtection, MemoryWorkspace
-from ordain.adapters.protected_files import REPLACED, ProtectedFiles
-from ordain.core.event import ProtectedFile
-from ordain.core.problem import Refused
+from ordain.adapters.memory.memory import MemoryProtection, MemoryWorkspace
+from ordain.adapters.workspace import protected_file as protected_files
+from ordain.adapters.workspace.control_file import REPLACED
+from ordain.adapters.workspace.protected_file import ProtectedFiles
+from ordain.core.run.event import ProtectedFile
+from ordain.core.text.problem import Refused
 
 FILES = {"tests/a.py": b"assert a\0\xff", "tests/deep/b.py": b"", "src/a.py": b"a"}
 
@@ -209,7 +210,8 @@ def test_what_stood_in_the_place_is_set_aside(real):
     found = saved(real, "tests/a.py")
     real.write("tests/a.py", b"somebody's work")
     restore(real, found)
-    (aside,) = (real.path / REPLACED).iterdir()
+    ignored, aside = sorted((real.path / REPLACED).iterdir())
+    assert (ignored.name, ignored.read_text()) == (".gitignore", "*\n")
     assert (aside / "tests/a.py").read_bytes() == b"somebody's work"
 
 
@@ -246,6 +248,7 @@ def test_what_git_keeps_or_is_ours_is_not_protected(real):
 NAMES = st.sampled_from(["tests/a.py", "tests/deep", "tests/deep/b.py", "tests", "tests/c"])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["file", "link", "directory", "remove", "move"]), NAMES), max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_any_row_of_changes_can_be_put_back(tmp_path_factory, doings):

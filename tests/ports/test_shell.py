@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from ordain.adapters.bash import BashShell
-from ordain.adapters.memory import ScriptedShell
-from ordain.ports import Command, Finished
+from ordain.adapters.memory.memory import ScriptedShell
+from ordain.adapters.process.bash import BashShell
+from ordain.ports.ports import Command, Finished
 
 
 @pytest.fixture(params=["bash", "memory"])

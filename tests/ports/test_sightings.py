@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters import sighting_log
-from ordain.adapters.memory import MemorySightings
-from ordain.adapters.sighting_log import SightingLog
-from ordain.core.bound import DAY_MS
-from ordain.core.guard import Standing
-from ordain.core.sighting import Sighting
-from ordain.core.value import Instant
-from ordain.ports import Sightings
+from ordain.adapters.memory.memory import MemorySightings
+from ordain.adapters.state import sighting_log
+from ordain.adapters.state.sighting_log import SightingLog
+from ordain.core.guard.call import CallStanding
+from ordain.core.guard.sighting import Sighting
+from ordain.core.plan.value import Instant
+from ordain.core.text.limit import DAY_MS
+from ordain.ports.ports import Sightings
 
 NOON = Instant(1_794_830_400_000)  # 2026-11-16 12:00 UTC
 
@@ -31,7 +31,7 @@ def sighting(number: int = 0, at: int = NOON, **fields: str) -> Sighting:
         agent="coder",
         through="gateway",
         tool="mail:send",
-        standing=Standing.GUARDED,
+        standing=CallStanding.GUARDED,
         refused=False,
         code="E_TOOL_GUARDED",
         about=fields.pop("about", str(number)),
@@ -91,7 +91,7 @@ def test_looking_makes_nothing(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from ordain.adapters.sighting_log import SightingLog
+from ordain.adapters.state.sighting_log import SightingLog
 from tests.ports.test_sightings import sighting
 log = SightingLog(lambda: Path(sys.argv[1]))
 sys.stdin.readline()
@@ -100,6 +100,7 @@ for number in range(300):
 """
 
 
+@pytest.mark.slow
 def test_many_processes_write_at_once_and_nothing_is_lost_or_torn(tmp_path: Path) -> None:
     def start(number: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", WRITER, str(tmp_path), str(number)]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters import step_logs
-from ordain.adapters.memory import MemoryStepLogs
-from ordain.adapters.step_logs import WorkspaceStepLogs
-from ordain.ports import StepLogs
+from ordain.adapters.memory.memory import MemoryStepLogs
+from ordain.adapters.workspace import copies as step_logs
+from ordain.adapters.workspace.copies import WorkspaceStepLogs
+from ordain.ports.ports import StepLogs
 from tests.programs import need
 
 RUN = "RUN-AAAA"

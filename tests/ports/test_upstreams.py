@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.memory import MemoryUpstreams, Say
-from ordain.adapters.processes import SERVERS
-from ordain.adapters.upstreams import ServerSessions
-from ordain.core.tool import ToolSource
-from ordain.ports import Unreached, Upstream, Upstreams
+from ordain.adapters.memory.memory import MemoryUpstreams, Say
+from ordain.adapters.process.process import SERVERS
+from ordain.adapters.tools.upstream import ServerSessions
+from ordain.core.plan.tool import ToolSource
+from ordain.ports.ports import Unreached, Upstream, Upstreams
 
 ECHO = """
 import sys

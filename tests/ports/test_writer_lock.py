@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.memory import MemoryWriterLock
-from ordain.adapters.writer_lock import FileWriterLock
-from ordain.core.problem import Refused
-from ordain.ports import Holder
+from ordain.adapters.ledger.lock import FileWriterLock
+from ordain.adapters.memory.memory import MemoryWriterLock
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Holder
 
 BOOT = "boot"
 
@@ -64,7 +64,7 @@ def test_everything_is_free_after_an_exception(lock):
 OTHER = """
 import sys
 from pathlib import Path
-from ordain.adapters.writer_lock import FileWriterLock
+from ordain.adapters.ledger.lock import FileWriterLock
 lock = FileWriterLock(lambda: Path(sys.argv[1]), sys.argv[2])
 with lock.place("RUN-OTHER", 1), lock.claim("RUN-OTHER"):
     print("held", flush=True)
@@ -124,7 +124,7 @@ def test_another_process_is_named_and_its_death_frees_everything(tmp_path, other
 
 
 def test_a_frozen_process_is_silent_and_one_that_beats_is_not(tmp_path, other, monkeypatch):
-    import ordain.adapters.writer_lock as module
+    import ordain.adapters.ledger.lock as module
 
     lock, awake = FileWriterLock(lambda: tmp_path, BOOT), module._awake_ms
     monkeypatch.setattr(module, "_awake_ms", lambda: awake() + 3_600_000)

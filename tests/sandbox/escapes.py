@@ -217,6 +217,32 @@ one = socket.socket(socket.AF_UNIX)
 one.connect("@ADDRESS".replace("^", chr(0)))
 one.send(b"x")
 """
+DATAGRAM = """
+import socket
+for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+    one, other = socket.socketpair(socket.AF_UNIX, kind)  # programs have these
+    one.send(b"x"), other.recv(1)
+for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+    try:
+        socket.socketpair(socket.AF_UNIX, kind)[0].sendto(b"x", "@BASE/ws/d")
+    except OSError:
+        pass
+"""
+MADE_SO = """
+import os
+os.umask(0)
+for mode in (0o4755, 0o2755):
+    for number, make in enumerate((
+        lambda path: os.open(path, os.O_CREAT | os.O_WRONLY, mode),
+        lambda path: os.mknod(path, mode),
+        lambda path: os.chmod(path, mode),
+    )):
+        try:
+            open(f"made{number}{mode}", "w") if number == 2 else None
+            make(f"made{number}{mode}")
+        except OSError:
+            pass
+"""
 DAEMON = """
 import os, time
 if os.fork() == 0:
@@ -305,6 +331,11 @@ ESCAPES = [
         "a program that runs as its owner",
         "cp /bin/true owned && chmod u+s owned",
         lambda place: (place.ws / "owned").exists() and bool((place.ws / "owned").stat().st_mode & 0o4000),
+    ),
+    Escape(
+        "a file that is made to run as another",
+        python(MADE_SO),
+        lambda place: any(one.stat().st_mode & 0o6000 for one in place.ws.glob("made*")),
     ),
     Escape(
         "a file without end",
@@ -401,6 +432,12 @@ ESCAPES = [
         python(UNIX.replace("@ADDRESS", "@BASE/ws/s")),
         heard,
         before=listens(socket.AF_UNIX, socket.SOCK_STREAM, "@BASE/ws/s"),
+    ),
+    Escape(
+        "a pair of sockets without a connection",
+        python(DATAGRAM),
+        heard,
+        before=listens(socket.AF_UNIX, socket.SOCK_DGRAM, "@BASE/ws/d"),
     ),
     Escape(
         "a bus",

@@ -15,11 +15,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ordain import Refused, open_workspace
-from ordain.core.event import Outcome
+from ordain import Refused
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.run.event import Outcome
 from tests.agent_functions import THIS
 from tests.programs import need
 from tests.task_runs import KIM, carried_out, task, trusting
+
+pytestmark = pytest.mark.slow("agents in sandboxes, by bubblewrap")
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -107,7 +110,7 @@ def test_lint_and_the_list_of_agents_say_it_too(workspace: Path) -> None:
 
     async def told() -> tuple[list[str], list[str | None]]:
         await trusting(workspace, settings)
-        app = open_workspace(workspace, exact=True)
+        app = open_at_terminal(workspace, exact=True)
         try:
             prepared = await app.prepare(document, None, KIM)
             problems = [one.detail for one in prepared.review.notices if one.code == "W_AGENT_START"]

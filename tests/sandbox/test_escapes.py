@@ -17,14 +17,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain import open_workspace
-from ordain.adapters.sandbox import Sandbox
-from ordain.core.report import RunReport
-from ordain.core.sandbox import SandboxLimits
-from ordain.ports import Command
+from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.policy.tier import SandboxLimits
+from ordain.core.report.report import RunReport
+from ordain.ports.ports import Command
 from tests.programs import need
 from tests.sandbox.escapes import ESCAPES, Escape, Place, by_network, made, python, tells_in_the_workspace
 from tests.task_runs import KIM, carried_out, task
+
+pytestmark = pytest.mark.slow("every escape is tried in a sandbox of its own, by bubblewrap")
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 NOBODY = 65534
@@ -49,7 +51,7 @@ def run(place: Place, *steps: dict[str, Any], tier: int) -> RunReport:
     tree = {"title": "T", "tier": tier, "steps": [{"id": f"s{n}", **step} for n, step in enumerate(steps, 1)]}
 
     async def life() -> RunReport:
-        app = open_workspace(place.ws, exact=True)
+        app = open_at_terminal(place.ws, exact=True)
         try:
             prepared = await app.prepare(msgspec.json.encode(tree), None, KIM)
             await app.approve(prepared.review.plan_id, KIM)
@@ -184,7 +186,7 @@ def _gets_out(base: Path, escape: Escape) -> bool:
             escape.before(place)
         except PermissionError:
             return False  # it takes root to be there at all
-        shell = Sandbox(place.ws, base / "state").shell(SandboxLimits())
+        shell = BubblewrapSandbox(place.ws, base / "state").shell(SandboxLimits())
         env = {"PATH": PATH, "HOME": str(base / "home")}
         command = Command(
             text=f"touch src/begun\n{place.fill(escape.command)}",
@@ -210,7 +212,7 @@ def test_a_storm_of_processes_is_bounded(base: Path) -> None:
                 os.setgroups([])
                 os.setgid(NOBODY)
                 os.setuid(NOBODY)
-            shell = Sandbox(base / "n/ws").shell(SandboxLimits(processes=50))
+            shell = BubblewrapSandbox(base / "n/ws").shell(SandboxLimits(processes=50))
             command = Command(text=python(FORKS), env={"PATH": PATH}, timeout_ms=20_000, mark="m", errors_apart=True)
             os.write(told, asyncio.run(shell.run(command)).output)
         finally:

@@ -11,21 +11,25 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 import ordain
-from ordain.adapters.bash import BashShell
-from ordain.adapters.directory import DirectoryWorkspace
-from ordain.adapters.processes import children_of_us
-from ordain.adapters.program_files import our_python
-from ordain.adapters.sandbox import Sandbox, SandboxedShell
-from ordain.adapters.whereabouts import find_workspace
-from ordain.core.sandbox import SandboxLimits
-from ordain.ports import Command, Finished
-from tests.programs import need
+from ordain.adapters.process import host as local_host
+from ordain.adapters.process.bash import BashShell
+from ordain.adapters.process.process import children_of_us
+from ordain.adapters.process.program_file import our_python
+from ordain.adapters.sandbox.sandbox import BubblewrapSandbox, SandboxedShell
+from ordain.adapters.workspace.directory import DirectoryWorkspace
+from ordain.adapters.workspace.locate import find_workspace
+from ordain.core.policy.tier import SandboxLimits
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Command, Finished
+from tests.patience import eventually
+from tests.programs import need, set_programs
+
+pytestmark = pytest.mark.slow("commands in sandboxes, by bubblewrap")
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -39,7 +43,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def shell_of(workspace: Path, **limits: object) -> SandboxedShell:
-    return Sandbox(workspace).shell(SandboxLimits(**limits))  # type: ignore[arg-type]
+    return BubblewrapSandbox(workspace).shell(SandboxLimits(**limits))  # type: ignore[arg-type]
 
 
 def command(text: str, **fields: object) -> Command:
@@ -224,20 +228,18 @@ def test_cancelled_all_of_it_ends(workspace: Path) -> None:
 EXECUTOR = """
 import asyncio, sys
 from pathlib import Path
-from ordain.adapters.sandbox import Sandbox
-from ordain.core.sandbox import SandboxLimits
-from ordain.ports import Command
+from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
+from ordain.core.policy.tier import SandboxLimits
+from ordain.ports.ports import Command
 command = Command(text=sys.argv[2], env={"PATH": "/usr/bin:/bin"}, timeout_ms=60_000, mark="killed/1")
-asyncio.run(Sandbox(Path(sys.argv[1])).shell(SandboxLimits()).run(command))
+asyncio.run(BubblewrapSandbox(Path(sys.argv[1])).shell(SandboxLimits()).run(command))
 """
 
 
 def test_nothing_outlives_an_executor_that_is_killed(workspace: Path) -> None:
     argv = [sys.executable, "-c", EXECUTOR, str(workspace), "setsid sleep 27.1828 & touch begun; sleep 27.1828"]
     with subprocess.Popen(argv, start_new_session=True) as executor:
-        give_up = time.monotonic() + 20
-        while not (workspace / "begun").exists() and time.monotonic() < give_up:
-            time.sleep(0.01)
+        eventually((workspace / "begun").exists, "the command")
         executor.send_signal(signal.SIGKILL)
     BashShell(workspace).sweep("killed/", again=True)
     assert not left("27.1828")
@@ -262,27 +264,31 @@ def test_what_runs_in_a_sandbox_can_be_found_by_its_mark(workspace: Path) -> Non
 
 
 def test_without_bubblewrap_nothing_is_run(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert Sandbox(workspace).fault() == "bubblewrap is not installed"
+    set_programs(monkeypatch, bash=Path("/bin/bash"))
+    monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", ())
+    assert BubblewrapSandbox(workspace).fault() == "bubblewrap is not installed"
     assert run(workspace, "touch begun").fault == "bubblewrap is not installed"
     assert list(workspace.iterdir()) == []
 
 
 def test_a_bubblewrap_that_does_not_work_says_why(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = workspace.parent / "programs"
-    programs.mkdir()
-    (programs / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
-    (programs / "bwrap").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{PATH}")
-    assert Sandbox(workspace).fault() == "bubblewrap does not work here: bwrap: No permissions to create new namespace"
+    failing = workspace.parent / "bwrap"
+    failing.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    failing.chmod(0o755)
+    set_programs(monkeypatch, bwrap=failing)
+    assert (
+        BubblewrapSandbox(workspace).fault()
+        == "bubblewrap does not work here: bwrap: No permissions to create new namespace"
+    )
     assert run(workspace, "touch begun").fault == "bwrap: No permissions to create new namespace"
 
 
-def test_a_bubblewrap_in_the_workspace_is_none(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bubblewrap_in_the_workspace_is_refused(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (workspace / "bwrap").write_text("#!/bin/sh\ntouch /tmp/begun\n")
     (workspace / "bwrap").chmod(0o755)
-    monkeypatch.setenv("PATH", str(workspace))
-    assert Sandbox(workspace).fault() == "bubblewrap is not installed"
+    set_programs(monkeypatch, bwrap=workspace / "bwrap")
+    with pytest.raises(Refused, match="lies in the workspace"):
+        BubblewrapSandbox(workspace).fault()
 
 
 # --- Agents ----------------------------------------------------------------------------------------------------------
@@ -306,7 +312,7 @@ def test_what_must_not_be_seen_is_not_seen_in_anything_that_is(workspace: Path) 
     state = workspace.parent / "more/state"
     state.mkdir(parents=True)
     (state / "ledger").write_text("secret\n")
-    shell = Sandbox(workspace, state).shell(SandboxLimits())
+    shell = BubblewrapSandbox(workspace, state).shell(SandboxLimits())
     text = f"ls {state.parent} && cat {state}/ledger"
     seen = asyncio.run(shell.run(command(text, sees=(str(state.parent), str(state / "ledger")))))
     assert seen.output.startswith(b"state\n") and b"secret" not in seen.output
@@ -350,7 +356,7 @@ def home(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def at_home(workspace: Path, text: str, *files: str) -> Finished:
-    shell = Sandbox(workspace, workspace.parent / "home/state").shell(SandboxLimits())
+    shell = BubblewrapSandbox(workspace, workspace.parent / "home/state").shell(SandboxLimits())
     return asyncio.run(shell.run(command(text, home=files, env=shell.environment(["HOME", "PATH"]))))
 
 
@@ -444,7 +450,7 @@ def test_nothing_of_a_sandbox_is_left_for_us_to_collect(workspace: Path) -> None
     before = set(children_of_us())
     for _ in range(5):
         run(workspace, "true")
-        assert Sandbox(workspace).fault() is None
+        assert BubblewrapSandbox(workspace).fault() is None
     assert set(children_of_us()) <= before
 
 

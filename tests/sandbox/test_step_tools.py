@@ -9,6 +9,8 @@ import pytest
 from tests.interfaces.test_step_tools import AGENT, Site, call, names, write
 from tests.programs import need
 
+pytestmark = pytest.mark.slow("agents with tools in sandboxes, by bubblewrap")
+
 FOUND = f'[sandbox]\nread = ["{AGENT}"]\n'
 
 

@@ -10,13 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from ordain import Channel, Principal, Refused, open_workspace
-from ordain.app import App
-from ordain.core.event import RunOpened
-from ordain.interfaces.preview import review_lines
-from ordain.interfaces.render import Style
-from ordain.surroundings import sha256
+from ordain import Channel, Principal, Refused
+from ordain.adapters.process import host as local_host
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal
+from ordain.core.run.event import RunOpened
+from ordain.documents.settings_in_force import sha256
+from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.run import Style
 from tests.programs import need
+
+pytestmark = pytest.mark.slow("runs in sandboxes, by bubblewrap")
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -42,7 +46,7 @@ def runs(command: str, **fields: Any) -> dict[str, Any]:
 
 
 def opened(workspace: Path, settings: str = "") -> App:
-    app = open_workspace(workspace, exact=True)
+    app = open_at_terminal(workspace, exact=True)
     if settings:
         (workspace / "ordain.toml").write_text(settings)
         asyncio.run(trusted(app, settings))
@@ -133,15 +137,16 @@ def test_where_it_cannot_be_had_nothing_is_run_instead(workspace: Path, monkeypa
     app, data = opened(workspace), plan(runs("touch begun"), tier=1)
     identity = asyncio.run(approved(app, data))
     other = asyncio.run(app.prepare(plan(runs("touch other"), tier=1), None, KIM)).review.plan_id
-    monkeypatch.setenv("PATH", "/nowhere")
-    app = open_workspace(workspace, exact=True)
+    there = local_host.SYSTEM_DIRECTORIES
+    monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", ())
+    app = open_at_terminal(workspace, exact=True)
     (problem,) = [one for one in app.lint(data).problems if one.code == "E_TIER"]
     assert "bubblewrap is not installed" in problem.detail and "apt-get install bubblewrap" in problem.hints[0]
     assert refused(app.prepare(data, None, KIM)) == ["E_TIER"]
     assert refused(app.approve(other, KIM)) == ["E_TIER"]
     assert refused(app.commit(identity, KIM)) == ["E_TIER"]
     assert not (workspace / "begun").exists()
-    monkeypatch.setenv("PATH", PATH)
+    monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", there)
     assert asyncio.run(app.commit(identity, KIM)).status == "completed"
 
 
@@ -153,8 +158,8 @@ def test_a_run_does_not_go_on_without_it(workspace: Path, monkeypatch: pytest.Mo
         return str((await app.commit(await approved(app, plan(failing, tier=1)), KIM)).run_id)
 
     run_id = asyncio.run(life())
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert refused(open_workspace(workspace, exact=True).resume(run_id)) == ["E_TIER"]
+    monkeypatch.setattr(local_host, "SYSTEM_DIRECTORIES", ())
+    assert refused(open_at_terminal(workspace, exact=True).resume(run_id)) == ["E_TIER"]
 
 
 @pytest.mark.parametrize("field", [{"writes": ["src/**"]}, {"network": True}, {"network": False}])

@@ -6,7 +6,7 @@ import sys
 import time
 from collections import Counter
 
-from ordain.core.canonical import canonical_bytes
+from ordain.core.plan.canonical import canonical_bytes
 from tests.simulation.life import Life, live
 
 

@@ -11,10 +11,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.core.action import AcquireLock, Ask, ReleaseLock, RunCommand, StoreData, Task
-from ordain.core.agent import Agent
-from ordain.core.condition import CustomCondition, LockAvailable, Precondition, StepCompleted
-from ordain.core.failure import (
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.condition import CustomCondition, LockAvailable, Precondition, StepCompleted
+from ordain.core.plan.failure import (
     Abort,
     AskApproval,
     Continue,
@@ -27,8 +30,9 @@ from ordain.core.failure import (
     Retry,
     Skip,
 )
-from ordain.core.model import ForEach, NestedPlan, Plan, Step
-from ordain.core.value import RunId, StepId
+from ordain.core.plan.model import ForEach, NestedPlan, Plan, Step
+from ordain.core.plan.value import RunId, StepId
+from ordain.core.policy.agent import Agent
 from tests.build import plan, step
 
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000

@@ -15,15 +15,18 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from ordain.adapters.clock import WallClock
-from ordain.adapters.memory import CountingIds, MemoryWriterLock, ScriptedAgents, ScriptedProbe
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.app import App
-from ordain.core.agent import Agent
-from ordain.core.ask import Given
-from ordain.core.cannot import AGENT_CANNOT
-from ordain.core.event import (
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.memory.memory import CountingIds, MemoryWriterLock, ScriptedAgents
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.adapters.workspace.clock import WallClock
+from ordain.app.app import App
+from ordain.app.proposals import Proposals
+from ordain.core.lineage.ask import Given
+from ordain.core.plan.model import all_steps
+from ordain.core.plan.value import Instant, PlanId, StepId
+from ordain.core.policy.agent import Agent
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptWaiting,
     ConditionFalse,
@@ -36,17 +39,14 @@ from ordain.core.event import (
     StepApprovalAsked,
     StepUnfolded,
 )
-from ordain.core.lock import stream_of
-from ordain.core.model import all_steps
-from ordain.core.problem import Refused
-from ordain.core.report import RunReport
-from ordain.core.run_state import RunState
-from ordain.core.state import replay
-from ordain.core.value import Instant, PlanId, StepId
-from ordain.engine import Engine
-from ordain.ports import Append, Holder, ToolResult
-from ordain.proposals import Proposals
-from ordain.records import Records
+from ordain.core.run.prompt import AGENT_CANNOT
+from ordain.core.run.run_state import RunState
+from ordain.core.run.state import replay
+from ordain.core.run.wait import stream_of
+from ordain.core.text.problem import Refused
+from ordain.engine.loop import Engine
+from ordain.ports.ports import Append, Holder, ToolResult
+from ordain.records.records import Records
 from tests.reference import check_history, standing
 from tests.scenario import KIM, check_evidence, surroundings
 from tests.simulation.fate import (
@@ -150,8 +150,8 @@ class Life:
     def live(self) -> Counter[str]:
         world = self.world
         with (
-            patch("ordain.adapters.clock._wall_ms", world.wall_ms),
-            patch("ordain.adapters.clock.passed_ms", world.since_boot_ms),
+            patch("ordain.adapters.workspace.clock._wall_ms", world.wall_ms),
+            patch("ordain.adapters.workspace.clock.passed_ms", world.since_boot_ms),
             patch.object(Engine, "carry_out", self._watching()),
             patch.object(Proposals, "write_copy"),  # for people to read; a third of the time of a life
         ):
@@ -248,7 +248,7 @@ class Life:
             ids=self.ids,
             lock=lock or MemoryWriterLock(),
         )
-        return App(here, shell=SimulatedShell(self.world), probe=ScriptedProbe(), pid=1, boot_id="boot")
+        return App(here, shell=SimulatedShell(self.world), pid=1, boot_id="boot")
 
     def _carry_out(self, work: Work) -> None:
         """An executor, perhaps with a trouble of its own."""

@@ -22,6 +22,7 @@ def lives(first: int) -> Counter[str]:
     return counted
 
 
+@pytest.mark.part(of=10)
 @pytest.mark.parametrize("first", range(0, QUICK, CHUNK))
 def test_every_life_keeps_every_promise(first):
     lives(first)
@@ -47,6 +48,7 @@ def test_a_seed_tells_everything():
         assert one.ledger.checkpoint() == other.ledger.checkpoint()
 
 
+@pytest.mark.slow
 def test_lives_are_not_idle():
     """What the promises are about must really happen, or nothing is shown."""
     counted = sum((live(seed).counted for seed in range(QUICK, QUICK + 100)), Counter())

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from ordain.adapters.memory import MemoryProtection, MemoryWorkspace, ScriptedToolbox
-from ordain.adapters.memory_ledger import MemoryLedger
-from ordain.adapters.toolbox import BUILT_IN
-from ordain.core.action import Ask, LockAction, StoreData, Task
-from ordain.core.event import (
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.memory.memory import MemoryProtection, MemoryWorkspace, ScriptedToolbox
+from ordain.adapters.tools.toolbox import BUILT_IN
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.data import StoreData
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.model import Plan, all_steps
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.event import (
     AttemptEnded,
     AttemptStarted,
     ContractHeld,
@@ -31,14 +37,11 @@ from ordain.core.event import (
     StepKept,
     StepState,
 )
-from ordain.core.model import Plan, all_steps
-from ordain.core.problem import refuse
-from ordain.core.run_state import RunState
-from ordain.core.schedule import effect_class, looks_first
-from ordain.core.state import apply
-from ordain.core.tool import EffectClass
-from ordain.core.value import Instant, StepId
-from ordain.ports import Append, Command, Finished, Saved, ToolResult
+from ordain.core.run.run_state import RunState
+from ordain.core.run.schedule import effect_class, looks_first
+from ordain.core.run.state import apply
+from ordain.core.text.problem import refuse
+from ordain.ports.ports import Append, Command, Finished, Saved, ToolResult
 from tests.simulation.fate import Fate
 
 GOOD = {"tests/a.py": b"assert a", "tests/b.py": b"assert b"}
@@ -328,7 +331,7 @@ class World:
         if self.shadow.steps[name].gathers:
             members = self.shadow.groups[name].members
             return all(self.shadow.steps[one].satisfies for one in members)
-        in_ledger = isinstance(self.shadow.step(name).action, LockAction | StoreData | Ask)
+        in_ledger = isinstance(self.shadow.step(name).action, AcquireLock | ReleaseLock | StoreData | Ask)
         return in_ledger or self._class(name) is EffectClass.READS or self.happened(name, attempt)
 
 
@@ -452,6 +455,9 @@ class SimulatedShell:
     def environment(self, names: object) -> dict[str, str]:
         return {}
 
+    def sealed(self, given: object) -> SimulatedShell:
+        return self
+
 
 class SimulatedToolbox(ScriptedToolbox):
     """The twin with calls that take time, fail and die; one that is cancelled either has not had its effect or is
@@ -461,7 +467,7 @@ class SimulatedToolbox(ScriptedToolbox):
         super().__init__()
         self.world = world
 
-    async def call(self, tool: str, args: Mapping[str, Any], key: str) -> ToolResult:
+    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
         world = self.world
         world.boundary()
         step = world.keys.get(key)

@@ -5,15 +5,17 @@ Knows nothing of any notation. Holds the one invariant that callers rely on: a d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
 
-from ordain.core.model import Plan
-from ordain.core.problem import Place, Problem, Severity
+from ordain.core.plan.model import Plan
+from ordain.core.text.limit import DOCUMENT_BYTES_MAX, FORBIDDEN, INTEGER_MAX, character_fault, number_fault
+from ordain.core.text.problem import Place, Problem, Severity
 
-__all__ = ["PROBLEMS_MAX", "Document", "LazyPlaces", "Notation", "ProblemList", "plan_unless_wrong"]
+# --- Document --------------------------------------------------------------------------------------------------------
 
 Notation = Literal["markdown", "yaml", "json"]
 
@@ -111,3 +113,144 @@ def _line(problem: Problem) -> int:
 def plan_unless_wrong(plan: Plan | None, problems: Iterable[Problem]) -> Plan | None:
     """The plan, unless one of the problems is more than a warning."""
     return plan if all(problem.severity is Severity.WARNING for problem in problems) else None
+
+
+# --- Text ------------------------------------------------------------------------------------------------------------
+# From bytes to text: size, encoding and the characters that no document may hold.
+#
+# Knows nothing of notations. What leaves here is Unicode text with `\n` line ends, at most 16 MiB, that a terminal
+# shows as it is: no control characters but tab and newline, nothing that reorders what a person reads.
+
+_SHOWN_MAX = 20
+
+
+def decode(data: bytes) -> str | tuple[Problem, ...]:
+    """The text of a document, or what keeps these bytes from being one."""
+    problems = ProblemList()
+    if len(data) > DOCUMENT_BYTES_MAX:
+        problems.add(
+            "E_DOC_TOO_LARGE",
+            f"The document has {len(data):,} bytes; at most {DOCUMENT_BYTES_MAX:,} are read.",
+            "Move large content to files that steps read.",
+        )
+        return problems.in_order()
+    if _wide(data):
+        problems.add("E_DOC_ENCODING", "The document is UTF-16 or UTF-32.", "Save it as UTF-8.", line=1, column=1)
+        return problems.in_order()
+    try:
+        # Surrogates pass here so that the scan below can name them and their place.
+        text = data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        line, column = _position(data[: error.start].decode("utf-8", "surrogatepass"))
+        detail = f"The byte 0x{data[error.start]:02X} is not UTF-8."
+        problems.add("E_DOC_ENCODING", detail, "Save the document as UTF-8.", line=line, column=column)
+        return problems.in_order()
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    _refuse_characters(text, problems)
+    if not problems and not text.strip():
+        problems.add("E_DOC_EMPTY", "The document is empty.", "Start with a title: `# What is to be done`.")
+    return problems.in_order() if problems else text
+
+
+def _refuse_characters(text: str, problems: ProblemList) -> None:
+    line, start = 1, 0
+    for found in FORBIDDEN.finditer(text):
+        newlines = text.count("\n", start, found.start())
+        line, start = line + newlines, found.start()
+        column = found.start() - text.rfind("\n", 0, found.start())
+        code, detail = character_fault(found.group())
+        problems.add(code, detail, "Delete it, or write it as an escape in the program.", line=line, column=column)
+        if len(problems) >= _SHOWN_MAX:
+            return
+
+
+def _wide(data: bytes) -> bool:
+    """Whether the bytes are UTF-16 or UTF-32: by their mark, or because every second byte is zero."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
+        return True
+    even, odd = data[0:64:2], data[1:64:2]
+    return len(data) >= 4 and any(even) != any(odd)
+
+
+def _position(before: str) -> tuple[int, int]:
+    return before.count("\n") + 1, len(before) - before.rfind("\n")
+
+
+# --- Value -----------------------------------------------------------------------------------------------------------
+# What the readers of YAML and JSON values share: the limits, the numbers, the result.
+#
+# Knows neither notation. A value that leaves these readers survives its canonical bytes unchanged: integers are exact
+# for everyone who reads them, a whole number is an integer however it was spelt, strings hold only allowed
+# characters.
+
+Path = tuple[str | int, ...]
+"""The way into a tree: keys of mappings and indexes of lists."""
+Locate = Callable[[Path], tuple[int | None, int | None]]
+"""Line and column of what a path leads to: of the key in a mapping, of the item in a list; of the nearest thing
+around it where the document has no such place."""
+
+_INTEGER = re.compile(r"-?[0-9]+")
+
+
+def nowhere(path: Path) -> tuple[int | None, int | None]:
+    """Where no place is known."""
+    return None, None
+
+
+class ReadValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A value as read; it means nothing while there are problems. `depth` is how many lists and mappings stand inside
+    one another, `locate` tells where its parts stand."""
+
+    value: Any = None
+    problems: tuple[Problem, ...] = ()
+    depth: int = 0
+    locate: Locate = nowhere
+
+
+class Mark:
+    """Where a value stands, its key's or its own start, and where the values inside it do."""
+
+    __slots__ = ("column", "inside", "line")
+
+    def __init__(self, line: int, column: int) -> None:
+        self.line = line
+        self.column = column
+        self.inside: dict[str | int, Mark] = {}
+
+    def find(self, path: Path) -> tuple[int | None, int | None]:
+        """The place of what a path leads to, or of the innermost value on the way that has one."""
+        mark = self
+        for key in path:
+            inner = mark.inside.get(key)
+            if inner is None:
+                break
+            mark = inner
+        return mark.line, mark.column
+
+
+def exact_number(spelling: str) -> int | float | None:
+    """The value of a number in JSON's spelling, or None where the number would not be kept as it is."""
+    if _INTEGER.fullmatch(spelling):
+        if len(spelling) > len(str(-INTEGER_MAX)) or abs(int(spelling)) > INTEGER_MAX:
+            return None
+        return int(spelling)
+    value = float(spelling)
+    if number_fault(value) is not None:
+        return None
+    if value == 0:
+        significant = re.split("[eE]", spelling)[0]
+        return None if re.search("[1-9]", significant) else 0
+    return int(value) if value.is_integer() and abs(value) <= INTEGER_MAX else value
+
+
+def whole_numbers(value: Any) -> Any:
+    """The value with integers for all floats that are whole, as `exact_number` has them."""
+    match value:
+        case dict():
+            return {key: whole_numbers(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [whole_numbers(inner) for inner in value]
+        case float() if value.is_integer() and abs(value) <= INTEGER_MAX:
+            return int(value)
+        case _:
+            return value

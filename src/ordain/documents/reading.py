@@ -10,20 +10,15 @@ import re
 
 import msgspec
 
-from ordain.core.model import Plan
-from ordain.core.problem import Place
-from ordain.documents.dialects.detection import TOP_KEYS, front_matter_dialect, tree_dialect
-from ordain.documents.dialects.progress import with_claims
-from ordain.documents.document import Document, LazyPlaces, Notation
-from ordain.documents.json_value import read_json
-from ordain.documents.markdown import read_markdown
+from ordain.core.plan.model import Plan
+from ordain.core.text.problem import Place
+from ordain.documents.dialects.reader import TOP_KEYS, front_matter_dialect, tree_dialect, with_claims
+from ordain.documents.document import Document, LazyPlaces, Notation, ReadValue, decode
+from ordain.documents.json import read_json
+from ordain.documents.markdown.reader import read_markdown
 from ordain.documents.shape import RECORD_FIELDS
-from ordain.documents.text import decode
 from ordain.documents.tree import TREE_DEPTH_MAX, read_tree
-from ordain.documents.value import ReadValue
-from ordain.documents.yaml_value import read_yaml, yaml_comments
-
-__all__ = ["notation_of", "read"]
+from ordain.documents.yaml import read_yaml, yaml_comments
 
 _JSON = re.compile(r'\s*(?:\{|\[\s*(?:[\[\]{"]|\Z))')
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*(?:\n|\Z)")

@@ -14,15 +14,12 @@ from typing import Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
 
-from ordain.core.bound import DEPTH_MAX, INTEGER_MAX
-from ordain.core.model import Action, Plan, Step
-from ordain.core.name import id_fault
-from ordain.core.problem import closest
-from ordain.core.scalar import number_fault
-from ordain.documents.document import PROBLEMS_MAX, ProblemList
-from ordain.documents.value import Locate, Path, nowhere
-
-__all__ = ["RECORD_FIELDS", "STEP_RECORD_FIELDS", "path_text", "shape", "shown", "silent_shape"]
+from ordain.core.plan.model import Action, Plan, Step
+from ordain.core.plan.name import id_fault
+from ordain.core.plan.role import fields
+from ordain.core.text.limit import DEPTH_MAX, INTEGER_MAX, number_fault
+from ordain.core.text.problem import closest
+from ordain.documents.document import PROBLEMS_MAX, Locate, Path, ProblemList, nowhere
 
 RECORD_FIELDS = ("plan_id", "created_at", "metadata", "tags", "owner", "status", "priority", "notes", "risks")
 """What a plan's tree may carry beside the plan: kept in the document, never hashed."""
@@ -57,7 +54,7 @@ def shape(
     problems: ProblemList,
     path: Path = (),
     sound: bool = False,
-    walk: type[_Walk] | None = None,
+    walk: type[_TreeWalk] | None = None,
 ) -> Any | None:
     """The value of type `into` that a tree from a strict reader describes, or None and all that is wrong with it.
 
@@ -70,7 +67,7 @@ def shape(
             return msgspec.convert(value, into)
         except msgspec.ValidationError:
             pass
-    read = (walk or _Walk)(locate).read(value, into, path, problems)
+    read = (walk or _TreeWalk)(locate).read(value, into, path, problems)
     return None if read is _WRONG else read
 
 
@@ -119,7 +116,7 @@ def _doubtful(value: Any) -> bool:
     return True
 
 
-class _Walk:
+class _TreeWalk:
     """Reads one tree along its type, noting problems instead of stopping."""
 
     def __init__(self, locate: Locate) -> None:
@@ -294,7 +291,7 @@ class _FaultError(Exception):
     """Something is wrong; nobody asks what."""
 
 
-class _SilentWalk(_Walk):
+class _SilentWalk(_TreeWalk):
     """Stops at the first fault."""
 
     def _add(self, code: str, detail: str, path: Path, problems: ProblemList, *hints: str) -> Any:
@@ -310,7 +307,7 @@ class _SilentWalk(_Walk):
 @functools.cache
 def _fields(into: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
     """The fields of a struct by the name they have on the wire."""
-    return {field.encode_name: field for field in msgspec.structs.fields(into)}
+    return {field.encode_name: field for field in fields(into)}
 
 
 @functools.cache

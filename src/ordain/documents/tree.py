@@ -11,25 +11,67 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any
 
-from ordain.core.bound import DEPTH_MAX, ID_LENGTH_MAX, NESTED_PLANS_MAX, STEPS_MAX
-from ordain.core.canonical import plan_id
-from ordain.core.model import PLAN_VERSION, Action, Budget, Plan, Step
-from ordain.core.name import id_fault
-from ordain.core.problem import Place, closest
+import msgspec
+
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.model import PLAN_VERSION, Action, Budget, Plan, Step
+from ordain.core.plan.name import id_fault
+from ordain.core.plan.role import fields
+from ordain.core.text.limit import DEPTH_MAX, ID_LENGTH_MAX, NESTED_PLANS_MAX, STEPS_MAX, line_fault
+from ordain.core.text.problem import Place, closest
 from ordain.documents.document import (
     PROBLEMS_MAX,
     Document,
     LazyPlaces,
+    Locate,
     Notation,
+    Path,
     ProblemList,
+    ReadValue,
     plan_unless_wrong,
 )
-from ordain.documents.partial import readable_plan
-from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS, path_text, shape
-from ordain.documents.slug import slug
-from ordain.documents.value import Locate, Path, ReadValue
+from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS, path_text, shape, silent_shape
+from ordain.documents.tree_writer import slug
 
-__all__ = ["TREE_DEPTH_MAX", "action_of_tree", "read_tree"]
+# --- Partial ---------------------------------------------------------------------------------------------------------
+# What can be read of a tree in which something is wrong: the plan without the fields and steps that cannot be read.
+#
+# Nobody but lint is given it, so that a person hears at once of all that is wrong. Its problems were told before.
+
+_STEP_LISTS = ("steps", "fallbacks")
+
+
+def readable_plan(tree: Any) -> Plan | None:
+    """The readable part of a plan's settled tree, if there is any."""
+    if not isinstance(tree, dict):
+        return None
+    values = {key: value for key, value in tree.items() if key not in _STEP_LISTS}
+    steps = {key: _readable_steps(tree.get(key)) for key in _STEP_LISTS}
+    plan: Plan | None = _readable({"title": "", **values}, Plan, steps)
+    return plan
+
+
+def _readable_steps(trees: Any) -> tuple[Step, ...]:
+    made = [silent_shape(tree, Step) or _readable(tree, Step, {}) for tree in trees] if isinstance(trees, list) else []
+    return tuple(step for step in made if step is not None)
+
+
+def _readable(tree: Any, into: type[msgspec.Struct], given: dict[str, Any]) -> Any:
+    """A struct of those fields that can be read, each by itself; None where one is missing that there must be."""
+    if not isinstance(tree, dict):
+        return None
+    values = dict(given)
+    for field in fields(into):
+        if field.name not in values and field.encode_name in tree:
+            value = silent_shape(tree[field.encode_name], field.type)
+            if value is not None:
+                values[field.name] = value
+        if field.required and field.name not in values:
+            return None
+    return into(**values)
+
+
+# --- Tree ------------------------------------------------------------------------------------------------------------
 
 TREE_DEPTH_MAX = DEPTH_MAX + 4 * (NESTED_PLANS_MAX + 2) + 4
 """How deep a whole document may be: a free value in a step, in as many plans as are told from too many by name."""
@@ -407,10 +449,8 @@ class _Tree:
                 self.add("W_FOREIGN_ID", detail, (*path, "plan_id"))
 
     def _refuse_lines(self, value: dict[str, Any], key: str, path: Path, step: str | None) -> None:
-        text = value.get(key)
-        if type(text) is str and ("\n" in text or not text or text.isspace()):
-            wrong = "has more than one line" if text.strip() else "is empty"
-            self.add("E_PLAN_TYPE", f"`{key}` {wrong}; one line of text is wanted.", (*path, key), step=step)
+        if fault := line_fault(key, value.get(key)):
+            self.add("E_PLAN_TYPE", f"{fault}.", (*path, key), step=step)
 
 
 # --- Small parts of trees ------------------------------------------------------------------------------------------
@@ -434,9 +474,7 @@ def _settled(step: dict[str, Any], index: int, ids: list[str], taken: Mapping[st
         and name not in taken
         and id_fault(name) is None
         and type(description) is str
-        and "\n" not in description
-        and description != ""
-        and not description.isspace()
+        and line_fault("description", description) is None
         and type(action) is dict
         and action.get("type") not in _UNSETTLED_ACTIONS
         and (policy is None or _holds_no_steps(policy))

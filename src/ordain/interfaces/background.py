@@ -11,15 +11,13 @@ import tempfile
 from collections.abc import Sequence
 from typing import IO
 
-__all__ = ["BEGINNING_S", "LOOKING_S", "Background"]
-
 BEGINNING_S = 5.0
 """How long it is waited for the other process to begin; after that it goes on by itself."""
 LOOKING_S = 0.02
 """How often it is looked whether it has."""
 
 
-class Background:
+class BackgroundProcess:
     """One such process, as long as somebody looks whether it has begun."""
 
     def __init__(self, workspace: str, words: Sequence[str], *, as_json: bool) -> None:

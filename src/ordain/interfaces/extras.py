@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ordain.core.problem import Refused, refuse
-
-__all__ = ["extra_missing"]
+from ordain.core.text.problem import Refused, refuse
 
 
 def extra_missing(extra: str, detail: str) -> Refused:

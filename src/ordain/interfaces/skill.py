@@ -8,9 +8,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from ordain.documents.scan import Heading, scan
-
-__all__ = ["is_skill", "skill_body", "skill_sections", "skill_text"]
+from ordain.documents.markdown.scan import Heading, scan
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?^---\n+", re.DOTALL | re.MULTILINE)
 

@@ -15,13 +15,13 @@ from typing import Any
 import apsw
 import msgspec
 
-from ordain.adapters.sqlite_ledger import SqliteLedger
-from ordain.core.event import Recorded
-from ordain.core.failure import Escalate, Retry
-from ordain.core.model import Step
-from ordain.core.value import Instant, StepId
-from ordain.ports import Append, Command, Credential, Finished, Ledger
-from ordain.records import Records
+from ordain.adapters.ledger.sqlite import SqliteLedger
+from ordain.core.plan.failure import Escalate, Retry
+from ordain.core.plan.model import Step
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.event import Recorded
+from ordain.ports.ports import Append, Command, Credential, Finished, Ledger
+from ordain.records.records import Records
 from tests.build import step
 from tests.scenario import KIM, Scenario, World
 

@@ -6,23 +6,21 @@ from typing import Any
 
 import msgspec
 
-from ordain.adapters.agents.preset import SERVER, Asked, Preset, Start, in_json
-from ordain.adapters.agents.saying import in_words, object_in, text_of, unread, used
-from ordain.ports import Finished, Said
-
-__all__ = ["CLAUDE", "read_object"]
+from ordain.adapters.agents.output import in_words, object_in, text_of, unread, used
+from ordain.adapters.agents.preset import SERVER, Preset, PresetRequest, PresetStart, in_json
+from ordain.ports.ports import Finished, Said
 
 _OWN_TOOLS = "Bash,Edit,Glob,Grep,NotebookEdit,Read,Skill,Task,TodoWrite,WebFetch,WebSearch,Write"
 _TOKENS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 _USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "tokens")
 
 
-def _start(asked: Asked) -> Start:
+def _start(asked: PresetRequest) -> PresetStart:
     own_tools, room, model = asked.agent.own_tools, asked.room, asked.item.model
     allowed = [f"mcp__{SERVER}"] * (asked.server is not None) + [_OWN_TOOLS] * own_tools
     # Tools are hidden until the model searches for them, unless a server says that it always wants to be shown.
     server = {SERVER: {**asked.told(), "alwaysLoad": True}} if asked.server is not None else {}
-    return Start(
+    return PresetStart(
         words=(
             *("--print", "--output-format", "json", "--no-session-persistence"),
             # Neither the user's settings, hooks and memories, nor those of a project, nor servers of either.

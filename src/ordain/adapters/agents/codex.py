@@ -15,11 +15,9 @@ from typing import Any
 
 import msgspec
 
-from ordain.adapters.agents.preset import SERVER, Asked, Preset, Start, in_json
-from ordain.adapters.agents.saying import NOTHING, in_words, last_line, lines, used
-from ordain.ports import Finished, Said
-
-__all__ = ["CODEX"]
+from ordain.adapters.agents.output import NOTHING, in_words, last_line, lines, used
+from ordain.adapters.agents.preset import SERVER, Preset, PresetRequest, PresetStart, in_json
+from ordain.ports.ports import Finished, Said
 
 _SETTINGS = ".codex/config.toml"
 _TAKEN = (
@@ -38,7 +36,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _INSTRUCTIONS = "You are a careful software engineer. You work through the tools that you are given, and nothing else."
 
 
-def _start(asked: Asked) -> Start:
+def _start(asked: PresetRequest) -> PresetStart:
     theirs = _read(asked.settings.get(_SETTINGS, b""))
     model = asked.item.model or theirs.get("model")
     if not isinstance(model, str) or not model:
@@ -64,7 +62,7 @@ def _start(asked: Asked) -> Start:
     # Its own sandbox works neither in ours nor from a home that is below `/tmp`.
     held = "danger-full-access" if own_tools else "read-only"
     words = ("exec", "--json", "--skip-git-repo-check", "--strict-config", "--ephemeral", "--ignore-rules")
-    return Start(
+    return PresetStart(
         words=(*words, "--sandbox", held, "--model", model, "-"),
         env={"CODEX_HOME": home},
         files=files,
@@ -137,25 +135,25 @@ class _Item(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-class _Used(msgspec.Struct, frozen=True):
+class _CodexUsage(msgspec.Struct, frozen=True):
     input_tokens: float = 0
     output_tokens: float = 0
 
 
-class _Error(msgspec.Struct, frozen=True):
+class _CodexError(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _CodexLine(msgspec.Struct, frozen=True):
     type: str = ""
     item: _Item | None = None
-    usage: _Used | None = None
-    error: _Error | None = None
+    usage: _CodexUsage | None = None
+    error: _CodexError | None = None
 
 
 def _said(finished: Finished) -> Said:
     text, error, ended, tokens = "", None, False, list[float]()
-    for line in lines(finished, _Line):
+    for line in lines(finished, _CodexLine):
         if line.type == "item.completed" and line.item is not None and line.item.type == "agent_message":
             text = line.item.text
         elif line.type == "turn.completed":

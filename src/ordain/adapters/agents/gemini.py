@@ -6,11 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ordain.adapters.agents.preset import SERVER, Asked, Preset, Start, in_json
-from ordain.adapters.agents.saying import in_words, object_in, objects, text_of, unread, used
-from ordain.ports import Finished, Said
-
-__all__ = ["GEMINI"]
+from ordain.adapters.agents.output import in_words, object_in, objects, text_of, unread, used
+from ordain.adapters.agents.preset import SERVER, Preset, PresetRequest, PresetStart, in_json
+from ordain.ports.ports import Finished, Said
 
 _SETTINGS = ".gemini/settings.json"
 _KEY = "GEMINI_API_KEY"
@@ -29,7 +27,7 @@ priority = 990
 """What the model is offered, and what is refused when it is called all the same."""
 
 
-def _start(asked: Asked) -> Start:
+def _start(asked: PresetRequest) -> PresetStart:
     own_tools, room, model = asked.agent.own_tools, asked.room, asked.item.model
     settings: dict[str, Any] = {
         "privacy": {"usageStatisticsEnabled": False},
@@ -49,7 +47,7 @@ def _start(asked: Asked) -> Start:
         signing_in = "gemini-api-key"  # it guesses, and wrongly where it is told of another server besides
     if signing_in is not None:
         settings["security"] = {"auth": {"selectedType": signing_in}}
-    return Start(
+    return PresetStart(
         words=(
             *("--output-format", "json", "--allowed-mcp-server-names", SERVER, "--extensions", "none"),
             *(("--approval-mode", "yolo") if own_tools else ("--admin-policy", f"{room}/policy.toml")),
@@ -89,12 +87,12 @@ def _signing_in(settings: bytes) -> str | None:
         return None
 
 
-class _Tokens(msgspec.Struct, frozen=True):
+class _GeminiTokens(msgspec.Struct, frozen=True):
     total: float = 0
 
 
 class _Model(msgspec.Struct, frozen=True):
-    tokens: _Tokens = _Tokens()
+    tokens: _GeminiTokens = _GeminiTokens()
 
 
 class _Stats(msgspec.Struct, frozen=True):

@@ -6,16 +6,16 @@ Most commands only look, and most runs have no task: what starts an agent is loa
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ordain.core.agent import MODEL_WORD, PROMPT_WORD, Agent
-from ordain.core.work import WorkItem
-from ordain.ports import Finished, Invocation, Said, StepServer, ToolResult
-
-__all__ = ["WORD_BYTES_MAX", "LocalAgents"]
+from ordain.core.policy.agent import MODEL_WORD, PROMPT_WORD, Agent
+from ordain.core.policy.sealing import RunEnvironment
+from ordain.core.task.work_item import WorkItem
+from ordain.ports.ports import Finished, Invocation, Said, StepServer, ToolResult
 
 WORD_BYTES_MAX = (128 << 10) - 1
 """What Linux takes for one word of a command, but for the NUL at its end."""
@@ -29,12 +29,18 @@ class LocalAgents:
     def __init__(self, workspace: Path, registered: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self._workspace = workspace
         self._calls = dict(registered or {})
+        self._home = "~"
+
+    def sealed(self, given: RunEnvironment) -> LocalAgents:
+        agents = copy.copy(self)
+        agents._home = given.variables.get("HOME", "~")
+        return agents
 
     def registered(self) -> Mapping[str, Agent]:
         return {name: Agent(python=_named(call), registered=True) for name, call in self._calls.items()}
 
     def fault(self, agent: Agent) -> str | None:
-        from ordain.adapters.agents.found import agent_fault
+        from ordain.adapters.agents.discovery import agent_fault
 
         fault = agent_fault(agent, self._workspace)
         if fault is None or agent.preset is None:
@@ -57,7 +63,7 @@ class LocalAgents:
             except RecursionError:  # directories that an agent left in one another, deeper than Python goes
                 import subprocess
 
-                subprocess.run(["rm", "-rf", "--", path], stderr=subprocess.DEVNULL, check=False)
+                subprocess.run(["/bin/rm", "-rf", "--", path], stderr=subprocess.DEVNULL, check=False)
 
     def _outside(self, usual: str) -> str:
         """Where private directories are made: not in the workspace, which every agent sees, if that can be helped."""
@@ -71,7 +77,7 @@ class LocalAgents:
         if agent.preset is not None:
             from ordain.adapters.agents.presets import preset_invocation
 
-            return preset_invocation(agent, item, room, server, sandboxed=sandboxed)
+            return preset_invocation(agent, item, room, server, Path(self._home).expanduser(), sandboxed=sandboxed)
         if agent.python is not None:
             from ordain.adapters.agents.python_process import python_invocation
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import msgspec
 
-from ordain.adapters.agents.preset import SERVER, Asked, Preset, Start, in_json
-from ordain.adapters.agents.saying import NOTHING, in_words, last_line, lines, used
-from ordain.ports import Finished, Said
-
-__all__ = ["OPENCODE"]
+from ordain.adapters.agents.output import NOTHING, in_words, last_line, lines, used
+from ordain.adapters.agents.preset import SERVER, Preset, PresetRequest, PresetStart, in_json
+from ordain.ports.ports import Finished, Said
 
 _SETTINGS = ".config/opencode/opencode.json"
 _TAKEN = ("provider", "model", "small_model", "enabled_providers", "disabled_providers")
@@ -22,7 +20,7 @@ _OFF = (
 _PLACES = ("config", "data", "state", "cache")
 
 
-def _start(asked: Asked) -> Start:
+def _start(asked: PresetRequest) -> PresetStart:
     room, model = f"{asked.room}/opencode", asked.item.model
     theirs = _read(asked.settings.get(_SETTINGS, b""))
     settings: dict[str, Any] = {
@@ -38,7 +36,7 @@ def _start(asked: Asked) -> Start:
         settings["mcp"] = {SERVER: told}
     # A package for writing plug-ins with is installed, unless it looks installed.
     lock = {"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}
-    return Start(
+    return PresetStart(
         # With a title, no model is asked for one.
         words=("run", "--format", "json", "--pure", "--title", "ordain", *(("--model", model) if model else ())),
         env={
@@ -85,7 +83,7 @@ class _Error(msgspec.Struct, frozen=True):
     data: _Data = _Data()
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _OpencodeLine(msgspec.Struct, frozen=True):
     type: str = ""
     part: _Part = _Part()
     error: _Error | None = None
@@ -94,7 +92,7 @@ class _Line(msgspec.Struct, frozen=True):
 def _said(finished: Finished) -> Said:
     texts, last, error, ended = list[str](), "", None, False
     tokens, costs = list[float](), list[float]()
-    for line in lines(finished, _Line):
+    for line in lines(finished, _OpencodeLine):
         if line.type == "text":
             texts = [*(texts if line.part.message == last else ()), line.part.text]
             last = line.part.message

@@ -6,19 +6,17 @@ from importlib import resources
 
 import msgspec
 
-from ordain.adapters.agents.preset import SERVER, Asked, Preset, Start, in_json
-from ordain.adapters.agents.saying import NOTHING, in_words, last_line, lines, used
-from ordain.ports import Finished, Said
-
-__all__ = ["PI"]
+from ordain.adapters.agents.output import NOTHING, in_words, last_line, lines, used
+from ordain.adapters.agents.preset import SERVER, Preset, PresetRequest, PresetStart, in_json
+from ordain.ports.ports import Finished, Said
 
 
-def _start(asked: Asked) -> Start:
+def _start(asked: PresetRequest) -> PresetStart:
     room, model = asked.room, asked.item.model
     files = {}
     if asked.server is not None:
         files = {"server.json": in_json({"name": SERVER, **asked.told()}), "bridge.mjs": _bridge()}
-    return Start(
+    return PresetStart(
         words=(
             *("--mode", "json", "--no-session", "--offline", "--no-approve"),
             *("--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files"),
@@ -65,7 +63,7 @@ class _Message(msgspec.Struct, frozen=True):
     error: str = msgspec.field(name="errorMessage", default="")
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _PiLine(msgspec.Struct, frozen=True):
     type: str = ""
     message: _Message | None = None
 
@@ -73,7 +71,7 @@ class _Line(msgspec.Struct, frozen=True):
 def _said(finished: Finished) -> Said:
     text, tokens, costs = "", list[float](), list[float]()
     wrong: str | None = last_line(finished.errors) or NOTHING
-    for line in lines(finished, _Line):
+    for line in lines(finished, _PiLine):
         if line.type != "turn_end" or line.message is None:
             continue
         message = line.message

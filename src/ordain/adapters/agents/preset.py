@@ -14,17 +14,15 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.agent import Agent
-from ordain.core.work import WorkItem
-from ordain.ports import Finished, Said, StepServer
-
-__all__ = ["SERVER", "Asked", "Preset", "Start", "in_json"]
+from ordain.core.policy.agent import Agent
+from ordain.core.task.work_item import WorkItem
+from ordain.ports.ports import Finished, Said, StepServer
 
 SERVER = "ordain"
 """What the step's own tool server is called in every host."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class PresetRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a preset is asked for."""
 
     agent: Agent
@@ -43,7 +41,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return {"command": command, "args": words, name: dict(self.server.env)}
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
+class PresetStart(msgspec.Struct, frozen=True, kw_only=True):
     """How a preset is started."""
 
     words: tuple[str, ...]
@@ -62,7 +60,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     package: str
     """What it is called at npm."""
-    start: Callable[[Asked], Start]
+    start: Callable[[PresetRequest], PresetStart]
     """Raises ValueError where something is missing that only a person can say."""
     settings: tuple[str, ...] = ()
     """Files of the home directory of which it takes who serves the model."""

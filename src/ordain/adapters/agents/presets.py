@@ -10,13 +10,11 @@ from ordain.adapters.agents.codex import CODEX
 from ordain.adapters.agents.gemini import GEMINI
 from ordain.adapters.agents.opencode import OPENCODE
 from ordain.adapters.agents.pi import PI
-from ordain.adapters.agents.preset import Asked, Preset
-from ordain.adapters.sandbox import HOME
-from ordain.core.agent import Agent
-from ordain.core.work import WorkItem
-from ordain.ports import Invocation, StepServer
-
-__all__ = ["PRESETS", "preset_invocation"]
+from ordain.adapters.agents.preset import Preset, PresetRequest
+from ordain.adapters.sandbox.sandbox import HOME
+from ordain.core.policy.agent import Agent
+from ordain.core.task.work_item import WorkItem
+from ordain.ports.ports import Invocation, StepServer
 
 PRESETS: dict[str, Preset] = {
     "claude": CLAUDE,
@@ -31,13 +29,14 @@ SETTINGS_MAX = 1 << 20
 
 
 def preset_invocation(
-    agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool
+    agent: Agent, item: WorkItem, room: str, server: StepServer | None, home: Path, *, sandboxed: bool
 ) -> Invocation:
-    """How to start a preset, once its files are in the room. Raises ValueError where only a person can say how."""
+    """How to start a preset, once its files are in the room; `home` has the user's. Raises ValueError where only a
+    person can say how."""
     assert agent.preset is not None
-    preset, home = PRESETS[agent.preset], Path("~").expanduser()
+    preset = PRESETS[agent.preset]
     settings = {name: found for name in preset.settings if (found := _content(home / name)) is not None}
-    asked = Asked(agent=agent, item=item, room=room, server=server, settings=settings)
+    asked = PresetRequest(agent=agent, item=item, room=room, server=server, settings=settings)
     start = preset.start(asked)
     place = Path(room)
     for name in (*start.own, *(() if agent.own_tools else (ELSEWHERE,))):

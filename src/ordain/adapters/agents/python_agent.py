@@ -18,13 +18,14 @@ def main() -> None:
     os.dup2(2, 1)
     # Where the one that started us finds modules; neither this file's directory nor the workspace is meant.
     sys.path[:] = given["path"]
+    from pkgutil import resolve_name
+
     from ordain.adapters.agents.python_work import Cannot, Work
-    from ordain.adapters.python_names import imported
 
     tools = _Tools(given["server"])
     work = Work(given["item"], call=tools.call if given["server"] is not None else None, report=_report)
     try:
-        value = imported(given["call"])(work)
+        value = resolve_name(given["call"])(work)
         if hasattr(value, "__await__"):
             import asyncio
 

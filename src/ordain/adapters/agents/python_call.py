@@ -9,13 +9,11 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.adapters.agents.python_work import Cannot, Work
-from ordain.adapters.python_calls import called, result_of
-from ordain.core.cannot import AGENT_CANNOT, cannot_words
-from ordain.core.spending import read_usage
-from ordain.core.work import WorkItem
-from ordain.ports import ToolResult
-
-__all__ = ["performed"]
+from ordain.adapters.tools.python import called, result_of
+from ordain.core.run.prompt import AGENT_CANNOT, cannot_words
+from ordain.core.run.spending import read_usage
+from ordain.core.task.work_item import WorkItem
+from ordain.ports.ports import ToolResult
 
 
 async def performed(function: Callable[[Work], Any], item: WorkItem) -> ToolResult:

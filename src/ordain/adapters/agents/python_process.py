@@ -11,13 +11,11 @@ from pathlib import Path
 import msgspec
 
 from ordain.adapters.agents import python_agent
-from ordain.adapters.program_files import our_python
-from ordain.core.agent import Agent
-from ordain.core.prompt import CANNOT
-from ordain.core.work import WorkItem
-from ordain.ports import Finished, Invocation, Said, StepServer
-
-__all__ = ["python_invocation"]
+from ordain.adapters.process.program_file import our_python
+from ordain.core.policy.agent import Agent
+from ordain.core.run.prompt import CANNOT
+from ordain.core.task.work_item import WorkItem
+from ordain.ports.ports import Finished, Invocation, Said, StepServer
 
 
 def python_invocation(agent: Agent, item: WorkItem, server: StepServer | None) -> Invocation:

@@ -7,8 +7,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["Cannot", "Work"]
-
 
 class Cannot(Exception):
     """What an agent raises to say that the contract of its step cannot be satisfied by doing the task honestly. A

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
-__all__ = ["StepClient"]
-
 _PROTOCOL = "2025-06-18"
 _END_S = 2.0
 

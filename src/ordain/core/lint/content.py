@@ -12,19 +12,19 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.action import Ask
-from ordain.core.bound import DEPTH_MAX, STRING_BYTES_MAX
-from ordain.core.command import command_of
-from ordain.core.condition import Contract
-from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Survey, written
-from ordain.core.model import NestedPlan, Step
-from ordain.core.payload import payload
-from ordain.core.problem import Place, Problem
-from ordain.core.scalar import number_fault, string_fault
-from ordain.core.schema import patterns, schema_faults
+from ordain.core.lint.survey import Facts, Survey, written
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.command import command_of, payload
+from ordain.core.plan.condition import Contract
+from ordain.core.plan.model import NestedPlan, Step, contract_of
+from ordain.core.plan.role import FieldPart, Handed, PathRead, PathWritten, Prose, Role, Schema, parts, value_with
+from ordain.core.text.confusable import confusable_words
+from ordain.core.text.limit import DEPTH_MAX, STRING_BYTES_MAX, number_fault, string_fault
+from ordain.core.text.problem import Place, Problem
+from ordain.core.text.schema import patterns, schema_faults
+from ordain.core.text.secret import CREDENTIALS, SHAPES, compiled
 
-__all__ = ["lengths", "numbers", "questions", "texts", "values"]
+# --- Content ---------------------------------------------------------------------------------------------------------
 
 _ESCAPED = (b"\\u00", b"\\b", b"\\f", b"\\r")
 _WIDE = (re.compile(rb"\xc2[\x80-\x9f]"), re.compile(rb"\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"))
@@ -112,6 +112,40 @@ def _scalars(value: Any, skipped: Any = None) -> Iterator[Any]:
                 todo += one
 
 
+def letters(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """No word of a command, a path, an address or an argument passes for another. Names are ASCII by a rule of their
+    own, and prose is for people."""
+    if survey.encoded is not None and survey.encoded.isascii():
+        return
+    plans = ((None, scope.plan.protect, ()) for scope in survey.scopes)
+    for step, value, commands in (*plans, *map(_for_machines, survey.steps)):
+        found: dict[str, None] = {}
+        for text in (*_strings(value), *commands):
+            found |= dict.fromkeys(confusable_words(text, exact=True if text in commands else None))
+        if found:
+            more = f", and {len(found) - 3} more" if len(found) > 3 else ""
+            detail = f"These words have letters that pass for others: {', '.join(list(found)[:3])}{more}."
+            yield _problem("W_CONFUSABLE", detail, step)
+
+
+def _for_machines(step: Step) -> tuple[Step, Any, tuple[str, ...]]:
+    """What of a step is read by no person, and its commands."""
+    commands = tuple(one.command for one in (contract_of(step), command_of(step.action)) if one is not None)
+    found = parts(step.action, PathRead, PathWritten, Handed, Prose)
+    given = [part.value for part in found if _is_for_machines(part)]
+    return step, (payload(step.action), given, step.writes, step.protect), commands
+
+
+def _is_for_machines(part: FieldPart[Role]) -> bool:
+    match part.role:
+        case Prose(machine=machine):
+            return machine
+        case Handed():
+            return str(part.value).startswith("file:")
+        case _:
+            return True
+
+
 # --- Numbers and free values ---------------------------------------------------------------------------------------
 
 
@@ -136,7 +170,7 @@ def _numbered(survey: Survey) -> Iterator[tuple[Step | None, Any, Any]]:
         if step.verification is not None and not isinstance(step.verification.strategy, Contract):
             yield step, step.verification, None
     for step, action in survey.others:
-        yield step, action, action.schema if isinstance(action, Ask) else payload(action)
+        yield step, action, value_with(action, Schema) or payload(action)
 
 
 def values(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -174,7 +208,8 @@ def _free_values(survey: Survey) -> Iterator[tuple[Step | None, Any]]:
         if not all(type(value) is str and type(name) is str for name, value in call.args.items()):
             yield step, call.args
     for step, action in survey.others:
-        yield step, action.schema if isinstance(action, Ask) else {"": payload(action)}
+        schema = value_with(action, Schema)
+        yield step, schema if schema is not None else {"": payload(action)}
 
 
 def _value_fault(value: Any, depth: int = 0) -> tuple[str, str] | None:
@@ -198,3 +233,58 @@ def _problem(code: str, detail: str, step: Step | None) -> Problem:
     if step is None:
         return Problem(code=code, detail=detail)
     return Problem(code=code, detail=f"`{step.id}`: {detail[:1].lower()}{detail[1:]}", where=Place(step=step.id))
+
+
+# --- Secret ----------------------------------------------------------------------------------------------------------
+# The rule about secrets: none stands in a plan, for a plan is stored, shown and sent around.
+
+_WORD = re.compile(rb"[A-Za-z0-9]")
+_ESCAPES = (b"\\n", b"\\t", b"\\r")
+
+
+def no_secrets(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """No text in the plan has the shape of a well-known secret, or is one that a variable holds; the problem shows at
+    most how it begins."""
+    held = {written(value): f"the value of ${name}" for name, value in facts.secrets.items()}
+    values = {value.strip(b'"'): whose for value, whose in held.items() if value is not None}
+    if next(secrets_in(survey.encoded or _shown(survey.plan), values), None) is None:
+        return
+    for number, step in enumerate((*survey.plan.steps, *survey.plan.fallbacks), 1):
+        for what in secrets_in(written(step) or _shown(step), values):
+            # Not by its id, which may be made of the very text.
+            yield _secret_problem(what, f"Step {number}", Place(step=step.id))
+    around = msgspec.structs.replace(survey.plan, steps=(), fallbacks=())
+    for what in secrets_in(written(around) or _shown(around), values):
+        yield _secret_problem(what, "The plan", None)
+
+
+def _secret_problem(what: str, who: str, where: Place | None) -> Problem:
+    return Problem(
+        code="E_PLAN_SECRET",
+        detail=f"{who} holds {what}.",
+        where=where,
+        hints=("Let the program read it from where secrets are kept, such as a file that only you can read.",),
+    )
+
+
+def secrets_in(data: bytes, values: Mapping[bytes, str]) -> Iterator[str]:
+    """What secrets stand in a text; of each shape only the first. One in the middle of a word is none."""
+    yield from (whose for value, whose in values.items() if value in data)
+    for shape in SHAPES:
+        for found in compiled(shape.head).finditer(data):
+            at = found.start()
+            if not _WORD.match(data[at - 1 : at]) or data[at - 2 : at] in _ESCAPES:
+                yield f"what looks like {shape.what}: `{found.group()[:4].decode()}…`"
+                break
+    for shape in CREDENTIALS:
+        if compiled(shape.head).search(data):
+            yield f"what looks like {shape.what}"
+
+
+def _shown(value: Any) -> bytes:
+    """What cannot be written as JSON has other problems, and is looked at as Python shows it; what Python
+    does not show either, not at all."""
+    try:
+        return repr(value).encode("utf-8", "surrogatepass")
+    except (RecursionError, ValueError):  # Python writes no very long numbers
+        return b""

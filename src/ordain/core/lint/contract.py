@@ -4,41 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ordain.core.action import CallTool, Task
-from ordain.core.command import command_text
-from ordain.core.condition import Contract
-from ordain.core.failure import Fallback
-from ordain.core.lint.facts import Facts
-from ordain.core.lint.script import (
-    Negated,
-    Script,
-    existence_only,
-    programs,
-    stops_reading,
-    top_level,
-)
 from ordain.core.lint.status import constant_status, ignores_failures
-from ordain.core.lint.survey import Survey, last_policy
-from ordain.core.model import Step, check_of
-from ordain.core.path import folded
-from ordain.core.problem import Place, Problem
-from ordain.core.refs import without_references
-
-__all__ = [
-    "command_syntax",
-    "contract_existence",
-    "contract_missing_program",
-    "contract_negated",
-    "contract_output",
-    "contract_pipe",
-    "contract_proof",
-    "contract_sigpipe",
-    "contract_status",
-    "contract_syntax",
-    "contract_unread",
-    "contract_vacuous",
-    "fallback_unproved",
-]
+from ordain.core.lint.survey import Facts, Survey, last_policy
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.command import command_text
+from ordain.core.plan.condition import Contract
+from ordain.core.plan.failure import Fallback
+from ordain.core.plan.model import Step, check_of
+from ordain.core.plan.refs import without_references
+from ordain.core.policy.script import Negated, Script, existence_only, programs, stops_reading, top_level
+from ordain.core.text.control import folded
+from ordain.core.text.problem import Problem, blame_step
 
 
 def _compound(survey: Survey, facts: Facts) -> Iterator[tuple[Step, Contract, Script]]:
@@ -58,43 +35,29 @@ def _all(survey: Survey, facts: Facts) -> Iterator[tuple[Step, Contract, Script]
 def command_syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A command that bash cannot parse would fail only when its turn comes."""
     for step, action in survey.commands:
-        if not action.command or action.command.isspace():
-            yield Problem(
-                code="E_COMMAND_SYNTAX", detail=f"The command of `{step.id}` is empty.", where=Place(step=step.id)
-            )
-        elif action.command in facts.shell_faults:
-            yield Problem(
-                code="E_COMMAND_SYNTAX",
-                detail=f"bash cannot read the command of `{step.id}`: {facts.shell_faults[action.command]}.",
-                where=Place(step=step.id),
-            )
+        yield from _syntax(step, "command", action.command, facts)
 
 
 def contract_syntax(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A contract must say something, in words that bash can parse."""
     for step, contract in survey.contracts:
-        if not contract.command or contract.command.isspace():
-            yield Problem(
-                code="E_CONTRACT_SYNTAX", detail=f"The contract of `{step.id}` is empty.", where=Place(step=step.id)
-            )
-        elif contract.command in facts.shell_faults:
-            yield Problem(
-                code="E_CONTRACT_SYNTAX",
-                detail=f"bash cannot read the contract of `{step.id}`: {facts.shell_faults[contract.command]}.",
-                where=Place(step=step.id),
-            )
+        yield from _syntax(step, "contract", contract.command, facts)
+
+
+def _syntax(step: Step, what: str, text: str, facts: Facts) -> Iterator[Problem]:
+    code = "E_COMMAND_SYNTAX" if what == "command" else "E_CONTRACT_SYNTAX"
+    if not text or text.isspace():
+        yield blame_step(step.id, code, f"The {what} of `{step.id}` is empty.")
+    elif text in facts.shell_faults:
+        yield blame_step(step.id, code, f"bash cannot read the {what} of `{step.id}`: {facts.shell_faults[text]}.")
 
 
 def contract_status(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A process ends with a status from 0 to 255."""
     for step, contract in survey.contracts:
         if not 0 <= contract.exit_code <= 255:
-            yield Problem(
-                code="E_FIELD_VALUE",
-                detail=f"The contract of `{step.id}` wants the exit status {contract.exit_code}.",
-                where=Place(step=step.id),
-                hints=("Exit statuses are whole numbers from 0 to 255.",),
-            )
+            detail = f"The contract of `{step.id}` wants the exit status {contract.exit_code}."
+            yield blame_step(step.id, "E_FIELD_VALUE", detail, "Exit statuses are whole numbers from 0 to 255.")
 
 
 def contract_output(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -102,12 +65,9 @@ def contract_output(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step, contract in survey.contracts if facts.pattern_faults else ():
         fault = facts.pattern_faults.get(contract.stdout or "")
         if fault is not None and contract.stdout is not None:
-            yield Problem(
-                code="E_FIELD_VALUE",
-                detail=f"The contract of `{step.id}` has no good `stdout` pattern: {fault}.",
-                where=Place(step=step.id),
-                hints=("Patterns are those of RE2: no look-around, no back-references.",),
-            )
+            detail = f"The contract of `{step.id}` has no good `stdout` pattern: {fault}."
+            hint = "Patterns are those of RE2: no look-around, no back-references."
+            yield blame_step(step.id, "E_FIELD_VALUE", detail, hint)
 
 
 def contract_proof(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -115,12 +75,8 @@ def contract_proof(survey: Survey, facts: Facts) -> Iterator[Problem]:
     with_contract = {id(step) for step, _ in survey.contracts}
     for step in survey.steps:
         if step.proof is not None and id(step) not in with_contract:
-            yield Problem(
-                code="E_FIELD_VALUE",
-                detail=f"`{step.id}` wants the proof `{step.proof}` and has no contract that could be broken first.",
-                where=Place(step=step.id),
-                hints=("Add a `contract`, or leave `proof` out.",),
-            )
+            detail = f"`{step.id}` wants the proof `{step.proof}` and has no contract that could be broken first."
+            yield blame_step(step.id, "E_FIELD_VALUE", detail, "Add a `contract`, or leave `proof` out.")
 
 
 def contract_vacuous(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -128,24 +84,18 @@ def contract_vacuous(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step, contract, script in _all(survey, facts):
         by_status = contract.stdout is None or contract.stdout in facts.idle_patterns
         if by_status and constant_status(script) == contract.exit_code:
-            yield Problem(
-                code="E_CONTRACT_VACUOUS",
-                detail=f"The contract of `{step.id}` holds whatever happens: its exit status is always the same.",
-                where=Place(step=step.id),
-                hints=("Let it end with the check itself, such as `test -s report.txt` or `pytest -q`.",),
-            )
+            detail = f"The contract of `{step.id}` holds whatever happens: its exit status is always the same."
+            hint = "Let it end with the check itself, such as `test -s report.txt` or `pytest -q`."
+            yield blame_step(step.id, "E_CONTRACT_VACUOUS", detail, hint)
 
 
 def contract_negated(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """`! command` holds also when the command could not do its work."""
     for step, _, script in _compound(survey, facts):
         if constant_status(script) is None and any(isinstance(one, Negated) for one in top_level(script)):
-            yield Problem(
-                code="W_CONTRACT_NEGATED",
-                detail=f"The contract of `{step.id}` holds when a command fails, for whatever reason.",
-                where=Place(step=step.id),
-                hints=("Write it without `!` and add `exit_code == 1`: grep says 1 for absent, 2 for an error.",),
-            )
+            detail = f"The contract of `{step.id}` holds when a command fails, for whatever reason."
+            hint = "Write it without `!` and add `exit_code == 1`: grep says 1 for absent, 2 for an error."
+            yield blame_step(step.id, "W_CONTRACT_NEGATED", detail, hint)
 
 
 def contract_pipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -153,12 +103,9 @@ def contract_pipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step, contract, script in _compound(survey, facts):
         words = ignores_failures(script)
         if words is not None and not (words.startswith("trap") and constant_status(script) == contract.exit_code):
-            yield Problem(
-                code="W_CONTRACT_PIPE",
-                detail=f"The contract of `{step.id}` says `{words}`, so that failures inside it do not count.",
-                where=Place(step=step.id),
-                hints=(f"Leave `{words}` out; where one command may fail, write `command || test $? -eq 1`.",),
-            )
+            detail = f"The contract of `{step.id}` says `{words}`, so that failures inside it do not count."
+            hint = f"Leave `{words}` out; where one command may fail, write `command || test $? -eq 1`."
+            yield blame_step(step.id, "W_CONTRACT_PIPE", detail, hint)
 
 
 def contract_unread(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -166,12 +113,9 @@ def contract_unread(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step, contract in survey.contracts if facts.unread else ():
         # One with a reference in it is refused for that.
         if contract.command in facts.unread and without_references(contract.command) == contract.command:
-            yield Problem(
-                code="W_CONTRACT_PIPE",
-                detail=f"The contract of `{step.id}` cannot be looked into: failures inside it may not count.",
-                where=Place(step=step.id),
-                hints=("Put what is long into a script of the workspace, and let the contract run that.",),
-            )
+            detail = f"The contract of `{step.id}` cannot be looked into: failures inside it may not count."
+            hint = "Put what is long into a script of the workspace, and let the contract run that."
+            yield blame_step(step.id, "W_CONTRACT_PIPE", detail, hint)
 
 
 def contract_existence(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -179,12 +123,9 @@ def contract_existence(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step, contract, script in _all(survey, facts):
         shown = existence_only(script) if contract.stdout is None else None
         if shown is not None:
-            yield Problem(
-                code="W_CONTRACT_EXISTENCE",
-                detail=f"The contract of `{step.id}` asks only whether something is there: `{shown}`.",
-                where=Place(step=step.id),
-                hints=("Ask what is in it: `test -s FILE` for not empty, `grep PATTERN FILE >/dev/null`, `cmp A B`.",),
-            )
+            detail = f"The contract of `{step.id}` asks only whether something is there: `{shown}`."
+            hint = "Ask what is in it: `test -s FILE` for not empty, `grep PATTERN FILE >/dev/null`, `cmp A B`."
+            yield blame_step(step.id, "W_CONTRACT_EXISTENCE", detail, hint)
 
 
 def fallback_unproved(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -193,25 +134,21 @@ def fallback_unproved(survey: Survey, facts: Facts) -> Iterator[Problem]:
         last = last_policy(step.on_failure)
         if isinstance(last, Fallback) and check_of(step) is None:
             names = ", ".join(last.steps)
-            yield Problem(
-                code="W_FALLBACK_UNPROVED",
-                detail=f"`{step.id}` falls back on {names}, and has no contract that could pass it afterwards.",
-                where=Place(step=step.id),
-                hints=("It stays failed, and the plan's failure policy follows. A contract would tell.",),
-            )
+            detail = f"`{step.id}` falls back on {names}, and has no contract that could pass it afterwards."
+            hint = "It stays failed, and the plan's failure policy follows. A contract would tell."
+            yield blame_step(step.id, "W_FALLBACK_UNPROVED", detail, hint)
     for scope in survey.scopes:
         last = last_policy(scope.plan.on_failure)
         if isinstance(last, Fallback):
             plain = [one.id for one in scope.steps.values() if not last_policy(one.on_failure) and not check_of(one)]
             if plain:
                 more = f" and {len(plain) - 1:,} more" if len(plain) > 1 else ""
-                yield Problem(
-                    code="W_FALLBACK_UNPROVED",
-                    detail=f"The plan falls back on {', '.join(last.steps)}, and for `{plain[0]}`{more} there is no "
-                    "contract that could pass it afterwards.",
-                    where=Place(step=plain[0]),
-                    hints=("Such a step stays failed. A contract would tell.",),
+                detail = (
+                    f"The plan falls back on {', '.join(last.steps)}, and for `{plain[0]}`{more} there is no "
+                    "contract that could pass it afterwards."
                 )
+                hint = "Such a step stays failed. A contract would tell."
+                yield blame_step(plain[0], "W_FALLBACK_UNPROVED", detail, hint)
 
 
 def contract_sigpipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -219,12 +156,9 @@ def contract_sigpipe(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step, _, script in _compound(survey, facts):
         shown = stops_reading(script)
         if shown is not None:
-            yield Problem(
-                code="W_CONTRACT_SIGPIPE",
-                detail=f"In the contract of `{step.id}`, `{shown}` may end before the command that feeds it.",
-                where=Place(step=step.id),
-                hints=("Write `| grep PATTERN >/dev/null`, or `| sed -n 1p`, which read to the end.",),
-            )
+            detail = f"In the contract of `{step.id}`, `{shown}` may end before the command that feeds it."
+            hint = "Write `| grep PATTERN >/dev/null`, or `| sed -n 1p`, which read to the end."
+            yield blame_step(step.id, "W_CONTRACT_SIGPIPE", detail, hint)
 
 
 # --- Programs that are not there -----------------------------------------------------------------------------------
@@ -248,12 +182,8 @@ def contract_missing_program(survey: Survey, facts: Facts) -> Iterator[Problem]:
                     return
                 bringing[key] = scope.order.mask(name for name, other in scope.steps.items() if _brings(other, program))
             if not _brings(step, program) and not scope.order.after_any(bringing[key], step.id):
-                yield Problem(
-                    code="W_CONTRACT_PROGRAM",
-                    detail=f"The contract of `{step.id}` uses `{program}`, which is not installed.",
-                    where=Place(step=step.id),
-                    hints=("Install it, or add the step that does.",),
-                )
+                detail = f"The contract of `{step.id}` uses `{program}`, which is not installed."
+                yield blame_step(step.id, "W_CONTRACT_PROGRAM", detail, "Install it, or add the step that does.")
 
 
 def _brings(step: Step, program: str) -> bool:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ordain.core.action import AcquireLock, WaitFor
-from ordain.core.bound import (
-    ATTEMPTS_MAX,
+import msgspec
+
+from ordain.core.lint.survey import Facts, Survey
+from ordain.core.plan.command import program_of
+from ordain.core.plan.condition import Contract
+from ordain.core.plan.model import Budget, Plan, Step
+from ordain.core.plan.role import Count, Duration, Role, parts
+from ordain.core.plan.words import counted
+from ordain.core.text.limit import (
     COMMAND_BYTES_MAX,
     CONCURRENCY_MAX,
     DAY_MS,
-    FACTOR_MAX,
     INTEGER_MAX,
     REPETITIONS_MAX,
 )
-from ordain.core.command import program_of
-from ordain.core.condition import Contract, PaneIdle, PatternAbsent, StableTail
-from ordain.core.failure import FailurePolicy, Retry
-from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Survey
-from ordain.core.model import Action, Budget, Plan, Step
-from ordain.core.problem import Place, Problem
-from ordain.core.spending import counted
-
-__all__ = ["budgets", "limits", "text_length"]
+from ordain.core.text.problem import Place, Problem, blame_step
 
 _SURELY_SHORT = COMMAND_BYTES_MAX // 4
 
@@ -39,7 +35,7 @@ def limits(survey: Survey, facts: Facts) -> Iterator[Problem]:
         for fault in _step_faults(step):
             yield Problem(code="E_STEP_LIMIT", detail=f"`{step.id}`: the {fault}.", where=Place(step=step.id))
     for step, action in survey.others:
-        for fault in _action_faults(action):
+        for fault in _declared_faults(action):
             yield Problem(code="E_STEP_LIMIT", detail=f"`{step.id}`: the {fault}.", where=Place(step=step.id))
 
 
@@ -50,6 +46,7 @@ def _unlimited(step: Step) -> bool:
         and step.on_failure is None
         and step.budget is None
         and step.for_each is None
+        and not step.preconditions
         and (step.verification is None or isinstance(step.verification.strategy, Contract))
         and (step.verification is None or step.verification.timeout_ms is None)
     )
@@ -58,15 +55,18 @@ def _unlimited(step: Step) -> bool:
 def _plan_faults(plan: Plan) -> Iterator[str]:
     yield from _concurrency_faults(plan.concurrency)
     yield from _timeout_faults(plan.timeout_ms, "timeout")
-    yield from _retry_faults(plan.on_failure)
+    if plan.on_failure is not None:
+        yield from _declared_faults(plan.on_failure)
     yield from _budget_faults(plan.budget)
+    for condition in plan.preconditions:
+        yield from _declared_faults(condition)
 
 
 def _step_faults(step: Step) -> Iterator[str]:
     if step.timeout_ms is not None:
         yield from _timeout_faults(step.timeout_ms, "timeout")
     if step.on_failure is not None:
-        yield from _retry_faults(step.on_failure)
+        yield from _declared_faults(step.on_failure)
     if step.budget is not None:
         yield from _budget_faults(step.budget)
     if step.for_each is not None:
@@ -76,21 +76,19 @@ def _step_faults(step: Step) -> Iterator[str]:
             yield f"`batch` of `for_each` must be between 1 and {REPETITIONS_MAX}"
         yield from _concurrency_faults(step.for_each.concurrency)
     if step.verification is not None:
-        yield from _timeout_faults(step.verification.timeout_ms, "timeout of the verification")
-        match step.verification.strategy:
-            case PaneIdle(idle_threshold_ms=wait) | PatternAbsent(wait_ms=wait):
-                yield from _timeout_faults(wait, "time that the verification waits")
+        yield from _declared_faults(step.verification)
+    for condition in step.preconditions:
+        yield from _declared_faults(condition)
 
 
-def _action_faults(action: Action) -> Iterator[str]:
-    match action:
-        case AcquireLock(timeout_ms=timeout):
-            yield from _timeout_faults(timeout, "timeout of the lock")
-        case WaitFor(timeout_ms=timeout, condition=condition):
-            yield from _timeout_faults(timeout, "timeout of the wait")
-            match condition:
-                case PaneIdle(idle_threshold_ms=wait) | StableTail(stable_for_ms=wait):
-                    yield from _timeout_faults(wait, "time that must be quiet")
+def _declared_faults(value: msgspec.Struct) -> Iterator[str]:
+    """What is wrong with the durations and counts of a value, each sentence once and where its first field stands."""
+    found: dict[tuple[Role, str], list[float]] = {}
+    for role, what, number in ((part.role, part.what, part.value) for part in parts(value, Duration, Count)):
+        found.setdefault((role, what), []).append(number)
+    for (role, what), numbers in found.items():
+        faults = (role.fault(number, what) for number in numbers if isinstance(role, Duration | Count))
+        yield from [fault for fault in faults if fault is not None][:1]
 
 
 def _timeout_faults(milliseconds: int | None, what: str) -> Iterator[str]:
@@ -101,18 +99,6 @@ def _timeout_faults(milliseconds: int | None, what: str) -> Iterator[str]:
 def _concurrency_faults(concurrency: int | None) -> Iterator[str]:
     if concurrency is not None and not 1 <= concurrency <= CONCURRENCY_MAX:
         yield f"concurrency must be between 1 and {CONCURRENCY_MAX}"
-
-
-def _retry_faults(policy: FailurePolicy | None) -> Iterator[str]:
-    if not isinstance(policy, Retry):
-        return
-    if not 1 <= policy.max_attempts <= ATTEMPTS_MAX:
-        yield f"failure policy may retry at most {ATTEMPTS_MAX - 1} times"
-    delays = (policy.initial_delay_ms, policy.increment_ms, policy.max_delay_ms or 0)
-    if not all(0 <= delay <= DAY_MS for delay in delays):
-        yield "delays between attempts must be between zero and a day"
-    if not 1 <= policy.backoff_multiplier <= FACTOR_MAX:  # which NaN is not either
-        yield f"factor by which delays grow must be between 1 and {FACTOR_MAX}"
 
 
 def _budget_faults(budget: Budget | None) -> Iterator[str]:
@@ -133,14 +119,9 @@ def budgets(survey: Survey, facts: Facts) -> Iterator[Problem]:
             for name in Budget.__struct_fields__ if step.budget is not None else ():
                 own, given = getattr(step.budget, name), getattr(whole, name)
                 if own is not None and given is not None and own > given > 0:
-                    yield Problem(
-                        code="W_BUDGET",
-                        detail=f"The budget of `{step.id}` has more `{name}` than that of its plan: {own} of {given}.",
-                        where=Place(step=step.id),
-                        hints=(
-                            "It would be asked about before the step begins; raise the plan's or lower the step's.",
-                        ),
-                    )
+                    detail = f"The budget of `{step.id}` has more `{name}` than that of its plan: {own} of {given}."
+                    hint = "It would be asked about before the step begins; raise the plan's or lower the step's."
+                    yield blame_step(step.id, "W_BUDGET", detail, hint)
 
 
 def text_length(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -162,9 +143,5 @@ def _too_long(text: str) -> bool:
 
 
 def _long(step: Step) -> Problem:
-    return Problem(
-        code="E_STEP_LIMIT",
-        detail=f"A command of `{step.id}` is longer than {COMMAND_BYTES_MAX} bytes.",
-        where=Place(step=step.id),
-        hints=("Put it into a script file and run that.",),
-    )
+    detail = f"A command of `{step.id}` is longer than {COMMAND_BYTES_MAX} bytes."
+    return blame_step(step.id, "E_STEP_LIMIT", detail, "Put it into a script file and run that.")

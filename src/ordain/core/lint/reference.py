@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
-from ordain.core.action import AcquireLock, Ask, Custom, ReleaseLock, RunWorkflow, SendText, StoreData
-from ordain.core.command import command_text
-from ordain.core.condition import StepCompleted
-from ordain.core.dependency import item_name
-from ordain.core.failure import Fallback, Skip
-from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Asked, Mention, Scope, Survey, last_policy
-from ordain.core.model import Step
-from ordain.core.payload import payload
-from ordain.core.problem import Place, Problem
-from ordain.core.refs import (
+from ordain.core.lint.survey import AskedExpression, Facts, Mention, Scope, Survey, last_policy
+from ordain.core.plan.command import command_text, payload
+from ordain.core.plan.condition import StepCompleted
+from ordain.core.plan.failure import Fallback, Skip
+from ordain.core.plan.graph import item_name
+from ordain.core.plan.model import Step, conditions_of
+from ordain.core.plan.refs import (
     Default,
     Index,
     Item,
@@ -31,19 +28,13 @@ from ordain.core.refs import (
     references,
     spelt,
 )
-from ordain.core.scalar import strings
-from ordain.core.tool import COMMANDS, EXEC
+from ordain.core.plan.role import CommandText, Name, PathRead, PathWritten, Prose, parts
+from ordain.core.plan.tool import COMMANDS, EXEC
+from ordain.core.policy.program import may_be_options
+from ordain.core.text.limit import strings
+from ordain.core.text.problem import Place, Problem, blame_step
 
-__all__ = [
-    "comes_before",
-    "completed_known",
-    "expressions",
-    "known",
-    "may_be_missing",
-    "misspelt",
-    "places",
-    "reads_known",
-]
+# --- Reference -------------------------------------------------------------------------------------------------------
 
 _PARTS = ("output", "exit_code")
 _INSTEAD = {
@@ -59,20 +50,11 @@ def known(survey: Survey, facts: Facts) -> Iterator[Problem]:
         fault = _fault(mention, survey)
         if fault is not None:
             what, hints = fault
-            yield Problem(
-                code="E_REF",
-                detail=f"`{mention.step.id}`: `{mention.text}` {what}.",
-                where=Place(step=mention.step.id),
-                hints=hints,
-            )
+            yield blame_step(mention.step.id, "E_REF", f"`{mention.step.id}`: `{mention.text}` {what}.", *hints)
     for step in survey.steps:
         if step.for_each is not None and not is_reference(step.for_each.source):
-            yield Problem(
-                code="E_REF",
-                detail=f"`{step.id}` is repeated for each of `{step.for_each.source}`, which is not a reference.",
-                where=Place(step=step.id),
-                hints=('Name the list: `for_each: {in: "${step.output}", max: 50}`.',),
-            )
+            detail = f"`{step.id}` is repeated for each of `{step.for_each.source}`, which is not a reference."
+            yield blame_step(step.id, "E_REF", detail, 'Name the list: `for_each: {in: "${step.output}", max: 50}`.')
 
 
 def _fault(mention: Mention, survey: Survey) -> tuple[str, tuple[str, ...]] | None:
@@ -103,18 +85,23 @@ def misspelt(survey: Survey, facts: Facts) -> Iterator[Problem]:
             steps = survey.scope_of(step).known if "${" in text else {}
             for found in _NEAR.finditer(text) if steps else ():
                 if found[1] in steps and found[2] not in _PARTS and found[1] not in ("data", "params", "item"):
-                    yield Problem(
-                        code="E_REF",
-                        detail=f"`{step.id}`: of `{found[1]}` there is `output` and `exit_code`, and no `{found[2]}`.",
-                        where=Place(step=step.id),
-                        hints=survey.near(found[2], _PARTS),
-                    )
+                    detail = f"`{step.id}`: of `{found[1]}` there is `output` and `exit_code`, and no `{found[2]}`."
+                    yield blame_step(step.id, "E_REF", detail, *survey.near(found[2], _PARTS))
 
 
 def _payloads(survey: Survey) -> Iterator[tuple[Step, object]]:
     yield from ((step, call.args) for step, call in survey.calls)
     yield from ((step, command.env) for step, command in survey.commands if command.env)
     yield from ((step, payload(action)) for step, action in survey.others)
+
+
+def options(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """An argument of a program that begins with a reference stands behind `--`: `-` is refused later."""
+    for step, call in survey.calls:
+        if found := ", ".join(f"`argv[{at}]`" for at in may_be_options(call, item_name(step)) if at > 0):
+            detail = f"`{step.id}`: {found} begins with a reference; a value that begins with `-` will be refused."
+            hint = 'Write `"--"` before it, where its program knows that, or a literal beginning: `./${…}`.'
+            yield blame_step(step.id, "W_REF_OPTION", detail, hint)
 
 
 def comes_before(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -131,11 +118,7 @@ def comes_before(survey: Survey, facts: Facts) -> Iterator[Problem]:
             if circle is not None and any(circle_of.get(step) == circle for step in waiting):
                 itself = link.step == link.target
                 what = "that is itself" if itself else f"but `{link.target}` comes after `{link.step}`"
-                yield Problem(
-                    code=link.code,
-                    detail=f"`{link.step}` refers to `{link.text}`, {what}.",
-                    where=Place(step=link.step),
-                )
+                yield blame_step(link.step, link.code, f"`{link.step}` refers to `{link.text}`, {what}.")
 
 
 def reads_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -144,12 +127,8 @@ def reads_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
         for read in task.reads:
             name = read.removeprefix("step:")
             if read.startswith("step:") and name not in scope.known:
-                yield Problem(
-                    code="E_REF",
-                    detail=f"`{step.id}` reads the result of `{name}`, which is not a step of this plan.",
-                    where=Place(step=step.id),
-                    hints=survey.near(name, scope.known),
-                )
+                detail = f"`{step.id}` reads the result of `{name}`, which is not a step of this plan."
+                yield blame_step(step.id, "E_REF", detail, *survey.near(name, scope.known))
 
 
 def completed_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -162,13 +141,8 @@ def completed_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step in survey.steps:
         for condition in step.preconditions:
             if isinstance(condition, StepCompleted) and condition.step_id not in survey.scope_of(step).known:
-                yield Problem(
-                    code="E_REF",
-                    detail=f"`{step.id}`: `step_completed` names `{condition.step_id}`, "
-                    "which is not a step of this plan.",
-                    where=Place(step=step.id),
-                    hints=survey.near(condition.step_id, survey.scope_of(step).known),
-                )
+                detail = f"`{step.id}`: `step_completed` names `{condition.step_id}`, which is not a step of this plan."
+                yield blame_step(step.id, "E_REF", detail, *survey.near(condition.step_id, survey.scope_of(step).known))
 
 
 def may_be_missing(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -181,12 +155,9 @@ def may_be_missing(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 why = _why_missing(mention.scope, mention.step, name, facts)
                 if why is not None:
                     with_default = replace(mention.reference, default=Default(value="…"))
-                    yield Problem(
-                        code="E_REF_MAY_BE_MISSING",
-                        detail=f"`{mention.step.id}`: `{mention.text}` may refer to nothing: `{name}` {why}.",
-                        where=Place(step=mention.step.id),
-                        hints=(f"Say what stands in then: `{spelt(with_default)}`.",),
-                    )
+                    detail = f"`{mention.step.id}`: `{mention.text}` may refer to nothing: `{name}` {why}."
+                    hint = f"Say what stands in then: `{spelt(with_default)}`."
+                    yield blame_step(mention.step.id, "E_REF_MAY_BE_MISSING", detail, hint)
 
 
 def _why_missing(scope: Scope, step: Step, name: str, facts: Facts) -> str | None:
@@ -209,7 +180,9 @@ def _why_missing(scope: Scope, step: Step, name: str, facts: Facts) -> str | Non
 
 
 def places(survey: Survey, facts: Facts) -> Iterator[Problem]:
-    """No value of another step gets into a name, a command or the prose for an agent."""
+    """No value of another step gets into a name, a path, a command or the prose for an agent."""
+    if survey.encoded is not None and b"${" not in survey.encoded:
+        return
     for step_id, what, text, steps in _fixed_texts(survey):
         found = misplaced_reference(text, steps)
         if found is not None:
@@ -222,12 +195,9 @@ def places(survey: Survey, facts: Facts) -> Iterator[Problem]:
             )
     for step_id, what, name in _fixed_names(survey):
         if "${" in name:
-            yield Problem(
-                code="E_REF_PLACE",
-                detail=f"The {what} of `{step_id}` cannot be decided by a reference.",
-                where=Place(step=step_id),
-                hints=("Write the name itself.",),
-            )
+            whose = f"The {what} of `{step_id}`" if step_id is not None else f"The plan's {what}"
+            detail = f"{whose} cannot be decided by a reference."
+            yield blame_step(step_id, "E_REF_PLACE", detail, "Write the name itself.")
 
 
 def _fixed_texts(survey: Survey) -> Iterator[tuple[str | None, str, str, dict[str, Step]]]:
@@ -246,17 +216,12 @@ def _texts(survey: Survey) -> Iterator[tuple[Step, str, str]]:
         yield step, "command", command.command
     for step, contract in survey.contracts:
         yield step, "contract", contract.command
-    for _, step, task in survey.tasks:
-        for text in (task.task, task.instructions or "", *task.criteria):
-            yield step, "task", text
-    for step, action in survey.others:
-        if isinstance(action, SendText):
-            yield step, "text", action.text
-        elif isinstance(action, Ask):
-            yield step, "question", action.question
+    tasks = ((step, task) for _, step, task in survey.tasks)
+    for step, action in chain(tasks, survey.others):
+        yield from ((step, part.what, part.value) for part in parts(action, Prose, CommandText))
 
 
-def _fixed_names(survey: Survey) -> Iterator[tuple[str, str, str]]:
+def _fixed_names(survey: Survey) -> Iterator[tuple[str | None, str, str]]:
     for step, call in survey.calls:
         yield step.id, "tool name", call.tool
         if call.operation is not None:
@@ -270,19 +235,14 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str, str, str]]:
                 # The text of a program may well have a `$${` in it, which is none of ours.
                 if isinstance(word, str) and (at == 0 or next(references(word, item_name(step)), None) is not None):
                     yield step.id, "program", word
-    for _, step, task in survey.tasks:
-        if task.agent is not None:
-            yield step.id, "agent name", task.agent
-    for step, action in survey.others:
-        match action:
-            case AcquireLock(lock_name=name) | ReleaseLock(lock_name=name):
-                yield step.id, "lock name", name
-            case RunWorkflow(workflow_id=name):
-                yield step.id, "workflow", name
-            case Custom(action_type=name):
-                yield step.id, "action type", name
-            case StoreData(key=name):
-                yield step.id, "key", name
+    tasks = ((step, task) for _, step, task in survey.tasks)
+    for step, action in chain(tasks, survey.others):
+        found = parts(action, Name, PathRead, PathWritten)
+        yield from ((step.id, part.what or part.field, part.value) for part in found)
+    before = ((None, one) for scope in survey.scopes for one in scope.plan.preconditions)
+    judged = (step for step in survey.steps if step.preconditions or step.verification is not None)
+    for step_id, condition in chain(before, ((step.id, one) for step in judged for one in conditions_of(step))):
+        yield from ((step_id, part.field, part.value) for part in parts(condition, PathRead, PathWritten))
 
 
 _RUNS_CODE = re.compile(r"(?:ba|da|z|k|fi|a)?sh|python[\d.]*|perl|ruby|node|php|lua|[gmn]?awk|sed|eval|ssh")
@@ -329,7 +289,7 @@ def expressions(survey: Survey, facts: Facts) -> Iterator[Problem]:
             )
 
 
-def _name_faults(asked: Asked, survey: Survey) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _name_faults(asked: AskedExpression, survey: Survey) -> Iterator[tuple[str, tuple[str, ...]]]:
     scope, used = asked.scope, asked.named
     yield from used.faults
     for name in used.steps:
@@ -345,3 +305,65 @@ def _name_faults(asked: Asked, survey: Survey) -> Iterator[tuple[str, tuple[str,
             yield f"it asks about `data.{name}`, and nothing is stored yet", ()
         elif name not in scope.stores:
             yield f"no step of this plan stores `{name}`", survey.near(name, scope.stores)
+
+
+# --- Stored ----------------------------------------------------------------------------------------------------------
+# Rules about stored data: who reads a key that several steps store gets what the plan says, not what chance says.
+
+_PAIRS_MAX = 100_000
+"""How many readers and storing steps are compared; a plan that has more gets no warning for the rest."""
+
+
+def data_order(survey: Survey, facts: Facts) -> Iterator[Problem]:
+    """Where several steps store one key, every reader comes before or after each of them, and one of them is last."""
+    several = any(len(stores) > 1 for scope in survey.scopes for stores in scope.stores.values())
+    compared = 0
+    for scope, reader, key in _readers(survey) if several else ():
+        stores = scope.stores.get(key, ())
+        compared += len(stores)
+        if len(stores) < 2 or compared > _PAIRS_MAX or scope.order.circles:
+            continue
+        apart = next((store for store in stores if not _in_order(scope, store, reader)), None)
+        pair = _undecided(scope, stores, reader) if apart is None else None
+        if apart is not None:
+            what = f"is stored by `{apart}` too, which may come before or after it"
+        elif pair is not None:
+            what = f"is stored by `{pair[0]}` and `{pair[1]}`, which come in any order"
+        else:
+            continue
+        hint = "Say with `needs` which comes first, or store it under another key."
+        yield blame_step(reader, "W_DATA_ORDER", f"`{reader}` reads the data `{key}`, which {what}.", hint)
+
+
+def _readers(survey: Survey) -> Iterator[tuple[Scope, str, str]]:
+    """Every step that reads stored data, and which key, each once."""
+    found: dict[tuple[int, str, str], Scope] = {}
+    for mention in survey.mentions:
+        if not isinstance(mention.reference, Unreadable) and isinstance(mention.reference.source, StoredData):
+            found.setdefault((id(mention.scope), mention.step.id, mention.reference.source.key), mention.scope)
+    for asked in survey.asked:
+        if asked.step is not None:
+            for key in asked.named.data:
+                found.setdefault((id(asked.scope), asked.step.id, key), asked.scope)
+    yield from ((scope, reader, key) for (_, reader, key), scope in found.items())
+
+
+def _in_order(scope: Scope, one: str, other: str) -> bool:
+    """Whether one of two steps always comes before the other; a fallback runs when the steps do that name it."""
+    return all(
+        first == then or scope.order.before(first, then) or scope.order.before(then, first)
+        for first in _when_run(scope, one)
+        for then in _when_run(scope, other)
+    )
+
+
+def _when_run(scope: Scope, name: str) -> Sequence[str]:
+    return (name,) if name in scope.steps else [user for user in scope.users.get(name, ()) if user in scope.steps]
+
+
+def _undecided(scope: Scope, stores: Sequence[str], reader: str) -> tuple[str, str] | None:
+    """Two steps that both store what a reader reads, of which nobody can say which is last. Of those under a condition
+    perhaps only one runs."""
+    certain = [store for store in stores if store in scope.steps and scope.steps[store].when is None]
+    before = sorted((store for store in certain if scope.order.before(store, reader)), key=scope.order.sort_key)
+    return next(((one, before[-1]) for one in before[:-1] if not scope.order.before(one, before[-1])), None)

@@ -8,25 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ordain.core.lint import (
-    agents,
-    content,
-    contract,
-    later,
-    limits,
-    paths,
-    reference,
-    secret,
-    stored,
-    structure,
-    tools,
-)
-from ordain.core.lint.facts import Facts
-from ordain.core.lint.survey import Survey
-from ordain.core.model import Plan
-from ordain.core.problem import Problem
-
-__all__ = ["RULES", "WANT_ALL", "lint"]
+from ordain.core.lint import agent as agents
+from ordain.core.lint import content, contract, limits, reference, structure, unsupported
+from ordain.core.lint import content as secret
+from ordain.core.lint import path as paths
+from ordain.core.lint import reference as stored
+from ordain.core.lint import tool as tools
+from ordain.core.lint.survey import Facts, Survey
+from ordain.core.plan.model import Plan
+from ordain.core.text.problem import Problem
 
 Rule = Callable[[Survey, Facts], Iterator[Problem]]
 
@@ -47,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     limits.budgets,
     limits.text_length,
     content.texts,
+    content.letters,
     content.lengths,
     content.numbers,
     content.values,
@@ -56,6 +47,7 @@ RULES: tuple[Rule, ...] = (
     structure.workspace,
     reference.known,
     reference.misspelt,
+    reference.options,
     reference.comes_before,
     reference.completed_known,
     reference.reads_known,
@@ -100,7 +92,7 @@ RULES: tuple[Rule, ...] = (
     contract.contract_sigpipe,
     contract.fallback_unproved,
     contract.contract_missing_program,
-    later.not_yet,
+    unsupported.not_yet,
 )
 
 

@@ -11,26 +11,21 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from operator import eq, ge, gt, le, lt, ne
 
-from ordain.core.lint.script import (
-    STARTERS,
+from ordain.core.policy.program import STARTERS, Words, bare, unwrapped
+from ordain.core.policy.script import (
     AndOr,
     Background,
+    CommandGroup,
     Condition,
     Function,
-    Group,
     Negated,
     Opaque,
     Pipeline,
     Script,
     Simple,
     Statement,
-    Words,
-    bare,
     everywhere,
-    unwrapped,
 )
-
-__all__ = ["constant_status", "ignores_failures"]
 
 _ALWAYS = {
     "true": 0, ":": 0, "false": 1, "echo": 0, "set": 0, "shopt": 0, "export": 0, "declare": 0, "typeset": 0,
@@ -60,7 +55,11 @@ def constant_status(script: Script) -> int | None:
             return _simple_status(only.words)
         if name not in _JUDGED:
             return None  # most contracts are one command that nobody knows
-    judge = _Judge(script)
+    return _status_of(script)
+
+
+def _status_of(script: Script, *, strict: bool = True) -> int | None:
+    judge = _Judge(script, strict=strict)
     return judge.trapped(script.statements, judge.ending(script.statements))
 
 
@@ -102,7 +101,7 @@ class _Judge:
         if not statements:
             return 0
         last = statements[-1]
-        if isinstance(last, Group) and (status := self.ending(last.statements, leaving)) is not None:
+        if isinstance(last, CommandGroup) and (status := self.ending(last.statements, leaving)) is not None:
             return status
         if isinstance(last, Simple) and (len(statements) == 1 or self._trivial(last, statements[-2])):
             return self._simple(last)
@@ -150,7 +149,7 @@ class _Judge:
                 if not self._strict:
                     return found[-1] if found else None
                 return None if None in found else next((status for status in reversed(found) if status), 0)
-            case Group(statements=statements):
+            case CommandGroup(statements=statements):
                 reached = self._reached(statements, _EXIT)
                 return self._agreed(reached, self._in_order(reached), _EXIT)
             case Background() | Function():
@@ -170,7 +169,7 @@ class _Judge:
             if name == "eval":
                 return self.ending(simple.inner)
             strict = any(word is not None and re.match(r"-[a-z]*e", word) for word in words[1:3])
-            return _status_of(simple.inner, strict=strict)
+            return _status_of(Script(simple.inner, ()), strict=strict)
         return _simple_status(words)
 
     def _call(self, name: str) -> int | None:
@@ -207,7 +206,7 @@ class _Judge:
                             return True
                         status = self.status(further)
                 return False
-            case Group(statements=statements, subshell=False):
+            case CommandGroup(statements=statements, subshell=False):
                 return any(self._leaves(one, leaving) for one in statements)
             case _:
                 return False
@@ -224,7 +223,7 @@ class _Judge:
     def _body(self, name: str) -> Sequence[Statement]:
         """What runs when a function is called."""
         body = self._functions[name]
-        if len(body) == 1 and isinstance(body[0], Group):
+        if len(body) == 1 and isinstance(body[0], CommandGroup):
             body = body[0].statements
         return self._reached(body, _RETURN)
 
@@ -263,9 +262,9 @@ class _Judge:
                         found |= self._exits_of(further, live and at == len(rest), leaving)
                     status = _joined(status, operator, self.status(further))
                 return found
-            case Pipeline(stages=inner_statements) | Group(statements=inner_statements, subshell=True):
+            case Pipeline(stages=inner_statements) | CommandGroup(statements=inner_statements, subshell=True):
                 return self._exits(inner_statements, True, _EXIT) - {0} if live and self._strict else _NONE
-            case Group(statements=inner_statements):
+            case CommandGroup(statements=inner_statements):
                 return self._exits(inner_statements, live, leaving)
             case Condition(branches=branches, tests=tests):
                 found = self._exits(tests, False, leaving)
@@ -273,7 +272,7 @@ class _Judge:
             case Background() | Function():
                 return _NONE
             case Opaque():
-                words_left = (words for words in self._script.commands if words[0] in leaving)
+                words_left = (words for words in self._script.own_words if words[0] in leaving)
                 return frozenset(_simple_status(words) for words in words_left)
 
     # --- Traps ---
@@ -282,34 +281,22 @@ class _Judge:
         """The status that a trap gives the whole script, whatever happens; else the one that it has without."""
         for at, statement in enumerate(statements):
             if isinstance(statement, Simple) and (caught := _caught(statement.words)) and statement.inner is not None:
-                given = self.ending(statement.inner) if self._left_by(statement.inner) else None
+                left = any(self._leaves(one, _EXIT) for one in statement.inner)
+                given = self.ending(statement.inner) if left else None
                 if given is None or any(self.status(before) != 0 for before in statements[:at]):
                     continue
                 if caught & _CATCH_ALL or (given == 0 and self._exits(statements, True, _EXIT) <= {0}):
                     return given
         return status
 
-    def _left_by(self, handler: Sequence[Statement]) -> bool:
-        return any(self._leaves(one, _EXIT) for one in handler)
-
     def hiding(self) -> Iterator[Simple]:
         """The traps that may make a success of a failure."""
         for statement in everywhere(self._script.statements):
             if isinstance(statement, Simple) and _caught(statement.words) and statement.words[1] not in ("-", ""):
                 handler = statement.inner
-                if handler is None or _unknown(handler) or 0 in self._exits(handler, False, _EXIT):
+                names = [one.words[0] for one in everywhere(handler or ()) if isinstance(one, Simple)]
+                if handler is None or None in names or 0 in self._exits(handler, False, _EXIT):
                     yield statement
-
-
-def _status_of(statements: tuple[Statement, ...], *, strict: bool) -> int | None:
-    """The same for a text that is handed to another shell."""
-    judge = _Judge(Script(statements, ()), strict=strict)
-    return judge.trapped(statements, judge.ending(statements))
-
-
-def _unknown(handler: Sequence[Statement]) -> bool:
-    """Whether a trap runs a command that is only known when it runs."""
-    return any(isinstance(one, Simple) and one.words[0] is None for one in everywhere(handler))
 
 
 def _caught(words: Words) -> frozenset[str]:
@@ -366,15 +353,9 @@ def _tested(words: Words) -> int | None:
 _WORDS_MAX = 16
 _DEPENDS = re.compile(r"[*?\[\]{}~$`\\]")
 """What bash may replace in a word, unless it is quoted."""
-_STRINGS: dict[str, Callable[[str, str], bool]] = {
-    "=": eq, "==": eq, "!=": ne, "<": lt, ">": gt,
-}  # fmt: skip
-_NUMBERS: dict[str, Callable[[int, int], bool]] = {
-    "-eq": eq, "-ne": ne, "-lt": lt, "-le": le, "-gt": gt, "-ge": ge,
-}  # fmt: skip
-_COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge,
-}  # fmt: skip
+_STRINGS: dict[str, Callable[[str, str], bool]] = {"=": eq, "==": eq, "!=": ne, "<": lt, ">": gt}
+_NUMBERS: dict[str, Callable[[int, int], bool]] = {"-eq": eq, "-ne": ne, "-lt": lt, "-le": le, "-gt": gt, "-ge": ge}
+_COMPARED: dict[str, Callable[[int, int], bool]] = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def _truth(words: list[str]) -> int | None:
@@ -415,7 +396,7 @@ _FAIL_OPTIONS = frozenset(["pipefail", "errexit"])
 def ignores_failures(script: Script) -> str | None:
     """The words that switch off what makes a failure count, such as `set +o pipefail`, or may make a success of it,
     such as `trap 'exit 0' EXIT`."""
-    for words in script.commands:
+    for words in script.own_words:
         given = [word or "" for word in words[1:]]
         if (words[:1] == ("set",) and _unset(given)) or (words[:1] == ("shopt",) and _shopt_unset(given)):
             return " ".join([words[0] or "", *given])

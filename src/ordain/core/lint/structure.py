@@ -6,38 +6,21 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from ordain.core.action import AcquireLock, ReleaseLock, WaitFor
-from ordain.core.bound import NESTED_PLANS_MAX, STEPS_LARGE, STEPS_MAX
-from ordain.core.condition import External, LockAvailable, LockHeld
-from ordain.core.failure import Fallback
-from ordain.core.graph import cycles
-from ordain.core.lint.facts import Facts
-from ordain.core.lint.paths import topics_of
-from ordain.core.lint.survey import Survey, last_policy
-from ordain.core.model import PLAN_VERSION, Parameter
-from ordain.core.name import id_fault, model_fault, name_fault, scope_fault
-from ordain.core.params import fits
-from ordain.core.path import pattern_fault
-from ordain.core.problem import Place, Problem
-from ordain.core.sandbox import writable
-from ordain.core.tier import tier_of, tier_problem
+import msgspec
 
-__all__ = [
-    "fallbacks_end",
-    "fallbacks_known",
-    "locks",
-    "names",
-    "needs_known",
-    "nesting",
-    "no_cycles",
-    "number_of_steps",
-    "params",
-    "repeated",
-    "step_ids",
-    "tier",
-    "version",
-    "workspace",
-]
+from ordain.core.lint.path import topics_of
+from ordain.core.lint.survey import Facts, Survey, last_policy
+from ordain.core.plan.actions.lock import lock_released, lock_taken
+from ordain.core.plan.failure import Fallback
+from ordain.core.plan.graph import cycles
+from ordain.core.plan.model import PLAN_VERSION, Parameter
+from ordain.core.plan.name import id_fault, model_fault, name_fault, scope_fault
+from ordain.core.plan.role import Name, parts
+from ordain.core.plan.template import fits
+from ordain.core.policy.tier import tier_of, tier_problem, writable
+from ordain.core.text.limit import NESTED_PLANS_MAX, STEPS_LARGE, STEPS_MAX
+from ordain.core.text.path import pattern_fault
+from ordain.core.text.problem import Place, Problem, blame_step
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _TAKEN = frozenset(["index", "data", "params", "steps", "true", "false", "null", "in"])
@@ -75,12 +58,8 @@ def number_of_steps(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def nesting(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """Plans inside plans are followed only so deep, and so is one that holds itself."""
     for step in survey.too_deep:
-        yield Problem(
-            code="E_PLAN_NESTING",
-            detail=f"The plan in `{step.id}` is nested more than {NESTED_PLANS_MAX} deep.",
-            where=Place(step=step.id),
-            hints=("Put its steps into the plan around it.",),
-        )
+        detail = f"The plan in `{step.id}` is nested more than {NESTED_PLANS_MAX} deep."
+        yield blame_step(step.id, "E_PLAN_NESTING", detail, "Put its steps into the plan around it.")
 
 
 def step_ids(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -125,8 +104,7 @@ def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
         if scope.plan.agent is not None:
             yield "agent", scope.plan.agent, None
         for condition in scope.plan.preconditions:
-            if isinstance(condition, LockHeld | LockAvailable):
-                yield "lock", condition.lock_name, None
+            yield from ((kind, name, None) for kind, name in _declared_names(condition))
     yield from (("model", step.model, step.id) for step in survey.steps if step.model is not None)
     for step, call in survey.calls:
         yield "tool", call.tool, step.id
@@ -138,17 +116,16 @@ def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
             yield "agent", task.agent, step.id
         yield from (("topic", name, step.id) for name in topics_of(task) if name)
     for step, action in survey.others:
-        match action:
-            case AcquireLock(lock_name=name) | ReleaseLock(lock_name=name):
-                yield "lock", name, step.id
-            case WaitFor(condition=External(key=key)):
-                yield "signal", key, step.id
+        yield from ((kind, name, step.id) for kind, name in _declared_names(action))
     for step in survey.steps:
         if step.pool is not None:
             yield "pool", step.pool, step.id
         for condition in step.preconditions:
-            if isinstance(condition, LockHeld | LockAvailable):
-                yield "lock", condition.lock_name, step.id
+            yield from ((kind, name, step.id) for kind, name in _declared_names(condition))
+
+
+def _declared_names(value: msgspec.Struct) -> Iterator[tuple[str, str]]:
+    return ((part.role.kind, part.value) for part in parts(value, Name) if part.role.kind is not None)
 
 
 def needs_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -165,12 +142,8 @@ def needs_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
 
 
 def _unknown_need(step: str, need: str, hints: tuple[str, ...]) -> Problem:
-    return Problem(
-        code="E_STEP_UNKNOWN_NEED",
-        detail=f"`{step}` needs `{need}`, which is not a step of this plan.",
-        where=Place(step=step),
-        hints=hints,
-    )
+    detail = f"`{step}` needs `{need}`, which is not a step of this plan."
+    return blame_step(step, "E_STEP_UNKNOWN_NEED", detail, *hints)
 
 
 def fallbacks_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -181,35 +154,25 @@ def fallbacks_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
             last = last_policy(policy) if policy is not None else None
             who = f"`{step}`" if step is not None else "The plan"
             if isinstance(last, Fallback) and not last.steps:
-                yield Problem(
-                    code="E_FIELD_VALUE",
-                    detail=f"{who} falls back, and on no step.",
-                    where=Place(step=step) if step is not None else None,
-                    hints=("Name a step of `## Fallbacks`, or choose another policy.",),
-                )
+                hint = "Name a step of `## Fallbacks`, or choose another policy."
+                yield blame_step(step, "E_FIELD_VALUE", f"{who} falls back, and on no step.", hint)
             for name in last.steps if isinstance(last, Fallback) else ():
                 if name not in scope.fallbacks:
+                    detail = f"{who} falls back to `{name}`, which is not among the plan's fallbacks."
                     hint = f"`{name}` is an ordinary step; move it under `## Fallbacks`."
-                    yield Problem(
-                        code="E_STEP_UNKNOWN_NEED",
-                        detail=f"{who} falls back to `{name}`, which is not among the plan's fallbacks.",
-                        where=Place(step=step) if step is not None else None,
-                        hints=(hint,) if name in scope.steps else survey.near(name, scope.fallbacks),
-                    )
+                    hints = (hint,) if name in scope.steps else survey.near(name, scope.fallbacks)
+                    yield blame_step(step, "E_STEP_UNKNOWN_NEED", detail, *hints)
 
 
 def locks(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A lock that is given back is one that the plan takes: no run gives back what it does not hold."""
-    taken = {action.lock_name for _, action in survey.others if isinstance(action, AcquireLock)}
+    taken = {name for _, action in survey.others if (name := lock_taken(action)) is not None}
     for step, action in survey.others:
-        name = action.lock_name if isinstance(action, ReleaseLock) else None
+        name = lock_released(action)
         if name is not None and name not in taken and name_fault("lock", name) is None:
-            yield Problem(
-                code="W_LOCK_NOT_TAKEN",
-                detail=f"`{step.id}` gives back the lock `{name}`, which no step takes.",
-                where=Place(step=step.id),
-                hints=survey.near(name, taken) or ("Take it with `acquire_lock`, or leave the step out.",),
-            )
+            detail = f"`{step.id}` gives back the lock `{name}`, which no step takes."
+            hints = survey.near(name, taken) or ("Take it with `acquire_lock`, or leave the step out.",)
+            yield blame_step(step.id, "W_LOCK_NOT_TAKEN", detail, *hints)
 
 
 def fallbacks_end(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -271,12 +234,9 @@ def repeated(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step in survey.steps:
         name = step.for_each.name if step.for_each is not None else None
         if name is not None and (not _VARIABLE.fullmatch(name) or name in _TAKEN):
-            yield Problem(
-                code="E_NAME" if not name.isascii() else "E_FIELD_VALUE",
-                detail=f"`{step.id}`: an item cannot be called `{name}`.",
-                where=Place(step=step.id),
-                hints=("Use letters, digits and `_`, and no word that means something else.",),
-            )
+            detail = f"`{step.id}`: an item cannot be called `{name}`."
+            hint = "Use letters, digits and `_`, and no word that means something else."
+            yield blame_step(step.id, "E_NAME" if not name.isascii() else "E_FIELD_VALUE", detail, hint)
 
 
 def tier(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -293,12 +253,9 @@ def held_writes(survey: Survey, facts: Facts) -> Iterator[Problem]:
     for step in survey.steps:
         for pattern in step.writes:
             if writable(pattern) is None:
-                yield Problem(
-                    code="E_FIELD_VALUE",
-                    detail=f"`{step.id}` cannot be held to `{pattern}`, which is neither a directory nor a file.",
-                    where=Place(step=step.id),
-                    hints=("Name whole directories, such as `src/**`, or files that are there.",),
-                )
+                detail = f"`{step.id}` cannot be held to `{pattern}`, which is neither a directory nor a file."
+                hint = "Name whole directories, such as `src/**`, or files that are there."
+                yield blame_step(step.id, "E_FIELD_VALUE", detail, hint)
 
 
 def workspace(survey: Survey, facts: Facts) -> Iterator[Problem]:

@@ -11,27 +11,30 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.action import CallTool, RunCommand, Task
-from ordain.core.bound import NESTED_PLANS_MAX, STEPS_MAX
-from ordain.core.command import command_of
-from ordain.core.condition import Contract, CustomCondition, Precondition
-from ordain.core.dependency import Link, item_name, links, may_refer, stores_of, users_of
-from ordain.core.expr import OWN_END, VARIABLES, Named, named
-from ordain.core.failure import FailurePolicy, LastPolicy, Retry
-from ordain.core.lint.order import Order
-from ordain.core.lint.script import Script, plain_script
-from ordain.core.model import Action, NestedPlan, Plan, Step
-from ordain.core.payload import payload
-from ordain.core.problem import closest
-from ordain.core.refs import (
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.command import command_of, payload
+from ordain.core.plan.condition import Contract, CustomCondition, Precondition
+from ordain.core.plan.expr import OWN_END, VARIABLES, Named, named
+from ordain.core.plan.failure import FailurePolicy, LastPolicy, Retry
+from ordain.core.plan.graph import ImpliedNeed, Order, item_name, links, may_refer, stores_of, users_of
+from ordain.core.plan.model import Action, NestedPlan, Plan, Step
+from ordain.core.plan.refs import (
     Reference,
     Unreadable,
     parse,
     references,
 )
-from ordain.core.value import StepId
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import StepId
+from ordain.core.policy.agent import Agent
+from ordain.core.policy.script import Script, plain_script
+from ordain.core.policy.settings import Settings
+from ordain.core.text.limit import NESTED_PLANS_MAX, STEPS_MAX
+from ordain.core.text.problem import Problem, closest
 
-__all__ = ["Asked", "Link", "Mention", "Scope", "Survey", "last_policy", "written"]
+# --- Survey ----------------------------------------------------------------------------------------------------------
 
 COMPARED_MAX = 50_000
 
@@ -44,7 +47,7 @@ class Scope:
         self.plan, self.around = plan, around
         self.steps: dict[str, Step] = {step.id: step for step in plan.steps}
         self.fallbacks: dict[str, Step] = {step.id: step for step in plan.fallbacks}
-        self.links: list[Link] = []
+        self.links: list[ImpliedNeed] = []
 
     @property
     def depth(self) -> int:
@@ -96,7 +99,7 @@ class Mention(msgspec.Struct, frozen=True):
     in_source: bool = False
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedExpression(msgspec.Struct, frozen=True):
     """An expression where it stands; without a step, before anything has run. `after`: when the step is done."""
 
     scope: Scope
@@ -121,8 +124,10 @@ class Survey:
         self.others: list[tuple[Step, Action]] = []
         self.contracts: list[tuple[Step, Contract]] = []
         self.mentions: list[Mention] = []
-        self.asked: list[Asked] = []
+        self.asked: list[AskedExpression] = []
         self.too_deep: list[Step] = []
+        self.paths: tuple[Any, list[Any]] | None = None
+        """What `lint.path` found, for which tools."""
         self._compared = 0
         self._walk(plan)
         self._link()
@@ -188,7 +193,7 @@ class Survey:
             names |= {step.for_each.name or "item", "index"}
         if after:
             names |= OWN_END
-        self.asked.append(Asked(scope, step, what, expression, names, named(expression), after))
+        self.asked.append(AskedExpression(scope, step, what, expression, names, named(expression), after))
 
     def _link(self) -> None:
         """Who comes after whom because of a reference, an expression or a `reads: step:…`."""
@@ -239,3 +244,60 @@ def written(value: Any) -> bytes | None:
 def last_policy(policy: FailurePolicy | None) -> LastPolicy | None:
     """What follows when tries have run out; None when the plan's own policy does."""
     return policy.then if isinstance(policy, Retry) else policy
+
+
+# --- Facts -----------------------------------------------------------------------------------------------------------
+# What a probe found out about the surroundings, so that linting itself stays pure.
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """The surroundings of a plan. What is not mentioned was not looked at."""
+
+    tools: Mapping[str, ToolDefinition] = {}
+    settings: Settings = Settings()
+    """The settings in force: by which rules tasks get their agents, and where tools come from."""
+    agents: Mapping[str, Agent] = {}
+    """Everybody who can be given tasks."""
+    agent_faults: Mapping[str, str] = {}
+    """Who performs tasks of the plan and cannot be started here → why."""
+    unreached: Mapping[str, Problem] = {}
+    """Sources of tools that do not say what they have → why."""
+    workflows: frozenset[str] = frozenset()
+    """The names of the workflows there are."""
+    shell_faults: Mapping[str, str] = {}
+    """Command text → what bash says is wrong with its syntax."""
+    scripts: Mapping[str, Script] = {}
+    """Command text → the same taken apart; plain words need no entry."""
+    unread: frozenset[str] = frozenset()
+    """Contracts that nobody could take apart, although nothing is wrong with them."""
+    expression_faults: Mapping[tuple[str, frozenset[str]], str] = {}
+    """Expression and the variables it can name → what is wrong with it."""
+    pattern_faults: Mapping[str, str] = {}
+    """Pattern of an output or an answer → what is wrong with it."""
+    idle_patterns: frozenset[str] = frozenset()
+    """Patterns of outputs that match whatever is written."""
+    protecting_nothing: frozenset[str] = frozenset()
+    """Patterns of `protect` that mean no file that is here."""
+    empty_inputs: Mapping[str, str] = {}
+    """Paths and patterns of `inputs` that nothing is bound by, and why."""
+    missing_programs: frozenset[str] = frozenset()
+    """Programs that contracts start and that are not here."""
+    new_writes: frozenset[str] = frozenset()
+    """Where steps write and nothing is yet."""
+    missing_files: frozenset[str] = frozenset()
+    """Paths that steps read and that are not here."""
+    unhanded: Mapping[str, str] = {}
+    """Paths that tasks read and that are there, but cannot be put before an agent as they are → why."""
+    secret_reads: frozenset[str] = frozenset()
+    """Paths that tasks read and that the settings name among the files that hold secrets."""
+    empty_topics: frozenset[str] = frozenset()
+    """Topics that steps read and to which nothing was posted yet."""
+    secrets: Mapping[str, str] = {}
+    """The variables of the environment that hold secrets → their values, which stand in no plan."""
+    panes: bool = False
+    """Whether panes can be looked at."""
+    tier: int = 0
+    """The strongest trust tier that can be had here, as far as that was looked at."""
+    tier_fault: str = "nobody has looked whether it can"
+    """Why no stronger one can be had."""
+    workspace_id: str | None = None

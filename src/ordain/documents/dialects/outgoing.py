@@ -11,12 +11,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from ordain.core.model import Step
-from ordain.core.problem import Place, Problem
+from ordain.core.plan.model import Step
+from ordain.core.text.problem import Place, Problem
 from ordain.documents.dialects.status import status_word
 from ordain.documents.document import Document
-
-__all__ = ["Aside", "Outgoing"]
 
 _ALWAYS = ("plan_version", "title", "steps", "id", "description", "action", "needs")
 

@@ -9,32 +9,31 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
-from ordain.core import action as does
-from ordain.core import condition as holds
-from ordain.core.canonical import plan_id
-from ordain.core.failure import Abort, AskApproval, FailurePolicy, Fallback, Retry, Skip
-from ordain.core.model import NestedPlan, Plan, Step
+from ordain.core.plan import condition as holds
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.failure import Abort, AskApproval, FailurePolicy, Fallback, Retry, Skip
+from ordain.core.plan.model import Action, NestedPlan, Plan, Step
 from ordain.documents.dialects.outgoing import Outgoing
-from ordain.documents.slug import slug
-from ordain.documents.value import whole_numbers
+from ordain.documents.document import whole_numbers
+from ordain.documents.tree_writer import slug
 
-__all__ = ["write_s0"]
-
-_ACTIONS: dict[type[Any], tuple[str, ...]] = {
-    does.SendText: ("pane_id", "text", "paste_mode"),
-    does.WaitFor: ("pane_id", "condition", "timeout_ms"),
-    does.AcquireLock: ("lock_name", "timeout_ms"),
-    does.ReleaseLock: ("lock_name",),
-    does.StoreData: ("key", "value"),
-    does.RunWorkflow: ("workflow_id", "params"),
-    does.MarkEventHandled: ("event_id",),
-    NestedPlan: ("plan",),
-    does.Custom: ("action_type", "payload"),
+_ACTIONS: dict[str, tuple[str, ...]] = {
+    "send_text": ("pane_id", "text", "paste_mode"),
+    "wait_for": ("pane_id", "condition", "timeout_ms"),
+    "acquire_lock": ("lock_name", "timeout_ms"),
+    "release_lock": ("lock_name",),
+    "store_data": ("key", "value"),
+    "run_workflow": ("workflow_id", "params"),
+    "mark_event_handled": ("event_id",),
+    "nested_plan": ("plan",),
+    "custom": ("action_type", "payload"),
 }
+"""The first seed's actions, by the names they still have, and their fields."""
+_KNOWN = tuple(kind for kind in get_args(Action) if kind.__struct_config__.tag in _ACTIONS)
 _PLAN_FIELDS = ("workspace_id", "preconditions", "on_failure", "fallbacks")
 _STEP_FIELDS = ("preconditions", "verification", "on_failure", "timeout_ms", "idempotent")
 _POLICIES = (Abort, Retry, Skip, Fallback, AskApproval)
@@ -43,12 +42,12 @@ _RETRY_FIELDS = ("max_attempts", "initial_delay_ms", "max_delay_ms", "backoff_mu
 
 def write_s0(out: Outgoing) -> str:
     """The JSON of a plan in the first seed's form."""
-    tree = _Writer(out, out.plan, "").tree()
+    tree = _S0Writer(out, out.plan, "").tree()
     out.leave_out_rest(notes=True)
     return json.dumps(whole_numbers(tree), ensure_ascii=False, indent=2) + "\n"
 
 
-class _Writer:
+class _S0Writer:
     """Writes one plan, the outermost or a nested one."""
 
     def __init__(self, out: Outgoing, plan: Plan, prefix: str) -> None:
@@ -123,18 +122,17 @@ class _Writer:
         return {**tree, "idempotent": step.idempotent}
 
     def _action(self, step: Step, name: str) -> Any:
-        action = self.out.action_of(step, *_ACTIONS, name=name)
+        action = self.out.action_of(step, *_KNOWN, name=name)
         if action is None:
             return None
-        self.out.refuse_fields(action, _ACTIONS[type(action)], name)
         tree: dict[str, Any] = msgspec.to_builtins(action)
-        match action:
-            case does.SendText(pane_id=None):
-                self.out.demand(name, "pane_id")
-            case does.Custom():
-                tree.setdefault("payload", None)
-            case NestedPlan(plan=plan):
-                tree["plan"] = _Writer(self.out, plan, f"{name}/").tree()
+        self.out.refuse_fields(action, _ACTIONS[tree["type"]], name)
+        if tree["type"] == "send_text" and "pane_id" not in tree:
+            self.out.demand(name, "pane_id")
+        if tree["type"] == "custom":
+            tree.setdefault("payload", None)
+        if isinstance(action, NestedPlan):
+            tree["plan"] = _S0Writer(self.out, action.plan, f"{name}/").tree()
         return tree
 
     def _preconditions(self, conditions: tuple[holds.Precondition, ...], owner: str | None) -> list[Any]:

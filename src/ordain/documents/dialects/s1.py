@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordain.documents.dialects.keys import Keys, Renamed, document_of, first_line
-from ordain.documents.document import Document, Notation, ProblemList
-from ordain.documents.slug import distinct_slugs
-from ordain.documents.value import Path, ReadValue
-
-__all__ = ["LINEAGE", "PLAN_BESIDE", "PLAN_METADATA", "STEP_BESIDE", "context_of", "read_s1"]
+from ordain.documents.dialects.reader import Keys, Renamed, document_of, first_line
+from ordain.documents.document import Document, Notation, Path, ProblemList, ReadValue
+from ordain.documents.tree_writer import distinct_slugs
 
 PLAN_BESIDE = ("id", "currentStepIndex", "createdAt", "updatedAt", "createdBy")
 PLAN_METADATA = ("complexity", "tags", "constraints", "informedByMemories")

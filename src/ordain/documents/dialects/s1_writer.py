@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordain.core.action import Task
-from ordain.core.canonical import plan_id
-from ordain.core.model import Step
-from ordain.documents.dialects.keys import first_line
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.model import Step
 from ordain.documents.dialects.outgoing import Outgoing
+from ordain.documents.dialects.reader import first_line
 from ordain.documents.dialects.s1 import LINEAGE, PLAN_BESIDE, PLAN_METADATA, STEP_BESIDE, context_of
-from ordain.documents.slug import distinct_slugs
-from ordain.documents.value import whole_numbers
-from ordain.documents.yaml_text import yaml_text
-
-__all__ = ["write_s1"]
+from ordain.documents.document import whole_numbers
+from ordain.documents.tree_writer import distinct_slugs
+from ordain.documents.yaml import yaml_text
 
 _ITEM = "- "
 _MORE = "  "

@@ -10,13 +10,10 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from ordain.core.name import id_fault
-from ordain.core.refs import references
-from ordain.documents.dialects.keys import Keys, Renamed, document_of
-from ordain.documents.document import Document, Notation, ProblemList
-from ordain.documents.value import Path, ReadValue
-
-__all__ = ["LINEAGE", "PLAN_BESIDE", "STEP_BESIDE", "UNTITLED", "read_s2"]
+from ordain.core.plan.name import id_fault
+from ordain.core.plan.refs import references
+from ordain.documents.dialects.reader import Keys, Renamed, document_of
+from ordain.documents.document import Document, Notation, Path, ProblemList, ReadValue
 
 UNTITLED = "Untitled plan"
 """The seed's plans have no title; one that a document gives all the same, as `title`, is taken."""

@@ -10,16 +10,14 @@ import json
 from collections.abc import Container
 from typing import Any
 
-from ordain.core.action import CallTool
-from ordain.core.canonical import plan_id
-from ordain.core.failure import Continue
-from ordain.core.model import Step
-from ordain.core.refs import Reference, StepOutput, is_reference, literal, parse, references
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import plan_id
+from ordain.core.plan.failure import Continue
+from ordain.core.plan.model import Step
+from ordain.core.plan.refs import Reference, StepOutput, is_reference, literal, parse, references
 from ordain.documents.dialects.outgoing import Outgoing
 from ordain.documents.dialects.s2 import LINEAGE, PLAN_BESIDE, STEP_BESIDE, UNTITLED
-from ordain.documents.value import whole_numbers
-
-__all__ = ["write_s2"]
+from ordain.documents.document import whole_numbers
 
 
 def write_s2(out: Outgoing) -> str:

@@ -12,20 +12,16 @@ from typing import Any
 
 import msgspec
 
-from ordain.core.bound import DEPTH_MAX
-from ordain.core.name import scope_fault
-from ordain.core.scalar import string_fault
-from ordain.documents.dialects.keys import Keys, Renamed
-from ordain.documents.document import Document, ProblemList
-from ordain.documents.front_matter import FrontMatter
-from ordain.documents.markdown import read_parts
-from ordain.documents.outline import Outline, escaped_title, outline_of, refuse_hiding
-from ordain.documents.scan import Block, Heading, scan, trimmed
+from ordain.core.plan.name import scope_fault
+from ordain.core.text.limit import DEPTH_MAX, string_fault
+from ordain.documents.dialects.reader import Keys, Renamed
+from ordain.documents.document import Document, Path, ProblemList, ReadValue
+from ordain.documents.markdown.front_matter import FrontMatter
+from ordain.documents.markdown.outline import Outline, escaped_title, outline_of, refuse_hiding
+from ordain.documents.markdown.reader import read_parts
+from ordain.documents.markdown.scan import Block, Heading, scan, trimmed
 from ordain.documents.shape import shape
-from ordain.documents.value import Path, ReadValue
-from ordain.documents.yaml_value import read_yaml
-
-__all__ = ["BESIDE", "LINEAGE", "read_s3"]
+from ordain.documents.yaml import read_yaml
 
 BESIDE = (
     "id",

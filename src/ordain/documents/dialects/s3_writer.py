@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordain.core.action import Task
-from ordain.core.canonical import plan_id, short_id
-from ordain.core.model import Step
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.canonical import plan_id, short_id
+from ordain.core.plan.model import Step
 from ordain.documents.dialects.outgoing import Outgoing
 from ordain.documents.dialects.s3 import BESIDE, LINEAGE
-from ordain.documents.markdown_writer import written_note
-from ordain.documents.outline import escaped_title
-from ordain.documents.slug import distinct_slugs
-from ordain.documents.yaml_text import yaml_text
-
-__all__ = ["write_s3"]
+from ordain.documents.markdown.outline import escaped_title
+from ordain.documents.markdown.writer import written_note
+from ordain.documents.tree_writer import distinct_slugs
+from ordain.documents.yaml import yaml_text
 
 _HEAD = (
     "id",

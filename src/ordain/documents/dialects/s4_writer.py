@@ -6,18 +6,15 @@ seed's programs look. Text that the notation would fence to keep it from being s
 
 from __future__ import annotations
 
-from ordain.core.action import Task
-from ordain.core.failure import Abort, Escalate, Retry
-from ordain.core.model import Step, contract_of
-from ordain.documents.budget import write_budget
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.failure import Abort, Escalate, Retry
+from ordain.core.plan.model import Step, contract_of
+from ordain.core.plan.words import write_budget, write_failure
 from ordain.documents.dialects.outgoing import Outgoing
-from ordain.documents.failure import write_failure
-from ordain.documents.markdown_writer import fence, written_note
-from ordain.documents.outline import escaped_title
-from ordain.documents.slug import slug
-from ordain.documents.yaml_text import yaml_text
-
-__all__ = ["write_s4"]
+from ordain.documents.markdown.outline import escaped_title
+from ordain.documents.markdown.writer import fence, written_note
+from ordain.documents.tree_writer import slug
+from ordain.documents.yaml import yaml_text
 
 _STEP_FIELDS = ("verification", "on_failure")
 _DONE = "done"

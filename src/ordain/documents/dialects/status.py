@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-__all__ = ["PLAN_WORDS", "STEP_WORDS", "status_word"]
-
 _Words = Mapping[str, Mapping[str, str | None]]
 
 _BEFORE = ("pending", "blocked", "ready")

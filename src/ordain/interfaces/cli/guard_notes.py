@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ordain.core.guard import Mode
-from ordain.core.host_tool import mangled
-from ordain.core.problem import Problem
-from ordain.core.settings import CONFIGURATION_FILE, Settings
-from ordain.core.tool import ToolSource
-
-__all__ = ["Place", "direct_notes", "in_force_notes", "sharing_notes", "version_notes", "worth_notes"]
+from ordain.core.guard.call import Mode
+from ordain.core.guard.host_tool import mangled
+from ordain.core.plan.tool import ToolSource
+from ordain.core.policy.settings import Settings
+from ordain.core.text.control import CONFIGURATION_FILE
+from ordain.core.text.problem import Problem
 
 Place = Literal["user", "project", "managed"]
 

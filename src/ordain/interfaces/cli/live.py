@@ -16,20 +16,18 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, TextIO
 
-from ordain.core.event import Recorded, RunEvent
-from ordain.core.progress import Told
-from ordain.core.run_state import RunState
-from ordain.core.state import apply
-from ordain.core.value import Instant, RunId, StepId
-from ordain.interfaces.changes import Weight, change_of
+from ordain.core.plan.value import Instant, RunId, StepId
+from ordain.core.report.report import Told
+from ordain.core.run.event import Recorded, RunEvent
+from ordain.core.run.run_state import RunState
+from ordain.core.run.state import apply
 from ordain.interfaces.cli.region import Region
-from ordain.interfaces.frame import Line, frame, last_lines
-from ordain.interfaces.render import Style
+from ordain.interfaces.view.event import Weight, change_of
+from ordain.interfaces.view.frame import Line, frame, last_lines
+from ordain.interfaces.view.run import Style
 
 if TYPE_CHECKING:
     import asyncio
-
-__all__ = ["LiveView"]
 
 APART_S = 0.1
 """How much time is between two drawings, at least."""

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ordain import __version__
-from ordain.interfaces.cli.ending import (
+from ordain.interfaces.cli.signals import (
     INTERRUPTED,
     heeding,
     let_go_of_output,
@@ -20,57 +20,56 @@ from ordain.interfaces.cli.ending import (
     while_somebody_reads,
 )
 
-__all__ = ["LazyGroup", "main", "wants_json"]
-
 _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Every day": {
-        "run": ("running", "Check, preview, approve, carry out and watch a document, in one command."),
-        "lint": ("planning", "Everything wrong with documents, with the lines."),
-        "show": ("planning", "What a document, plan or run means and how it stands."),
-        "prepare": ("planning", "Check a document and store its plan, to be approved and started."),
-        "approve": ("approving", "Permit one run of exactly this plan. For people at a terminal."),
-        "commit": ("running", "Start the approved run."),
-        "status": ("running", "What runs, what waits for whom."),
-        "inbox": ("proposing", "What waits for you, with the command that decides it."),
-        "answer": ("running", "Decide what a run asks a person. For people at a terminal."),
-        "resume": ("running", "Go on with what stopped."),
+        "run": ("cmd_run", "Check, preview, approve, carry out and watch a document, in one command."),
+        "lint": ("cmd_plan", "Everything wrong with documents, with the lines."),
+        "show": ("cmd_plan", "What a document, plan or run means and how it stands."),
+        "prepare": ("cmd_plan", "Check a document and store its plan, to be approved and started."),
+        "approve": ("cmd_approve", "Permit one run of exactly this plan. For people at a terminal."),
+        "commit": ("cmd_run", "Start the approved run."),
+        "status": ("cmd_run", "What runs, what waits for whom."),
+        "inbox": ("cmd_proposal", "What waits for you, with the command that decides it."),
+        "answer": ("cmd_run", "Decide what a run asks a person. For people at a terminal."),
+        "resume": ("cmd_run", "Go on with what stopped."),
     },
     "Plans": {
-        "list": ("proposing", "The plans of this workspace."),
-        "revise": ("proposing", "Replace a plan by a revision of it."),
-        "reject": ("proposing", "Say no to a plan, and what should change."),
-        "cancel": ("proposing", "Take a proposal back, or end a run."),
-        "archive": ("proposing", "Put away a plan that has come to its end."),
-        "diff": ("looking", "What changed between two plans; weaker checks and new effects first."),
-        "simulate": ("simulating", "How a run would go, without carrying anything out."),
-        "fmt": ("formatting", "Print a document in form or in another notation, or put the file into form."),
-        "schema": ("formatting", "The JSON Schema of plan documents, or of what a verb answers."),
+        "list": ("cmd_proposal", "The plans of this workspace."),
+        "revise": ("cmd_proposal", "Replace a plan by a revision of it."),
+        "reject": ("cmd_proposal", "Say no to a plan, and what should change."),
+        "cancel": ("cmd_proposal", "Take a proposal back, or end a run."),
+        "archive": ("cmd_proposal", "Put away a plan that has come to its end."),
+        "diff": ("cmd_diff", "What changed between two plans; weaker checks and new effects first."),
+        "simulate": ("cmd_simulate", "How a run would go, without carrying anything out."),
+        "fmt": ("cmd_fmt", "Print a document in form or in another notation, or put the file into form."),
+        "schema": ("cmd_fmt", "The JSON Schema of plan documents, or of what a verb answers."),
     },
     "Runs": {
-        "watch": ("steering", "What a run does, as it does it, whoever carries it out."),
-        "pause": ("steering", "Have a run stop when what is under way has ended."),
-        "signal": ("steering", "Say that something has happened that a run waits for."),
-        "rerun": ("steering", "Run a plan again, keeping what passed and still holds."),
-        "stats": ("measuring", "How plans and runs went: where time went, what failed and why."),
-        "log": ("running", "The ledger's events about a plan, a run or the workspace."),
+        "watch": ("cmd_watch", "What a run does, as it does it, whoever carries it out."),
+        "stop": ("cmd_stop", "Stop all work now, here or everywhere, until a person lifts it."),
+        "pause": ("cmd_watch", "Have a run stop when what is under way has ended."),
+        "signal": ("cmd_watch", "Say that something has happened that a run waits for."),
+        "rerun": ("cmd_watch", "Run a plan again, keeping what passed and still holds."),
+        "stats": ("cmd_stats", "How plans and runs went: where time went, what failed and why."),
+        "log": ("cmd_run", "The ledger's events about a plan, a run or the workspace."),
     },
     "Around": {
-        "init": ("around", "Make this directory a workspace with its own settings."),
-        "config": ("around", "The settings in force, and where each value came from."),
-        "tools": ("around", "Everything that steps can call, with effects and where it comes from."),
-        "agents": ("around", "Who can be given tasks, what each is, and whether it could be started here."),
-        "topic": ("topics", "Notes for agents: list them, read them, leave one."),
-        "trust": ("approving", "Let ordain.toml count as it stands. For people at a terminal."),
-        "revoke": ("approving", "End an approval that no run has used."),
-        "approver": ("approving", "Keys that can sign approvals: enroll, list, revoke. For people at a terminal."),
-        "audit": ("auditing", "The ledger as a whole: verify, export, backup, restore, rebuild."),
-        "explain": ("around", "The page about a problem's code."),
+        "init": ("cmd_workspace", "Make this directory a workspace with its own settings."),
+        "config": ("cmd_workspace", "The settings in force, and where each value came from."),
+        "tools": ("cmd_workspace", "Everything that steps can call, with effects and where it comes from."),
+        "agents": ("cmd_workspace", "Who can be given tasks, what each is, and whether it could be started here."),
+        "topic": ("cmd_topic", "Notes for agents: list them, read them, leave one."),
+        "trust": ("cmd_approve", "Let ordain.toml count as it stands. For people at a terminal."),
+        "revoke": ("cmd_approve", "End an approval that no run has used."),
+        "approver": ("cmd_approve", "Keys that can sign approvals: enroll, list, revoke. For people at a terminal."),
+        "audit": ("cmd_audit", "The ledger as a whole: verify, export, backup, restore, rebuild."),
+        "explain": ("cmd_workspace", "The page about a problem's code."),
     },
     "Machines": {
-        "robot": ("robots", "Any verb for programs: one JSON document. Alone it lists the verbs."),
-        "mcp": ("machines", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
-        "guard": ("guarding", "What agents do outside of any plan: watch it, or refuse what needs one."),
-        "skill": ("machines", "What models that work with Ordain should know; written as a skill with -o."),
+        "robot": ("cmd_robot", "Any verb for programs: one JSON document. Alone it lists the verbs."),
+        "mcp": ("cmd_mcp", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
+        "guard": ("cmd_guard", "What agents do outside of any plan: watch it, or refuse what needs one."),
+        "skill": ("cmd_mcp", "What models that work with Ordain should know; written as a skill with -o."),
     },
 }
 
@@ -109,7 +108,7 @@ class LazyGroup(click.Group):
                 status = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
             except (KeyboardInterrupt, Exception) as error:
                 if wants_json(words):
-                    from ordain.interfaces.cli.robots import told_as_json
+                    from ordain.interfaces.cli.cmd_robot import told_as_json
 
                     status = told_as_json(error)
                 elif isinstance(error, click.ClickException):
@@ -157,7 +156,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and self.get_command(ctx, args[0]) is None:
-            from ordain.core.problem import closest
+            from ordain.core.text.problem import closest
 
             hint = " ".join(closest(args[0], self.list_commands(ctx)))
             ctx.fail(f"There is no command `{args[0]}`. {hint}".rstrip())

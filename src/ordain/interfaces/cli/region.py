@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ordain.interfaces.frame import Line
-from ordain.interfaces.visible import cells
-
-__all__ = ["Region"]
+from ordain.interfaces.view.frame import Line
+from ordain.interfaces.view.text import cells
 
 _BEGIN = "\x1b[?2026h\x1b[?25l"
 _END = "\x1b[?25h\x1b[?2026l"

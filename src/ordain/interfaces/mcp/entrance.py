@@ -12,9 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
-from ordain.core.problem import Refused
-
-__all__ = ["PATH", "Application", "Entrance", "Message", "Passed", "Receive", "Scope", "Send"]
+from ordain.core.text.problem import Refused
 
 PATH = "/mcp"
 

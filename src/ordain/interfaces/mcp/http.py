@@ -20,9 +20,8 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 
 from ordain.interfaces.mcp.entrance import PATH, Application, Entrance, Scope
-from ordain.interfaces.mcp.serving import Context, OrdainServer
-
-__all__ = ["BODY_MAX", "http_application", "http_caller", "mark", "serve_http"]
+from ordain.interfaces.mcp.server import OrdainServer
+from ordain.interfaces.mcp.subscription import Context
 
 BODY_MAX = 4 << 20
 """How large a request may be, in bytes: more than the largest document that is read."""
@@ -73,10 +72,10 @@ def serve_http(application: Application, listening: socket.socket, ending: Calla
         proxy_headers=False,
         timeout_graceful_shutdown=ENDING_S,
     )
-    asyncio.run(_Server(config, ending).serve(sockets=[listening]))
+    asyncio.run(_SignalledServer(config, ending).serve(sockets=[listening]))
 
 
-class _Server(uvicorn.Server):
+class _SignalledServer(uvicorn.Server):
     """A server that a signal ends as it should be ended, and not once more by the signal itself."""
 
     def __init__(self, config: uvicorn.Config, ending: Callable[[], None]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["GUARDED", "INSTRUCTIONS"]
-
 INSTRUCTIONS = """\
 Ordain carries out plans that a person approved. For work that changes something, propose a plan with plan_propose: \
 steps with a command or a tool each, and a contract (a command that exits 0 only if the step has done its work). You \

@@ -9,10 +9,8 @@ import re
 import shlex
 from typing import Any
 
-from ordain.interfaces.next_commands import from_anywhere
-from ordain.records import names_run
-
-__all__ = ["from_anywhere_in", "next_call"]
+from ordain.interfaces.view.next_command import from_anywhere
+from ordain.records.records import names_run
 
 _COMMANDS = frozenset(("command", "commit_command", "remediation"))
 """The fields of answers that hold a command."""
@@ -31,7 +29,8 @@ def next_call(command: str) -> str:
         case "show":
             return f"Call plan_get with plan={named}."
         case "commit":
-            return f"Call plan_commit with plan={named}."
+            also = [f" and preparation={word}" for word in rest if word.startswith("PREP-")]
+            return f"Call plan_commit with plan={named}{''.join(also)}."
         case "revise":
             return f"Call plan_revise with plan={named} and the changed plan."
         case "prepare":

@@ -12,11 +12,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from ordain.core.bound import DOCUMENT_BYTES_MAX
-from ordain.core.problem import Problem, Refused, refuse
-from ordain.documents.failure import read_failure
-
-__all__ = ["Proposal", "StepProposal", "document_of", "params_of"]
+from ordain.core.plan.words import read_failure
+from ordain.core.text.limit import DOCUMENT_BYTES_MAX
+from ordain.core.text.problem import Problem, Refused, refuse
 
 
 def _about(text: str) -> msgspec.Meta:

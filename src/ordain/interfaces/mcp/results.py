@@ -10,31 +10,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from ordain.core.canonical import short_id
-from ordain.core.decision import Question
-from ordain.core.effect import PlannedEffect
-from ordain.core.event import StepState
-from ordain.core.report import PlanLine, Prepared, Review, RunReport, StepReport
-from ordain.interfaces.results.plans import ApprovalRequest, LintResult, prepared_result
-from ordain.interfaces.results.runs import error_code, status_word
-from ordain.interfaces.results.tools import ToolsResult
-
-__all__ = [
-    "STEPS_MAX",
-    "ApprovalAsked",
-    "Inventory",
-    "LintResult",
-    "PlanAnswer",
-    "PlansAnswer",
-    "ProposedAnswer",
-    "QueuedAnswer",
-    "RunAnswer",
-    "StatusAnswer",
-    "plan_answer",
-    "plan_brief",
-    "proposed_answer",
-    "run_answer",
-]
+from ordain.core.lineage.decision import Question
+from ordain.core.plan.canonical import short_id
+from ordain.core.policy.effect import PlannedEffect
+from ordain.core.report.report import PlanLine, Prepared, Review, RunReport, StepReport
+from ordain.core.run.event import StepState
+from ordain.interfaces.robot.results.plans import ApprovalRequest, prepared_result
+from ordain.interfaces.robot.results.runs import error_code, status_word
+from ordain.interfaces.robot.results.tools import ToolsResult
 
 STEPS_MAX = 50
 """How many steps an answer tells of, those that matter first, unless all of them are asked for."""
@@ -109,6 +92,8 @@ class ProposedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     approval: ApprovalRequest | None
     """How a person approves. Nobody else can, and no tool here does."""
     commit_command: str
+    preparation: str
+    """Give it to plan_commit: it starts one run, however often it is asked."""
     expires_at: int
     tier: int
     """0: cooperative. The harness, and no sandbox, keeps steps to what was approved."""
@@ -197,10 +182,10 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueuedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that begins by itself when another one has ended."""
+    """A run that begins by itself: when another one has ended, or when what it needs has answered."""
 
     plan: str
-    status: Literal["waiting_for_place"] = "waiting_for_place"
+    status: Literal["waiting_for_place", "starting"] = "waiting_for_place"
 
 
 class StatusAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,6 +238,7 @@ def proposed_answer(prepared: Prepared, preview: str) -> ProposedAnswer:
         effects=tuple(map(_effect, review.effects)),
         approval=result.approval,
         commit_command=result.commit_command,
+        preparation=result.preparation,
         expires_at=result.expires_at,
         tier=review.tier,
         preview=preview,

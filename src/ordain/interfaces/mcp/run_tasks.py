@@ -13,17 +13,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ordain.app import App
-from ordain.core.decision import persons_only
-from ordain.core.problem import Refused
-from ordain.core.report import RunReport
-from ordain.core.value import Instant
-from ordain.interfaces.mcp.following import OPEN, how_far, how_it_stands, who_acts
-from ordain.interfaces.mcp.surface import Call, Task, TaskStatus
-from ordain.interfaces.results.runs import failure
-from ordain.records import names_run
-
-__all__ = ["RunTasks", "run_task"]
+from ordain.app.app import App
+from ordain.core.lineage.decision import persons_only
+from ordain.core.plan.value import Instant
+from ordain.core.report.report import RunReport
+from ordain.core.text.problem import Refused
+from ordain.interfaces.mcp.follow import OPEN, how_far, how_it_stands, who_acts
+from ordain.interfaces.mcp.surface import ClientCall, ProtocolTask, TaskStatus
+from ordain.interfaces.robot.results.runs import failure
+from ordain.records.records import names_run
 
 LOOKING_S = 0.5
 """How often it is looked at a run whose changes somebody wants to be told."""
@@ -37,14 +35,14 @@ _ASKED = frozenset(("E_RUN_ENDED", "E_RUN_BUSY"))
 """Refusals of cancelling that leave nothing to do: it has ended, or its executor was asked and has yet to answer."""
 
 
-def run_task(report: RunReport) -> Task:
+def run_task(report: RunReport) -> ProtocolTask:
     """A run as a task."""
     status = _ENDS.get(report.status, TaskStatus.WORKING)
     answer = None
     if status is TaskStatus.COMPLETED:
         answer = replace(how_it_stands(report, full=False), failure=failure(report))
     by_itself = report.status in OPEN and not report.questions
-    return Task(
+    return ProtocolTask(
         task_id=report.run_id,
         status=status,
         message=". ".join((how_far(report), *who_acts(report), *((report.reason,) if report.reason else ()))),
@@ -58,12 +56,12 @@ def run_task(report: RunReport) -> Task:
 class RunTasks:
     """The runs of a workspace, each for whoever prepared its plan."""
 
-    async def get(self, call: Call, task_id: str) -> Task | None:
+    async def get(self, call: ClientCall, task_id: str) -> ProtocolTask | None:
         async with call.app() as app:
             report = await _report(call, app, task_id)
             return run_task(report) if report is not None else None
 
-    async def update(self, call: Call, task_id: str, given: Mapping[str, Any]) -> None:
+    async def update(self, call: ClientCall, task_id: str, given: Mapping[str, Any]) -> None:
         if not given:
             return
         async with call.app() as app:
@@ -75,7 +73,7 @@ class RunTasks:
                 await app.record_refusal("tasks/update", task_id, call.by, refused.problems)
                 raise
 
-    async def cancel(self, call: Call, task_id: str) -> None:
+    async def cancel(self, call: ClientCall, task_id: str) -> None:
         async with call.app() as app:
             try:
                 await app.cancel_run(task_id, call.by)
@@ -83,7 +81,7 @@ class RunTasks:
                 if refused.problems[0].code not in _ASKED:
                     raise
 
-    async def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
+    async def changes(self, call: ClientCall, task_id: str) -> AsyncGenerator[ProtocolTask, None]:
         told: tuple[TaskStatus, str] | None = None
         while True:
             async with call.app() as app:  # each time anew: somebody may want to be told for hours
@@ -96,7 +94,7 @@ class RunTasks:
             await asyncio.sleep(LOOKING_S)
 
 
-async def _report(call: Call, app: App, task_id: str) -> RunReport | None:
+async def _report(call: ClientCall, app: App, task_id: str) -> RunReport | None:
     """The caller's run of exactly this name. Whether somebody else has one is not told."""
     if not names_run(task_id):
         return None

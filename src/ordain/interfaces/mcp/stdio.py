@@ -5,10 +5,8 @@ from __future__ import annotations
 import anyio
 from mcp.server.stdio import stdio_server
 
-from ordain.interfaces.mcp.serving import OrdainServer
+from ordain.interfaces.mcp.server import OrdainServer
 from ordain.interfaces.mcp.surface import Surface, Workspaces
-
-__all__ = ["serve_stdio"]
 
 
 def serve_stdio(surface: Surface, workspaces: Workspaces, user: str) -> None:

@@ -16,13 +16,11 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from ordain import __version__
-from ordain.core.door import Answer, Offer
-from ordain.core.problem import Problem, Refused
-from ordain.interfaces.mcp.subscribing import Context
+from ordain.core.task.offer import CallAnswer, Offer
+from ordain.core.text.problem import Problem, Refused
+from ordain.interfaces.mcp.subscription import Context
 from ordain.interfaces.mcp.tasks import refusal_words
-from ordain.ports import StepDoor
-
-__all__ = ["serve_step"]
+from ordain.ports.ports import StepDoor
 
 _INSTRUCTIONS = (
     "The tools of the step that you carry out, and no others. Paths are those of the workspace, wherever you yourself "
@@ -47,7 +45,7 @@ def serve_step(enter: Callable[[], StepDoor]) -> None:
             try:
                 return _result(await tools.call(params.name, params.arguments or {}))
             except Refused as refused:
-                return _result(Answer(problem=refused.problems[0]))
+                return _result(CallAnswer(problem=refused.problems[0]))
 
         server: Server[Any] = Server(
             "ordain",
@@ -87,7 +85,7 @@ def _lines(problem: Problem) -> Iterator[str]:
         yield f"A person or a planner does that with: {problem.command}"
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _result(answer: CallAnswer) -> types.CallToolResult:
     problem = answer.problem
     said = [answer.text] if answer.text else []
     said += ["\n".join(_lines(problem))] if problem is not None else []

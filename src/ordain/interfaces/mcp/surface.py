@@ -13,25 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ordain.app import App
-from ordain.core.approval import Principal
-from ordain.core.problem import Problem
-from ordain.core.value import Instant
-
-__all__ = [
-    "Answer",
-    "Argument",
-    "Call",
-    "Content",
-    "Prompt",
-    "ResourceTemplate",
-    "Surface",
-    "Task",
-    "TaskStatus",
-    "Tasks",
-    "Tool",
-    "claimed_name",
-]
+from ordain.app.app import App
+from ordain.core.approval.approval import Principal
+from ordain.core.plan.value import Instant
+from ordain.core.text.problem import Problem
 
 AGENT_MAX = 80
 """How much of what a client calls itself is kept."""
@@ -52,7 +37,7 @@ class Workspaces(Protocol):
     def __call__(self) -> App: ...
 
 
-class Call:
+class ClientCall:
     """One request of one client."""
 
     def __init__(self, by: Principal, workspaces: Workspaces, progress: Progress, *, takes_tasks: bool = False) -> None:
@@ -94,7 +79,7 @@ class TaskStatus(Enum):
         return self in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class ProtocolTask(msgspec.Struct, frozen=True, kw_only=True):
     """A call whose answer comes later, as its client sees it. The word is the protocol's; in plans it means another
     thing."""
 
@@ -119,19 +104,19 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 class Tasks(Protocol):
     """The tasks of a server, each for its own client only."""
 
-    async def get(self, call: Call, task_id: str) -> Task | None:
+    async def get(self, call: ClientCall, task_id: str) -> ProtocolTask | None:
         """The task as it stands; None where this caller has none of that name."""
         ...
 
-    async def update(self, call: Call, task_id: str, given: Mapping[str, Any]) -> None:
+    async def update(self, call: ClientCall, task_id: str, given: Mapping[str, Any]) -> None:
         """Take what the client was asked for, by key; raises Refused where it is not the client's to give."""
         ...
 
-    async def cancel(self, call: Call, task_id: str) -> None:
+    async def cancel(self, call: ClientCall, task_id: str) -> None:
         """Ask that it be ended, if it has not come to its end."""
         ...
 
-    def changes(self, call: Call, task_id: str) -> AsyncGenerator[Task, None]:
+    def changes(self, call: ClientCall, task_id: str) -> AsyncGenerator[ProtocolTask, None]:
         """The task as it stands, and again whenever that is another, until it has ended."""
         ...
 
@@ -145,7 +130,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     arguments: type[msgspec.Struct]
     results: tuple[Any, ...]
     """The forms that its data can have."""
-    call: Callable[[Call, Any], Awaitable[Answer | Task]]
+    call: Callable[[ClientCall, Any], Awaitable[Answer | ProtocolTask]]
     """Answers with a task only where the call takes one, and only once that task can be asked about."""
     read_only: bool = False
     destructive: bool = False
@@ -160,7 +145,7 @@ class Content(NamedTuple):
     media_type: str = "application/json"
 
 
-class Listed(NamedTuple):
+class ListedResource(NamedTuple):
     """A resource that is there now."""
 
     uri: str
@@ -176,7 +161,7 @@ class ResourceTemplate(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     description: str
-    read: Callable[[Call, Mapping[str, str]], Awaitable[Content]]
+    read: Callable[[ClientCall, Mapping[str, str]], Awaitable[Content]]
     media_type: str = "application/json"
     size: Callable[[App, Mapping[str, str]], int] | None = None
     """How much there is of it, which changes when it does; None where nobody can subscribe to it."""
@@ -188,7 +173,7 @@ class Argument(NamedTuple):
     name: str
     description: str
     required: bool = True
-    complete: Callable[[Call, str], Awaitable[Sequence[str]]] | None = None
+    complete: Callable[[ClientCall, str], Awaitable[Sequence[str]]] | None = None
     """The values there are that begin so, where they can be told."""
 
 
@@ -198,7 +183,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     description: str
-    write: Callable[[Call, Mapping[str, str]], Awaitable[str]]
+    write: Callable[[ClientCall, Mapping[str, str]], Awaitable[str]]
     arguments: tuple[Argument, ...] = ()
 
 
@@ -210,7 +195,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     instructions: str
     tools: tuple[Tool, ...] = ()
-    resources: Callable[[Call], Awaitable[Sequence[Listed]]] | None = None
+    resources: Callable[[ClientCall], Awaitable[Sequence[ListedResource]]] | None = None
     """The resources that are worth listing."""
     news: Callable[[App, Principal, int | None], tuple[int, bool]] | None = None
     """How many there are now for everybody, and whether one that came after so many is this caller's to list."""

@@ -22,12 +22,10 @@ from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ordain.core.problem import Problem, Refused
-from ordain.core.value import Instant
-from ordain.interfaces.mcp.subscribing import Context
-from ordain.interfaces.mcp.surface import Answer, Call, Task, Tasks, TaskStatus
-
-__all__ = ["EXTENSION", "TaskMethods", "created", "declared", "missing_extension", "refusal_words"]
+from ordain.core.plan.value import Instant
+from ordain.core.text.problem import Problem, Refused
+from ordain.interfaces.mcp.subscription import Context
+from ordain.interfaces.mcp.surface import Answer, ClientCall, ProtocolTask, Tasks, TaskStatus
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 TOLD_MAX = 32
@@ -40,12 +38,12 @@ _log = logging.getLogger(__name__)
 # --- Wire forms ----------------------------------------------------------------------------------------------------
 
 
-def created(task: Task) -> dict[str, Any]:
+def created(task: ProtocolTask) -> dict[str, Any]:
     """The result of a call that is answered with a task: flat, and never with what comes of it."""
     return {"resultType": "task", **_task(task)}
 
 
-def detailed(task: Task, result: Callable[[Answer], dict[str, Any]]) -> dict[str, Any]:
+def detailed(task: ProtocolTask, result: Callable[[Answer], dict[str, Any]]) -> dict[str, Any]:
     """A task with what its status brings along."""
     form = _task(task)
     match task.status:
@@ -61,7 +59,7 @@ def detailed(task: Task, result: Callable[[Answer], dict[str, Any]]) -> dict[str
     return form
 
 
-def _task(task: Task) -> dict[str, Any]:
+def _task(task: ProtocolTask) -> dict[str, Any]:
     return {
         "taskId": task.task_id,
         "status": task.status.value,
@@ -119,7 +117,7 @@ class TaskMethods:
     def __init__(
         self,
         tasks: Tasks,
-        calls: Callable[[Context], Call],
+        calls: Callable[[Context], ClientCall],
         result: Callable[[Answer], dict[str, Any]],
         shown: Callable[[Any], Any],
     ) -> None:
@@ -157,7 +155,7 @@ class TaskMethods:
             raise self._error(types.INTERNAL_ERROR, refused) from refused
         return {}
 
-    async def _found(self, context: Context, call: Call, task_id: str) -> Task:
+    async def _found(self, context: Context, call: ClientCall, task_id: str) -> ProtocolTask:
         """The task that a request is about; raises the error that the client is told."""
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
@@ -176,7 +174,7 @@ class TaskMethods:
         words = self._shown(refusal_words(refused.problems))
         return MCPError(code, words, {"code": refused.problems[0].code})
 
-    def _told(self, task: Task) -> dict[str, Any]:
+    def _told(self, task: ProtocolTask) -> dict[str, Any]:
         told = self._shown(detailed(task, self._result))
         assert isinstance(told, dict)
         return told
@@ -197,7 +195,7 @@ class TaskMethods:
             call = self._calls(context)
             asked = list(dict.fromkeys(named))[:TOLD_MAX]
             known = [one for one in asked if await self._known(call, one)]
-            stream = _Stream(context.session, known)
+            stream = _TaskStream(context.session, known)
             result: Any = None
             async with anyio.create_task_group() as group:
                 for one in known:
@@ -211,13 +209,13 @@ class TaskMethods:
 
         return handler
 
-    async def _known(self, call: Call, task_id: str) -> bool:
+    async def _known(self, call: ClientCall, task_id: str) -> bool:
         try:
             return await self._tasks.get(call, task_id) is not None
         except Refused as refused:
             raise self._error(types.INTERNAL_ERROR, refused) from refused
 
-    async def _tell(self, context: Context, stream: _Stream, call: Call, task_id: str) -> None:
+    async def _tell(self, context: Context, stream: _TaskStream, call: ClientCall, task_id: str) -> None:
         await stream.acknowledged.wait()
         meta = {SUBSCRIPTION_ID_META_KEY: context.request_id}
         try:
@@ -236,7 +234,7 @@ class TaskNotification(types.Notification[dict[str, Any], str]):
     params: dict[str, Any]
 
 
-class _Stream:
+class _TaskStream:
     """A session whose acknowledgement names the tasks that are told of, and which says when it was sent: it comes first
     on its stream."""
 

@@ -1,0 +1,301 @@
+"""The ledger in one SQLite file that several processes may use at once.
+
+Everything is read in the caller's thread and written by `ledger_writer`. The invariants: what `append` returned is on
+disk; the events are the truth, and the tables that make finding quick are projections of them, written in the same
+transaction. Where nothing can be written, everything can still be looked at.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import count, islice, takewhile
+from pathlib import Path
+
+import apsw
+
+from ordain.adapters.ledger.file import (
+    BUSY_TIMEOUT_MS,
+    FORMAT,
+    Reserve,
+    connect,
+    create,
+    errors,
+    first,
+    format_of,
+    inspect,
+    real_place,
+    refusal,
+    rows,
+)
+from ordain.adapters.ledger.migration import migrate, open_to_look
+from ordain.adapters.ledger.reader import (
+    EVENTS,
+    adds_up,
+    entries,
+    events_after,
+    last_checkpoint,
+    part_name,
+    rebuild,
+    stand,
+    summary_of,
+)
+from ordain.adapters.ledger.writer import Request, Writer
+from ordain.adapters.process.spool import ROOM_BYTES
+from ordain.core.ledger import chain
+from ordain.core.ledger.summary import PlanSummary
+from ordain.core.plan.value import Instant
+from ordain.core.run.event import Recorded
+from ordain.core.text.problem import refuse
+from ordain.ports.ports import Append
+
+LOOKUP_MAX = 10
+LISTENING_S = 0.1
+"""How often it is looked whether another process has recorded something."""
+CHUNK = 1000
+"""How many events are fetched at a time when all are gone through."""
+
+_NOT_WRITABLE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.FullError, OSError)
+
+
+class SqliteLedger:
+    """`ports.Ledger` in a SQLite file. Not to be carried over a fork."""
+
+    def __init__(self, path: Path, connection: apsw.Connection, writer: Writer | Exception) -> None:
+        self._path = path
+        self._connection = connection
+        self._reader = threading.Lock()
+        self._writer = writer
+        """Or why nothing can be written."""
+
+    @classmethod
+    def open(
+        cls, path: Path, *, busy_timeout_ms: int = BUSY_TIMEOUT_MS, reserve: Reserve | None = None
+    ) -> SqliteLedger:
+        """Open the ledger in this file, which is made, readable by its owner only, when it is missing.
+
+        A file of an earlier format is brought to the present one. One that cannot be written is opened to look at:
+        every append is refused then. `reserve` is room on the disk to be used when there is no other.
+        """
+        path = real_place(path)
+        with errors(path):
+            if not path.is_symlink() and not path.exists():
+                create(path)
+            inspect(path)
+            try:
+                writer: Writer | Exception = Writer(path, busy_timeout_ms, reserve)
+                connection = _connect(path, busy_timeout_ms)
+            except _NOT_WRITABLE as error:
+                connection, writer = open_to_look(path, busy_timeout_ms), error
+            return cls(path, connection, writer)
+
+    @classmethod
+    def open_to_look(cls, path: Path) -> SqliteLedger:
+        """Open the ledger in this file as it is, of whatever format: nothing is made, changed or brought up to date."""
+        path = real_place(path)
+        with errors(path):
+            inspect(path)
+            connection = open_to_look(path)
+            return cls(path, connection, OSError("it was opened to be looked at"))
+
+    @property
+    def path(self) -> Path:
+        """The file, with the links above it followed."""
+        return self._path
+
+    @property
+    def commits(self) -> int:
+        """How many transactions were made durable; compared with the appends, it tells how well they shared."""
+        return 0 if isinstance(self._writer, Exception) else self._writer.commits
+
+    async def append(self, at: Instant, *appends: Append) -> tuple[Recorded, ...]:
+        """As the port says. A caller that is cancelled while it waits may find its events recorded all the same."""
+        if not appends:
+            return ()
+        if isinstance(self._writer, Exception):
+            raise refusal(self._path, self._writer)
+        request = Request(at, appends, self.seal)
+        self._writer.submit(request)
+        return await request.answered()
+
+    def read(self, stream: str, after: int = 0) -> Sequence[Recorded]:
+        with self._reading() as connection:
+            return events_after(connection, stream, max(after, 0))
+        return ()
+
+    def size(self, stream: str) -> int:
+        with self._reading() as connection:
+            found = stand(connection, stream)
+            return found[1].size if found else 0
+        return 0
+
+    async def grown(self, stream: str, size: int) -> None:
+        import asyncio  # most commands only look, and start faster without it
+
+        while self.size(stream) <= size:  # noqa: ASYNC110 - other processes record, and nobody rings
+            await asyncio.sleep(LISTENING_S)
+
+    def streams(self, prefix: str) -> Sequence[str]:
+        with self._reading() as connection:
+            beyond = rows(connection, "SELECT stream, opened FROM streams WHERE stream >= ? ORDER BY stream", (prefix,))
+            found = takewhile(lambda row: row[0].startswith(prefix), beyond)
+            return tuple(stream for stream, _ in sorted(found, key=lambda row: row[1]))
+        return ()
+
+    def lookup(self, id_prefix: str) -> Sequence[tuple[str, str]]:
+        with self._reading() as connection:
+            beyond = rows(connection, "SELECT id, stream FROM names WHERE id >= ? ORDER BY id", (id_prefix,))
+            return tuple(islice(takewhile(lambda row: row[0].startswith(id_prefix), beyond), LOOKUP_MAX))
+        return ()
+
+    def plans(
+        self, *, open_only: bool = False, document: str | None = None, newest: int | None = None
+    ) -> Sequence[PlanSummary]:
+        wanted = [word for word, asked in (("open = 1", open_only), ("document = ?1", document is not None)) if asked]
+        where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
+        query = f"SELECT opened, body FROM plans {where} ORDER BY opened DESC LIMIT ?2"
+        with self._reading() as connection:
+            found = tuple(rows(connection, query, (document, -1 if newest is None else newest)))[::-1]
+            summaries = (summary_of(connection, opened, body) for opened, body in found)
+            return tuple(summary for summary in summaries if summary is not None)
+        return ()
+
+    def plan_count(self) -> int:
+        with self._reading() as connection:
+            return int(first(connection, "SELECT count(*) FROM plans")[0])
+        return 0
+
+    def checkpoint(self) -> chain.Tip:
+        with self._reading() as connection:
+            start = last_checkpoint(connection)
+            heads = rows(connection, "SELECT head FROM events WHERE position > ? ORDER BY position", (start.size,))
+            return chain.checkpoint((head for (head,) in heads), start)
+        return chain.ORIGIN
+
+    def everything(self) -> Iterator[chain.Entry]:
+        return entries(self._stored())
+
+    def _stored(self) -> Iterator[tuple[int, int, int, bytes, bytes]]:
+        """Bit by bit: what has arrived never changes, so that nothing need be held still meanwhile."""
+        query = f"{EVENTS} WHERE position > ? AND position <= ? LIMIT ?"
+        with self._reading() as connection:
+            (end,) = first(connection, "SELECT coalesce(max(position), 0) FROM events")
+        position = 0
+        while True:
+            with self._reading() as connection:
+                found = tuple(rows(connection, query, (position, end, CHUNK)))
+            if not found:
+                return
+            yield from found
+            position = found[-1][0]
+
+    def seal(self, body: bytes) -> str:
+        return "hmac-sha256:" + hmac.digest(self._key, body, "sha256").hex()
+
+    def kept(self, seal: str) -> bytes | None:
+        row = None
+        with self._reading() as connection:
+            row = first(connection, "SELECT body FROM kept WHERE seal = ?", (seal,))
+        if row is None:
+            return None
+        if self.seal(row[0]) != seal:
+            raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
+        return bytes(row[0])
+
+    def has_room(self, size: int) -> bool:
+        disk = os.statvfs(self._path.parent)
+        # It is written twice: to the log, and from there to its place.
+        return disk.f_bavail * disk.f_frsize >= 2 * size + ROOM_BYTES
+
+    def artifact(self, seal: str) -> Iterator[bytes] | None:
+        some = None
+        with self._reading() as connection:  # a part that is gone while a later one is there was taken away
+            names = (part_name(seal, 0), f"{seal}/:")
+            some = first(connection, "SELECT 1 FROM kept WHERE seal >= ? AND seal < ?", names)
+        if some is None:
+            return None
+        if not adds_up(self._parts(seal), seal, self.seal):
+            raise refuse("E_LEDGER_BROKEN", f"What is kept under {seal} is not what was sealed.", "Restore a copy.")
+        return self._parts(seal)
+
+    def _parts(self, seal: str) -> Iterator[bytes]:
+        """One at a time: what is kept never changes, and nobody is held up while somebody reads."""
+        for number in count():
+            row = None
+            with self._reading() as connection:
+                row = first(connection, "SELECT body FROM kept WHERE seal = ?", (part_name(seal, number),))
+            if row is None:
+                return
+            yield bytes(row[0])
+
+    @cached_property
+    def _key(self) -> bytes:
+        row = None
+        with self._reading() as connection:
+            row = first(connection, "SELECT value FROM secret WHERE name = 'seal'")
+        if row is None:
+            raise refuse(
+                "E_LEDGER_BROKEN", "The key of the seals is gone: no output can be checked.", "Restore a copy."
+            )
+        return bytes(row[0])
+
+    def rebuild(self) -> int:
+        """Throw everything but the events away and fold it again from them; returns how many events there are.
+
+        Raises `Refused` with E_LEDGER_BROKEN when a chain is not whole; then nothing was changed.
+        """
+        if isinstance(self._writer, Exception):
+            raise refusal(self._path, self._writer)
+        with self._reader, errors(self._path):
+            return rebuild(self._connection)
+
+    def let_go(self) -> None:
+        """Close one that was only looked at, where nobody can wait."""
+        with self._reader:
+            self._connection.close()
+
+    async def close(self) -> None:
+        """Write what still waits, then let go of the file."""
+        if not isinstance(self._writer, Exception):
+            await self._writer.close()
+        with self._reader:
+            self._connection.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[apsw.Connection]:
+        """One moment of the ledger, however many statements look at it.
+
+        Words that are not Unicode (an argument with stray bytes) name nothing, so the block just ends with them.
+        """
+        with self._reader:
+            try:
+                self._connection.execute("BEGIN")
+                try:
+                    yield self._connection
+                finally:
+                    if self._connection.in_transaction:
+                        self._connection.execute("ROLLBACK")
+            except UnicodeEncodeError:
+                return
+            except apsw.Error as error:
+                raise refusal(self._path, error) from error
+
+
+def _connect(path: Path, busy_timeout_ms: int) -> apsw.Connection:
+    """A connection to a ledger of the present format that can be written."""
+    connection = connect(path, busy_timeout_ms)
+    try:
+        if format_of(path, connection) != FORMAT:
+            migrate(path, connection)
+        if connection.pragma("journal_mode", "wal") != "wal":
+            raise refuse("E_LEDGER_IO", f"The ledger {path} cannot be used on this file system: no write-ahead log.")
+        if connection.readonly("main"):
+            raise PermissionError("the file is read-only")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

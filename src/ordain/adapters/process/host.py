@@ -1,0 +1,146 @@
+"""This machine and its user: their own `config.toml`, and where the programs are that Ordain itself runs.
+
+Those are in fixed directories of the system, or where the user's own configuration says. Never where PATH says: who
+starts a run could put another program there.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ordain.adapters.workspace.locate import read_regular
+from ordain.core.policy.settings import USER_FILE, UserSettings
+from ordain.core.text.problem import Refused, refuse
+
+SYSTEM_DIRECTORIES = ("/usr/bin", "/bin", "/usr/local/bin", "/run/current-system/sw/bin")
+"""Where programs are looked for, in this order; the last is NixOS."""
+_ROOT = (0, 65534)
+"""Root, and what it looks like inside a user namespace."""
+_WRITABLE = "can be written by others"
+
+
+class LocalHost:
+    """ports.Host over the real environment."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def user_settings(self) -> UserSettings:
+        return user_settings(os.environ, self._workspace)
+
+    def variables(self, names: Iterable[str]) -> dict[str, str]:
+        return {name: os.environ[name] for name in names if name in os.environ}
+
+    def programs(self, names: Iterable[str]) -> dict[str, str]:
+        found = {name: program_path(name, self._workspace) for name in names}
+        return {name: path for name, path in found.items() if path is not None}
+
+    def look_at(self, directory: str) -> tuple[str, bool]:
+        real = os.path.realpath(directory)
+        try:
+            return real, _open_place(Path(real)) is not None
+        except OSError:  # not there, or not ours to look at
+            return real, False
+
+    def home(self) -> str | None:
+        return account_home()
+
+
+def account_home() -> str | None:
+    """The home that the system has for this account, whatever the environment says."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:  # a number without an account, as in some containers
+        return None
+
+
+def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSettings:
+    """The user's own settings; raises Refused where their file cannot be believed or has something wrong in it. It is
+    never passed over: a person who wrote it relies on it."""
+    home = env.get("HOME") or account_home()
+    if not (place := env.get("XDG_CONFIG_HOME") or (home and f"{home}/.config")):
+        return UserSettings()
+    path = Path(place, "ordain", USER_FILE)
+    if path.is_absolute() and not os.path.lexists(path):
+        return UserSettings()
+    data, fault, command = b"", "is not an absolute path", None
+    if path.is_absolute():
+        try:
+            data, fault = read_regular(path), _fault(path, (0, os.geteuid()), workspace) or ""
+        except OSError as error:
+            fault = f"cannot be read: {os.strerror(error.errno or 0).lower()}"
+        command = f"chmod go-w {path}" if fault == _WRITABLE else None
+    if fault:
+        hint = "Correct that, or move the file away; nothing is read from it as it is."
+        raise refuse("E_CONFIG_USER", f"Your own configuration {path} {fault}.", hint, command=command)
+    from ordain.documents.settings_in_force import read_user_settings  # most users have no such file
+
+    settings = read_user_settings(data, str(path))
+    if not isinstance(settings, UserSettings):
+        raise Refused(settings)
+    home = account_home()  # who asks chooses the variables: what a robot may have, only the account's own file says
+    if home is None or path.resolve() != Path(home, ".config", "ordain", USER_FILE).resolve():
+        return msgspec.structs.replace(settings, robot_backup_outputs=False)
+    return settings
+
+
+def program_path(name: str, workspace: Path | None = None) -> str | None:
+    """The absolute path of a program; None where it is not installed. Raises Refused where the user's own
+    configuration names one that cannot be trusted."""
+    settings = user_settings(os.environ, workspace)
+    given = settings.programs.get(name)
+    if given is None:
+        return system_program(name)
+    fault = _program_fault(given, (*_ROOT, os.geteuid()), workspace)
+    if fault is not None:
+        raise refuse("E_CONFIG_USER", f"{settings.file} sets programs.{name} to {given}, which {fault}.")
+    return given
+
+
+def system_program(name: str) -> str | None:
+    """The same in the system's directories only."""
+    places = (f"{directory}/{name}" for directory in SYSTEM_DIRECTORIES)
+    return next((path for path in places if _program_fault(path, _ROOT, None) is None), None)
+
+
+def _program_fault(path: str, owners: tuple[int, ...], workspace: Path | None) -> str | None:
+    """Why a program at this path is not run; None where it is."""
+    real = os.path.realpath(path)
+    fault = _fault(Path(path), owners, workspace, Path(path).parent, Path(real).parent)
+    if fault is not None:
+        return fault
+    return None if Path(real).is_file() and os.access(real, os.X_OK) else "is not a program"
+
+
+def _fault(path: Path, owners: tuple[int, ...], workspace: Path | None, *around: Path) -> str | None:
+    """Why others than its owners could have written a file, or replaced it in what is `around` it."""
+    real = Path(os.path.realpath(path))
+    if workspace is not None and (real.is_relative_to(workspace) or path.is_relative_to(workspace)):
+        return "lies in the workspace, where an agent could write it"
+    try:
+        for place in (*around, real):
+            found = place.stat()
+            if found.st_uid not in owners:
+                return "belongs to another user"
+            if stat.S_IMODE(found.st_mode) & 0o022:
+                return _WRITABLE
+        open_place = _open_place(real.parent)
+    except OSError:
+        return "is not there"
+    return f"lies in {open_place}, where anybody can write" if open_place is not None else None
+
+
+def _open_place(directory: Path) -> Path | None:
+    """The directory, of this and those above it, in which anybody can replace what is there; None where there is none.
+    In a sticky one (such as /tmp) nobody can replace what is another's."""
+    for place in (directory, *directory.parents):
+        mode = place.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return place
+    return None

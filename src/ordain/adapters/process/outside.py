@@ -1,0 +1,188 @@
+"""Programs and code that run outside the sandbox: found nowhere in the workspace, started in an empty directory.
+
+A sandboxed step can write the workspace, and what runs outside holds credentials. So the program is an absolute path
+outside, the directory is fresh and private, and no variable leads back. Code of the workspace counts by its digest in
+the trusted configuration only, and a private copy of those very bytes is what runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ordain.adapters.process.program_file import our_python, unseen_file
+from ordain.adapters.state.directory import state_directory
+from ordain.adapters.workspace.locate import read_regular
+from ordain.core.plan.command import variable_fault
+from ordain.core.policy.program import WORKSPACE_WORD, code_words
+from ordain.core.policy.sealing import PLAIN_PATH
+
+CODE_BYTES_MAX = 16 << 20
+_PROGRAMS = (b"#!", b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+"""How files that the system can run begin."""
+
+
+def is_planted(path: str, workspace: Path) -> bool:
+    """Whether an absolute path leads into the workspace, as it is written or by its links. What Ordain itself runs from
+    is kept from sandboxed steps (`adapters.sandbox`), and does not count."""
+    root = os.path.realpath(workspace)
+    for one in {os.path.normpath(path), os.path.realpath(path)}:
+        if f"{one}/".startswith((f"{root}/", f"{workspace}/")):
+            ours = (place for place in our_python() if place.startswith(f"{root}/"))
+            if not any(f"{one}/".startswith(f"{place}/") for place in ours):
+                return True
+    return False
+
+
+def _mentions(text: str, workspace: Path) -> bool:
+    """Whether the workspace is named anywhere in a word, also from the home directory or as where we are."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path raises where there is none
+    for spelling in ("${HOME}", "$HOME", "~"):
+        text = text.replace(spelling, home)
+    places = "|".join(re.escape(str(one)) + r"(?![\w.-])" for one in {workspace, os.path.realpath(workspace)})
+    return re.search(rf"{places}|/proc/[^/]+/cwd", text) is not None
+
+
+def environment(names: Sequence[str], workspace: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """These variables of ours, or of those that are given; of those that could make a program do something else, none
+    that names the workspace."""
+    given = os.environ if given is None else given
+    found = {name: given[name] for name in names if name in given}
+    found["PATH"] = _safe_path(found.get("PATH", ""), workspace)
+    kept = {
+        name: value for name, value in found.items() if variable_fault(name) is None or not _mentions(value, workspace)
+    }
+    return {**kept, "PYTHONSAFEPATH": "1"}
+
+
+def _safe_path(search: str, workspace: Path) -> str:
+    """A search path without what is relative or leads into the workspace."""
+    parts = [part for part in search.split(":") if part.startswith("/") and not is_planted(part, workspace)]
+    return ":".join(parts) or PLAIN_PATH
+
+
+def filled(argv: Sequence[str], workspace: Path) -> tuple[str, ...]:
+    """The words of a command, with the real path of the workspace where they name it."""
+    return tuple(word.replace(WORKSPACE_WORD, os.path.realpath(workspace)) for word in argv)
+
+
+def program(name: str, search: str, workspace: Path) -> str | None:
+    """The absolute path of a program on a search path, without what of that is relative or in the workspace."""
+    if "/" in name:
+        return name if name.startswith("/") else None
+    return shutil.which(name, path=_safe_path(search, workspace))
+
+
+def found_outside(words: Sequence[str], search: str, workspace: Path) -> tuple[str, ...]:
+    """The words of a command with its program found outside the workspace, where it is given by its name only; raises
+    FileNotFoundError."""
+    found = words[0] if "/" in words[0] else program(words[0], search, workspace)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), words[0])
+    return (found, *words[1:])
+
+
+@contextlib.contextmanager
+def private_directory(workspace: Path) -> Iterator[Path]:
+    """A new directory for one process, which no sandbox shows; removed afterwards, or by a later one where we died."""
+    rooms = state_directory(os.environ, workspace) / "rooms"
+    rooms.mkdir(mode=0o700, exist_ok=True)
+    for left in rooms.iterdir():
+        with contextlib.suppress(ValueError, PermissionError):
+            try:
+                os.kill(int(left.name.partition("-")[0]), 0)
+            except ProcessLookupError:
+                shutil.rmtree(left, ignore_errors=True)
+    path = tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=rooms)
+    try:
+        yield Path(path)
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def digest_of(path: str, workspace: Path) -> tuple[str, bytes]:
+    """The digest and the content of a regular file of the workspace; raises ValueError where it cannot be read."""
+    try:
+        data = read_regular(workspace / path, CODE_BYTES_MAX)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
+    if len(data) > CODE_BYTES_MAX:
+        raise ValueError(f"{path} has more than {CODE_BYTES_MAX >> 20} MiB")
+    return "sha256:" + hashlib.sha256(data).hexdigest(), data
+
+
+def sealed(files: Mapping[str, str], workspace: Path) -> dict[str, bytes]:
+    """The content of these files of the workspace; raises ValueError where one is not what was trusted."""
+    found = {}
+    for path, trusted in files.items():
+        digest, found[path] = digest_of(path, workspace)
+        if digest != trusted:
+            raise ValueError(f'{path} is not what was trusted; as it is now, `files` would say "{path}" = "{digest}"')
+    return found
+
+
+def started(
+    argv: Sequence[str],
+    files: Mapping[str, str],
+    workspace: Path,
+    room: Path | None,
+    given: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """The words that start a command outside: an absolute program, and for each of the `files` its copy in `room`.
+    Raises ValueError where something would be run from the workspace, or the program is not there."""
+    words, root = list(filled(argv, workspace)), os.path.realpath(workspace)
+    for path, data in sealed(files, workspace).items():
+        copy = (room or Path("/nowhere")) / path
+        if room is not None:
+            copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            copy.write_bytes(data)
+            copy.chmod(0o700)
+        named = f"{root}/{path}"
+        words = [word.removesuffix(named) + str(copy) if word.endswith(named) else word for word in words]
+    for word, is_handed in (*code_words(words), *((word, False) for word in words[1:] if _is_program(word))):
+        path = _path_in(word)
+        beneath = word != words[0] and not path.startswith("/") and os.path.isfile(workspace / path)  # noqa: PTH113 - a word of any length
+        if beneath or _mentions(word, workspace) or (path.startswith("/") and is_planted(path, workspace)):
+            shown = argv[words.index(word)]
+            if is_handed:
+                why = "names the workspace for code in the command itself, which could run what a step wrote there"
+                raise ValueError(f"`{shown}` {why}; start the program directly")
+            raise ValueError(f"`{shown}` would be run from the workspace, where any step can change it")
+    search = environment(["PATH"], workspace, given)["PATH"]
+    found = program(words[0], search, workspace)
+    if found is None:
+        if "/" in words[0] or shutil.which(words[0]) is not None:
+            raise ValueError(f"`{argv[0]}` is a program of the workspace only, where any step can change it")
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), words[0])
+    planted = unseen_file((found, *words[1:]), search, Path("/"), lambda file: not is_planted(str(file), workspace))
+    if planted is not None:
+        raise ValueError(f"`{words[0]}` would run {planted}, which lies in the workspace, where any step can change it")
+    return (found, *words[1:])
+
+
+def lost_words(argv: Sequence[str], workspace: Path) -> list[str]:
+    """The words that would have meant something in the workspace, and mean nothing in an empty directory."""
+    plain = (word for word in argv[1:] if WORKSPACE_WORD not in word and not _path_in(word).startswith(("/", "-")))
+    return [word for word in plain if (path := _path_in(word)) and os.path.lexists(workspace / path)]
+
+
+def _path_in(word: str) -> str:
+    path = word.partition("=")[2] if word.startswith("-") and "=" in word else word
+    return path.removeprefix("file://")
+
+
+def _is_program(word: str) -> bool:
+    """Whether a word is the absolute path of a file that the system can run."""
+    with contextlib.suppress(OSError, ValueError):
+        path = Path(_path_in(word))
+        if path.is_absolute() and path.is_file():
+            with path.open("rb") as file:
+                return file.read(4).startswith(_PROGRAMS)
+    return False

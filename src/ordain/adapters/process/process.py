@@ -1,0 +1,302 @@
+"""Processes as the system tells of them (`/proc`), and ending many of them so that none gets away by forking.
+
+Where there is no `/proc` nothing is found; where it cannot be looked at, nothing goes on (`E_PROCESSES`). The
+invariant: only what a caller's own search finds is signalled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from ordain.adapters.ledger.lock import FileWriterLock
+from ordain.core.plan.value import RunId
+from ordain.core.text.problem import Problem, refuse
+
+# --- Processes -------------------------------------------------------------------------------------------------------
+
+MARK = "ORDAIN_MARK"
+SERVERS: set[int] = set()
+"""Children of this process that are no commands and outlive them: servers of tools. Who starts one ends it."""
+BECOMING_LOOKS = 20
+"""How often a process without an environment is looked at, a millisecond apart, before it is believed to have none."""
+END_S = 3.0
+"""How long to go after processes that fork faster than they are killed; what is left then is left to the next sweep."""
+
+
+def end_all(find: Callable[[], set[int]], *, reap: bool = False) -> int:
+    """Kill everything that `find` finds, until it finds nothing; how many were alive.
+
+    All are stopped before any is killed: what is stopped does not fork. `reap` collects what was handed to us; whatever
+    else is our child is for somebody else to collect.
+    """
+    ended: set[int] = set()
+    beyond: set[int] = set()
+    """What runs as another user is not ours to signal."""
+    give_up = time.monotonic() + END_S
+    while True:
+        stopped: set[int] = set()
+        while new := {pid for pid in find() - stopped - beyond if not (reap and _reaped(pid))}:
+            beyond |= {pid for pid in new if not _send(pid, signal.SIGSTOP)}
+            stopped |= new - beyond
+            if time.monotonic() > give_up:
+                break
+        ended |= {pid for pid in stopped if not is_over(pid)}
+        for pid in stopped:
+            _send(pid, signal.SIGKILL)
+        if not stopped or time.monotonic() > give_up:
+            return len(ended)
+        time.sleep(0.001)  # the kernel takes a moment to let a killed process go
+
+
+def _reaped(pid: int) -> bool:
+    """Whether a process was our child, had ended and is collected now."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return False  # not our child
+
+
+def is_over(pid: int) -> bool:
+    """Whether a process has ended and only waits to be collected; or its first thread has, so it is killed anyway."""
+    return (_content(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()[:1] == [b"Z"]
+
+
+def _send(pid: int, number: int) -> bool:
+    """Signal a process, if it is still there; whether that is ours to do."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
+
+
+def children_of_us() -> list[int]:
+    """Our own children, and orphans that were handed to us; also those that have ended and nobody has collected."""
+    return _children("self")
+
+
+def all_processes() -> list[int]:
+    return [int(name) for name in _names("/proc") if name.isdigit()]
+
+
+def with_descendants(roots: Iterable[int]) -> set[int]:
+    """These processes and all that they started, as far as it still hangs together."""
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid in found:
+            continue
+        found.add(pid)
+        waiting += _children(str(pid))
+    return found
+
+
+def _children(process: str) -> list[int]:
+    """The children that each thread of a process started or was handed."""
+    found: list[int] = []
+    for thread in _names(f"/proc/{process}/task"):
+        found += [int(word) for word in (_content(f"/proc/{process}/task/{thread}/children") or b"").split()]
+    return found
+
+
+def mark_of(pid: int) -> str | None:
+    for entry in _environment(pid).split(b"\0"):
+        if entry.startswith(MARK.encode() + b"="):
+            return entry.partition(b"=")[2].decode("utf-8", "replace")
+    return None
+
+
+def _environment(pid: int) -> bytes:
+    """The environment of a process, as it was when its program began. One that is just becoming another program shows
+    none for an instant; it is looked at again, or what it becomes would outlive its run."""
+    for _ in range(BECOMING_LOOKS):
+        found = _content(f"/proc/{pid}/environ")
+        if found or found is None or not _has_program(pid):
+            return found or b""
+        time.sleep(0.001)
+    return b""
+
+
+def _has_program(pid: int) -> bool:
+    """Whether a process runs a program: neither a thread of the kernel nor one that has ended."""
+    try:
+        return bool(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115
+    except OSError:
+        return False
+
+
+def _names(directory: str) -> list[str]:
+    """What is in a directory of `/proc`, nothing where there is none."""
+    try:
+        return os.listdir(directory)  # noqa: PTH208
+    except OSError as error:
+        _refuse_blindness(error)
+        return []
+
+
+def _content(file: str) -> bytes | None:
+    """What a file of `/proc` says, None where its process is gone or not ours. For each command, so without pathlib."""
+    try:
+        with open(file, "rb") as opened:  # noqa: PTH123
+            return opened.read()
+    except OSError as error:
+        _refuse_blindness(error)
+        return None
+
+
+def _refuse_blindness(error: OSError) -> None:
+    """That we cannot look does not mean that nobody is there: then nothing may go on as if nobody were."""
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
+        reason = os.strerror(error.errno).lower()
+        raise refuse("E_PROCESSES", f"What commands left running cannot be looked for in /proc: {reason}.") from error
+
+
+def session_of(pid: int) -> int | None:
+    """The session that a process is in, named by the process that opened it."""
+    return _stat(pid, 3)
+
+
+def ancestors_of_us() -> set[int]:
+    """We and our parents: a run started from inside a step must not sweep itself away."""
+    found, pid = {os.getpid()}, os.getppid()
+    while pid > 1 and pid not in found:
+        found.add(pid)
+        pid = _stat(pid, 1) or 0
+    return found
+
+
+def _stat(pid: int, field: int) -> int | None:
+    """A number of `/proc/PID/stat`, counted from after the name, which may hold anything."""
+    try:
+        return int((_content(f"/proc/{pid}/stat") or b"").rpartition(b")")[2].split()[field])
+    except (IndexError, ValueError):
+        return None
+
+
+# --- Process groups --------------------------------------------------------------------------------------------------
+# The process groups of commands under way, noted in the state directory where processes cannot be searched.
+#
+# Where there is a `/proc` nothing is noted: what a dead executor left is found by its mark. Elsewhere a group is all
+# that can be found again. It is killed only where its leader is the process that was noted, by the time it was
+# started, or has ended: no process gets the number of a group that is still there.
+
+_PS = ("/bin/ps", "/usr/bin/ps")
+
+
+def is_searchable() -> bool:
+    """Whether the system tells of all processes (`/proc`)."""
+    return Path("/proc/self/environ").exists()
+
+
+def weaknesses() -> tuple[Problem, ...]:
+    """What an approver should know of this platform."""
+    if is_searchable():
+        return ()
+    detail = "There is no /proc here: of a run that was killed, only process groups can be ended before it goes on."
+    hint = "A command that made a session of its own goes on beside the run that takes over."
+    return (Problem(code="W_PROCESSES", detail=detail, hints=(hint,)),)
+
+
+class _Note(msgspec.Struct, frozen=True):
+    mark: str
+    started: str
+
+
+class ProcessGroups:
+    """Groups by the processes that lead them, each in a file of its own."""
+
+    def __init__(self, room: Callable[[], Path] | None) -> None:
+        self._room = room
+
+    def note(self, group: int, mark: str) -> None:
+        """Note a group that was started just now, for whoever takes over."""
+        if self._room is not None and not is_searchable():
+            directory = self._room() / "groups"
+            directory.mkdir(mode=0o700, exist_ok=True)
+            (directory / str(group)).write_bytes(msgspec.json.encode(_Note(mark, _started(group))))
+
+    def forget(self, group: int) -> None:
+        if self._room is not None and not is_searchable():
+            (self._room() / "groups" / str(group)).unlink(missing_ok=True)
+
+    def end(self, mark_prefix: str) -> int:
+        """Kill the groups that were noted with such a mark and are still there; how many."""
+        if self._room is None or is_searchable():
+            return 0
+        ended = 0
+        for file in (self._room() / "groups").glob("*"):
+            with contextlib.suppress(OSError, ValueError):
+                note = msgspec.json.decode(file.read_bytes(), type=_Note)
+                if not note.mark.startswith(mark_prefix):
+                    continue
+                if _started(int(file.name)) in ("", note.started):
+                    os.killpg(int(file.name), signal.SIGKILL)
+                    ended += 1
+            file.unlink(missing_ok=True)
+        return ended
+
+
+def _started(pid: int) -> str:
+    """When a process was started, as the system's `ps` says; empty where it is gone, or nothing says so."""
+    program = next((path for path in _PS if os.access(path, os.X_OK)), None)
+    if program is None:
+        return ""
+    words = [program, "-o", "lstart=", "-p", str(pid)]
+    done = subprocess.run(words, env={"LC_ALL": "C"}, capture_output=True, check=False)
+    return done.stdout.decode("ascii", "replace").strip()
+
+
+# --- Executors -------------------------------------------------------------------------------------------------------
+# Ending the executors of runs, as by kill -9, and what their steps left running. No ledger is needed for it.
+
+_AGAIN_S = 0.05
+_TRIES = 3
+
+
+def end_executors(shelves: Iterable[Path], boot_id: str) -> tuple[tuple[RunId, ...], tuple[RunId, ...]]:
+    """The runs of these workspaces whose executor was killed, and those whose executor could not be."""
+    ended: list[RunId] = []
+    left: list[RunId] = []
+    swept: set[RunId] = set()
+    for shelf in shelves:
+        lock = FileWriterLock(partial(Path, shelf), boot_id)
+        # The lock of an executor that was killed before is still there: what that one left running is swept as well.
+        for run_id in (RunId(path.stem) for path in sorted(shelf.glob("RUN-*.lock"))):
+            swept.add(run_id)
+            if lock.holder(run_id) is not None:
+                (ended if _end(lock, run_id) else left).append(run_id)
+    for _ in range(2):  # twice: what a dead executor was just starting gets its mark a moment later
+        end_all(partial(_marked, swept))
+        time.sleep(_AGAIN_S)
+    return tuple(ended), tuple(left)
+
+
+def _end(lock: FileWriterLock, run_id: RunId) -> bool:
+    """Kill the executor of a run; one that has just claimed it may not have said yet who it is."""
+    for _ in range(_TRIES):
+        holder = lock.holder(run_id)
+        if holder is None or lock.end(run_id, holder):
+            return True
+        time.sleep(_AGAIN_S)
+    return False
+
+
+def _marked(run_ids: set[RunId]) -> set[int]:
+    """The processes that bear the mark of one of these runs, with all that they started, but not ourselves: an agent
+    may stop the very run it works for."""
+    marks = {pid: (mark_of(pid) or "").split("/") for pid in all_processes()}
+    marked = {pid for pid, parts in marks.items() if len(parts) > 1 and parts[1] in run_ids}
+    return with_descendants(marked) - {os.getpid()} if marked - {os.getpid()} else set()

@@ -1,0 +1,118 @@
+"""A server of tools that is a process of ours: what it may see, the lines it writes, and its end.
+
+It sees a few variables and those that the configuration names. A line without an end ends it. When its session is over,
+everything that it started is ended with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from ordain.adapters.process.outside import environment, private_directory, started
+from ordain.adapters.process.process import MARK, SERVERS, all_processes, end_all, mark_of, with_descendants
+from ordain.core.plan.tool import ToolSource
+
+# --- Server process --------------------------------------------------------------------------------------------------
+
+SEEN = ("PATH", "HOME", "LANG")
+"""The variables that every server sees."""
+LINE_MAX = 32 << 20
+UNSENT_MAX = 64 << 20
+"""How much may wait for a server that does not read."""
+GARBAGE_MAX = 100
+"""How many lines may be no messages before a server is taken to speak something else."""
+END_S = 1.0
+"""How long a server that is told to end may take."""
+
+
+class ServerProcess:
+    """A server that runs in an empty directory of its own, outside the workspace. Who starts one ends it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, mark: str, held: ExitStack) -> None:
+        self._process, self._mark, self._held = process, mark, held
+        assert process.stdin is not None and process.stdout is not None
+        self._stdin, self._stdout = process.stdin, process.stdout
+
+    @classmethod
+    async def start(
+        cls, source: ToolSource, workspace: Path, given: Mapping[str, str] | None = None, *, heard: bool = False
+    ) -> ServerProcess:
+        """Start it, with the variables that are given, or our own; `heard` is whether what it says on standard error is
+        ours to pass on. Raises ValueError where what would be run is not as trusted, or lies in the workspace."""
+        mark = f"tools/{uuid.uuid4().hex}"
+        with ExitStack() as held:
+            room = held.enter_context(private_directory(workspace))
+            (room / "empty").mkdir(mode=0o700)
+            code = room / "code"
+            words = started(source.mcp, source.files, workspace, code, given)
+            seen = {**environment((*SEEN, *source.env), workspace, given), MARK: mark}
+            if source.files:  # Python finds what was trusted beside a script, and where the workspace would begin
+                scripts = (os.path.dirname(word) for word in words if word.startswith(f"{code}/"))  # noqa: PTH120
+                places = filter(None, (*scripts, str(code), seen.get("PYTHONPATH")))
+                seen["PYTHONPATH"] = ":".join(dict.fromkeys(places))
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=None if heard else asyncio.subprocess.DEVNULL,
+                env=seen,
+                cwd=room / "empty",
+                start_new_session=True,
+                limit=LINE_MAX,
+            )
+            SERVERS.add(process.pid)
+            return cls(process, mark, held.pop_all())
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """What it writes, until it ends or writes a line without an end."""
+        with suppress(ValueError):
+            while line := await self._stdout.readline():
+                yield line
+
+    def write(self, line: bytes) -> bool:
+        """Hand it a line without waiting; whether it may still come to read it."""
+        if self._stdin.is_closing() or self._stdin.transport.get_write_buffer_size() > UNSENT_MAX:
+            return False
+        self._stdin.write(line)
+        return True
+
+    async def drained(self) -> None:
+        """Wait until it has read most of what it was handed."""
+        await self._stdin.drain()
+
+    async def end(self) -> None:
+        """End it, however often somebody cancels that: a server that is left would be left for good."""
+        ending = asyncio.ensure_future(self._end())
+        while not ending.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(ending)
+
+    async def _end(self) -> None:
+        # Its end is only seen once everything was read that it wrote.
+        rest = asyncio.create_task(self._pass_over())
+        with suppress(OSError):
+            self._stdin.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_S):
+                await self._process.wait()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        ours = self._mark
+        await asyncio.to_thread(
+            end_all, lambda: with_descendants(pid for pid in all_processes() if mark_of(pid) == ours)
+        )
+        await self._process.wait()
+        rest.cancel()
+        self._held.close()
+        SERVERS.discard(self._process.pid)
+
+    async def _pass_over(self) -> None:
+        with suppress(RuntimeError):  # whoever read its lines may just be reading
+            while await self._stdout.read(1 << 16):
+                pass

@@ -1,0 +1,100 @@
+"""The stop as small files: one in the user's state directory, one in the workspace's part of it.
+
+That a file is there stops; what it says is for people. So a full disk, a broken ledger and a file that cannot be read
+stop too, and only "there is no such file" does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ordain.adapters.state.directory import shelf_path, state_directory, state_path, sync, workspace_directory
+from ordain.core.plan.value import RunId
+from ordain.core.policy.stop import StopOrder
+from ordain.core.text.problem import Refused, refuse
+
+STOPPED = "stopped"
+_MOST = 16_384
+
+
+def read_stops(env: Mapping[str, str], workspace: Path) -> tuple[StopOrder, ...]:
+    """What stops work in a workspace, the user's own stop first. Two files are looked for, and nothing is made."""
+    try:
+        state = state_path(env)
+    except Refused:  # nothing can be recorded there, so nothing can be started either
+        return ()
+    places = ((state, True), (shelf_path(state, workspace), False))
+    found = (_read(place / STOPPED, everywhere=everywhere) for place, everywhere in places)
+    return tuple(stop for stop in found if stop is not None)
+
+
+def _read(path: Path, *, everywhere: bool) -> StopOrder | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        fault = "" if error.errno == errno.ELOOP else f"{path} cannot be read: {os.strerror(error.errno or 0).lower()}"
+        return StopOrder(everywhere=everywhere, fault=fault)
+    try:
+        said = msgspec.json.decode(os.read(descriptor, _MOST), type=StopOrder)
+        return msgspec.structs.replace(said, everywhere=everywhere)
+    except (OSError, msgspec.MsgspecError, ValueError):
+        return StopOrder(everywhere=everywhere)
+    finally:
+        os.close(descriptor)
+
+
+class StopFiles:
+    """ports.StopSwitch of one workspace."""
+
+    def __init__(self, workspace: Path, boot_id: str) -> None:
+        self._workspace, self._boot_id = workspace, boot_id
+
+    def read(self) -> tuple[StopOrder, ...]:
+        return read_stops(os.environ, self._workspace)
+
+    def turn_on(self, stop: StopOrder) -> None:
+        path = self._directory(everywhere=stop.everywhere) / STOPPED
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except FileExistsError:
+            return  # it is on, and keeps who turned it on first
+        except OSError as error:
+            raise _refused(path, "made", error) from error
+        with contextlib.suppress(OSError):  # it is on, whatever else the disk takes
+            os.write(descriptor, msgspec.json.encode(stop))
+            os.fsync(descriptor)
+            sync(path.parent)
+        os.close(descriptor)
+
+    def turn_off(self, stop: StopOrder) -> None:
+        path = self._directory(everywhere=stop.everywhere) / STOPPED
+        try:
+            path.unlink(missing_ok=True)
+            sync(path.parent)
+        except OSError as error:
+            raise _refused(path, "removed", error) from error
+
+    def end_runs(self, *, everywhere: bool) -> tuple[tuple[RunId, ...], tuple[RunId, ...]]:
+        from ordain.adapters.process.process import end_executors  # only who stops everything needs it
+
+        directory = self._directory(everywhere=everywhere)
+        found = directory / "workspaces"
+        shelves = found.iterdir() if everywhere and found.is_dir() else (directory,)
+        return end_executors(sorted(shelves), self._boot_id)
+
+    def _directory(self, *, everywhere: bool) -> Path:
+        state = state_directory(os.environ, None if everywhere else self._workspace)
+        return state if everywhere else workspace_directory(state, self._workspace)
+
+
+def _refused(path: Path, done: str, error: OSError) -> Refused:
+    return refuse("E_STATE_DIR", f"{path} cannot be {done}: {os.strerror(error.errno or 0).lower()}.")

@@ -1,0 +1,392 @@
+"""The built-in file tools. Everything happens beneath the workspace; file writes are atomic and durable.
+
+A write makes a temporary file in the same directory, syncs it, renames it into place and syncs the directory, so a
+crash leaves the old content or the new, never a mixture. A move is one rename. What is deleted is gone from its path in
+one step (`moving`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ordain.adapters.workspace.control_file import reach_fault
+from ordain.adapters.workspace.openat import (
+    EscapeError,
+    IrregularError,
+    open_directory,
+    open_file,
+    open_parent,
+    open_root,
+    replace_file,
+)
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import DEFINITIONS, ToolDefinition
+from ordain.core.policy.path_use import ABSENT
+from ordain.core.text.control import is_control, is_repository
+from ordain.core.text.path import OFF_LIMITS, path_fault
+from ordain.ports.ports import ToolResult
+
+# --- Moving ----------------------------------------------------------------------------------------------------------
+# Entries of directories moved and taken away, each by its name in a directory that is held; no link is followed.
+#
+# A tree cannot be taken away in one step. It is renamed aside first, within its directory, to a name that tells what
+# it is, and emptied there: at its own path it is gone in one step, and after a crash the rest is found by that name.
+
+DEPTH_MAX = 200
+"""How many directories may lie in one another in a tree that is taken away: each holds a descriptor open."""
+_RENAME_NOREPLACE = 1
+_NAME_BYTES_MAX = 255
+_ASIDE = ".ordain-deleted-"
+
+
+def entry_identity(parent: int, name: str) -> str | None:
+    """What tells this entry from any other, as long as nobody replaces it; None where there is none."""
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    known = f"{stat.S_IFMT(found.st_mode):o}:{found.st_dev}:{found.st_ino}"
+    # An inode number is given again as soon as it is free, so of a file what was written when is part of it. A
+    # directory changes while it is taken away, and is known by its number alone.
+    return known if stat.S_ISDIR(found.st_mode) else f"{known}:{found.st_mtime_ns}:{found.st_size}"
+
+
+def rename(source: int, name: str, target: int, new_name: str) -> None:
+    """Give an entry another name and place in one step, in place of what is there."""
+    os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
+
+
+def rename_new(source: int, name: str, target: int, new_name: str) -> None:
+    """The same where nothing is there; FileExistsError where something is, ENOSYS where the system cannot tell."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "renameat2"):  # not Linux
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    if library.renameat2(source, os.fsencode(name), target, os.fsencode(new_name), _RENAME_NOREPLACE):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def aside(name: str) -> str:
+    """The name under which a tree of this name is taken away."""
+    if len(os.fsencode(name)) + len(_ASIDE) <= _NAME_BYTES_MAX:
+        return _ASIDE + name
+    return _ASIDE + hashlib.sha256(os.fsencode(name)).hexdigest()
+
+
+def take_away(parent: int, name: str) -> None:
+    """Empty and remove a tree that was renamed aside, whatever of it is still there."""
+    try:
+        shutil.rmtree(name, dir_fd=parent)
+    except RecursionError:  # somebody made it deeper meanwhile
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+
+
+def too_deep_or_private(parent: int, name: str, path: str, private: Callable[[str], bool]) -> str | None:
+    """Why a tree cannot be taken away: it is too deep, or holds what is `private`. Raises OSError where something in
+    it cannot be read, before anything was changed."""
+    return _fault(parent, name, path, private, DEPTH_MAX)
+
+
+def _fault(parent: int, name: str, path: str, private: Callable[[str], bool], room: int) -> str | None:
+    if not room:
+        return f"has more than {DEPTH_MAX} directories in one another"
+    held = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        with os.scandir(held) as found:
+            entries = list(found)
+            if is_repository({entry.name for entry in entries}):
+                return f"holds `{path}`, which git takes for a repository and is off limits"
+            for entry in entries:
+                inner = f"{path}/{entry.name}"
+                if private(inner):
+                    shown = os.fsencode(inner).decode("utf-8", "backslashreplace")
+                    return f"holds `{shown}`, which is off limits"
+                if entry.is_dir(follow_symlinks=False) and (
+                    fault := _fault(held, entry.name, inner, private, room - 1)
+                ):
+                    return fault
+        return None
+    finally:
+        os.close(held)
+
+
+# --- File tools ------------------------------------------------------------------------------------------------------
+
+READ_BYTES_MAX = 16 * 1024 * 1024
+
+
+class FileTools:
+    """ports.Toolbox with the built-in file tools, rooted in one directory."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._calls: dict[str, Callable[[int, Mapping[str, Any]], Any]] = {
+            "read_file": _read,
+            "list_files": _list,
+            "write_file": _write,
+            "make_dir": _make,
+            "edit_file": _edit,
+            "move": _move,
+            "delete": _delete,
+        }
+
+    def definitions(self) -> Mapping[str, ToolDefinition]:
+        return DEFINITIONS
+
+    async def call(self, tool: str, args: Mapping[str, Any], key: str, *, control: Sequence[str] = ()) -> ToolResult:
+        # In a thread, because a slow disk must not hold up the loop. A thread cannot be ended from outside, so a call
+        # that is cancelled is finished and its result told: nothing goes on behind anybody's back.
+        import asyncio  # most commands only look, and start faster without it
+
+        work = asyncio.ensure_future(asyncio.to_thread(self._call, tool, args, control))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            return await work
+
+    async def operand(self, tool: str, args: Mapping[str, Any]) -> str | None:
+        import asyncio
+
+        return await asyncio.to_thread(self._digest, tool, args)
+
+    def _digest(self, tool: str, args: Mapping[str, Any]) -> str | None:
+        """The digest of what a call changes, `absent` where there is nothing, None where it cannot be told."""
+        try:
+            with open_root(self._workspace) as root:
+                if tool == "move":
+                    return " → ".join(_identity(root, args[name]) for name in ("path", "to"))
+                if tool == "delete":
+                    return _identity(root, args["path"], also_aside=args.get("recursive", False))
+                with open_parent(root, str(args.get("path", "."))) as (parent, name):
+                    return hashlib.sha256(_read_bytes(parent, name, name)[0]).hexdigest()
+        except FileNotFoundError:
+            return ABSENT
+        except (OSError, EscapeError, IrregularError, _ToolFault):
+            return None
+
+    def _call(self, tool: str, args: Mapping[str, Any], control: Sequence[str]) -> ToolResult:
+        call = self._calls.get(tool)
+        if call is None:
+            return ToolResult(error="F_STEP_FAILED", detail=f"there is no tool {tool!r}")
+        # Lint has said the same of every path it could know; this one may have been decided since.
+        writes = DEFINITIONS[tool].effect is not EffectClass.READS
+        paths = [str(args[name]) for name in ("path", "to") if name in args] or ["."]
+        for path in paths:
+            if path_fault(path, writes=writes, control=control) == OFF_LIMITS:
+                return ToolResult(error="F_PATH_ESCAPE", detail=f"{path!r} {OFF_LIMITS}")
+        try:
+            with open_root(self._workspace) as root:
+                if writes:
+                    _check_control(
+                        root, self._workspace, tool, paths, control, deep=args.get("recursive", tool == "move")
+                    )
+                return ToolResult(value=call(root, args))
+        except EscapeError as error:
+            return ToolResult(error="F_PATH_ESCAPE", detail=str(error))
+        except OSError as error:
+            name = args.get("path", ".")
+            return ToolResult(error="F_STEP_FAILED", detail=f"{name}: {os.strerror(error.errno or errno.EIO).lower()}")
+        except (IrregularError, _ToolFault) as error:
+            return ToolResult(error="F_STEP_FAILED", detail=str(error))
+
+
+class _ToolFault(Exception):
+    """A call that cannot be carried out, in words for the reader."""
+
+
+def _check_control(
+    root: int, workspace: Path, tool: str, paths: Sequence[str], control: Sequence[str], *, deep: bool
+) -> None:
+    """Raise EscapeError where a call would write in a repository of any name, make one, or write what a control file
+    leads to; _ToolFault where it is `deep` and would take a control file along, or make one by another path."""
+    for path in paths:
+        if fault := reach_fault(workspace, [path], control, deep=deep):
+            raise EscapeError(f"{path!r} {OFF_LIMITS}: {fault}")
+    if deep:
+        path, to = paths[0], paths[-1]
+
+        def private(inner: str) -> bool:
+            return is_control(inner, control) or is_control(to + inner.removeprefix(path), control)
+
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), open_parent(root, path) as (parent, name):
+            fault = too_deep_or_private(parent, name, path, private)
+            if fault is not None:
+                raise _ToolFault(f"{path}: it {fault}; nothing was {tool.removesuffix('e')}ed")
+
+
+def _read_bytes(parent: int, name: str, path: str) -> tuple[bytes, int]:
+    """The content and mode of a regular file that is not a link."""
+    with open_file(parent, name, path) as file:
+        mode = os.fstat(file.fileno()).st_mode
+        data = file.read(READ_BYTES_MAX + 1)
+    if len(data) > READ_BYTES_MAX:
+        raise _ToolFault(f"{path}: larger than 16 MiB")
+    return data, stat.S_IMODE(mode)
+
+
+def _read_text(parent: int, name: str, path: str) -> tuple[str, int]:
+    data, mode = _read_bytes(parent, name, path)
+    try:
+        return data.decode(), mode
+    except UnicodeDecodeError as error:
+        raise _ToolFault(f"{path}: not UTF-8 text") from error
+
+
+def _read(root: int, args: Mapping[str, Any]) -> str:
+    with open_parent(root, args["path"]) as (parent, name):
+        return _read_text(parent, name, args["path"])[0]
+
+
+def _list(root: int, args: Mapping[str, Any]) -> list[str]:
+    with open_directory(root, args.get("path", ".")) as directory:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        # A name need not be UTF-8; what is not is shown, not hidden, and cannot break what is stored.
+        names = [os.fsencode(entry.name).decode("utf-8", "backslashreplace") for entry in entries]
+        folders = [entry.is_dir(follow_symlinks=False) for entry in entries]
+        return [name + "/" * folder for name, folder in zip(names, folders, strict=True)]
+
+
+def _write(root: int, args: Mapping[str, Any]) -> None:
+    path = args["path"]
+    with open_parent(root, path) as (parent, name):
+        try:
+            mode = stat.S_IMODE(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+        except FileNotFoundError:
+            mode = 0o666 & ~_umask()
+        replace_file(parent, name, path, args["content"].encode(), mode)
+
+
+def _make(root: int, args: Mapping[str, Any]) -> None:
+    with open_directory(root, args["path"], create=True) as directory:
+        os.fsync(directory)
+
+
+def _edit(root: int, args: Mapping[str, Any]) -> None:
+    path, old = args["path"], args["old"]
+    with open_parent(root, path) as (parent, name):
+        text, mode = _read_text(parent, name, path)
+        found = text.count(old) if old else 0
+        if found != 1:
+            raise _ToolFault(f"{path}: the text to replace occurs {found} times, not once")
+        replace_file(parent, name, path, text.replace(old, args["new"]).encode(), mode)
+
+
+def _identity(root: int, path: str, *, also_aside: bool = False) -> str:
+    """Which entry is at a path; `absent` where none is. A tree that was renamed aside and is not yet taken away counts
+    as still there: deleting it has to be gone on with."""
+    try:
+        with open_parent(root, path) as (parent, name):
+            found = entry_identity(parent, name)
+            if found is None and also_aside:
+                found = entry_identity(parent, aside(name))
+            return found or ABSENT
+    except FileNotFoundError:
+        return ABSENT
+
+
+_MOVE_FAULTS = {
+    errno.EEXIST: "something is there already, and nothing is overwritten unless `overwrite` says so",
+    errno.EXDEV: "that is another file system, where nothing can be moved to in one step",
+    errno.ENOTEMPTY: "a directory is there that is not empty",
+    **dict.fromkeys(
+        (errno.ENOSYS, errno.EINVAL),
+        "this file system cannot move without a chance of overwriting something; `overwrite` would let it",
+    ),
+}
+
+
+def _move(root: int, args: Mapping[str, Any]) -> None:
+    path, to = args["path"], args["to"]
+    with open_parent(root, path) as (source, name):
+        before = entry_identity(source, name)
+        if before is None:
+            raise _ToolFault(f"{path}: {os.strerror(errno.ENOENT).lower()}")
+        with _moving(path, to):
+            already = _identity(root, to)
+        # One name renamed to another of the same file changes nothing and looks like success.
+        if already == before:
+            raise _ToolFault(f"{path} cannot be moved to {to}: it is there already")
+        if PurePosixPath(to).is_relative_to(PurePosixPath(path)):
+            raise _ToolFault(f"{path} cannot be moved to {to}: that is inside it")
+        with contextlib.ExitStack() as held:
+            with _moving(path, to):
+                target, new_name = held.enter_context(open_parent(root, to))
+                (rename if args.get("overwrite", False) else rename_new)(source, name, target, new_name)
+            os.fsync(target)
+        os.fsync(source)
+
+
+@contextlib.contextmanager
+def _moving(path: str, to: str) -> Iterator[None]:
+    """Says of a failure what could not be moved where, and why."""
+    try:
+        yield
+    except OSError as error:
+        number = error.errno or errno.EIO
+        why = _MOVE_FAULTS.get(number, os.strerror(number).lower())
+        raise _ToolFault(f"{path} cannot be moved to {to}: {why}") from error
+
+
+def _delete(root: int, args: Mapping[str, Any]) -> None:
+    path, recursive = args["path"], args.get("recursive", False)
+    with open_parent(root, path) as (parent, name):
+        gone, there = aside(name), entry_identity(parent, name)
+        leftover = recursive and entry_identity(parent, gone) is not None
+        if there is None and not leftover:
+            raise _ToolFault(f"{path}: {os.strerror(errno.ENOENT).lower()}")
+        if there is not None and not stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+            os.unlink(name, dir_fd=parent)
+        elif not recursive:
+            _remove_empty(parent, name, path)
+        else:
+            _delete_tree(parent, name if there is not None else None, gone, path, leftover=leftover)
+        os.fsync(parent)
+
+
+def _remove_empty(parent: int, name: str, path: str) -> None:
+    try:
+        os.rmdir(name, dir_fd=parent)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        raise _ToolFault(f"{path}: the directory is not empty; `recursive` would delete what is in it") from error
+
+
+def _delete_tree(parent: int, name: str | None, gone: str, path: str, *, leftover: bool) -> None:
+    """Take a tree away, and before it what an earlier attempt at the same left; without a name, only that."""
+    for taken in [gone] if leftover else []:
+        fault = too_deep_or_private(parent, taken, path, is_control)
+        if fault is not None:
+            raise _ToolFault(f"{path}: it {fault}; nothing was deleted")
+    try:
+        if leftover:
+            take_away(parent, gone)
+        if name is not None:
+            rename(parent, name, parent, gone)
+            os.fsync(parent)
+            take_away(parent, gone)
+    except OSError as error:
+        if entry_identity(parent, gone) is None:
+            raise
+        why = os.strerror(error.errno or errno.EIO).lower()
+        raise _ToolFault(f"{path}: {why}; what is left of it is beside it, as {gone}") from error
+
+
+def _umask() -> int:
+    """The process's umask, read without the race of setting it."""
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    except (OSError, ValueError):
+        pass
+    return 0o022

@@ -1,0 +1,312 @@
+"""Python functions as tools. What a function declares is read from it: its arguments from the signature, what it does
+from the docstring, and its effect from `@tool`, without which it is opaque.
+
+The arguments are converted to the types of the signature right before the call, so that a function never sees one that
+does not fit.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints, overload
+
+import msgspec
+
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import RESERVED, ToolDefinition, handler_name, operation_name
+from ordain.core.text.problem import Refused, refuse
+from ordain.core.text.schema import understood
+from ordain.ports.ports import ToolResult
+
+# --- Python calls ----------------------------------------------------------------------------------------------------
+# Calling Python that others wrote: so that nothing goes on behind anybody's back, and what it gives back as JSON can
+# say it. Whatever goes wrong is a result.
+
+
+async def called(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """What a function gives, or raises. It may be a coroutine function; any other one is called in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **named)
+    return await _in_thread(lambda: function(*args, **named))
+
+
+async def result_of(function: Callable[..., Any], *args: Any, **named: Any) -> ToolResult:
+    """The same, as a result."""
+    try:
+        value = await called(function, *args, **named)
+    except Exception as error:
+        return ToolResult(error="F_STEP_FAILED", detail=f"it raised {error!r}")
+    try:
+        return ToolResult(value=msgspec.json.decode(msgspec.json.encode(value)))
+    except (TypeError, ValueError, RecursionError) as error:
+        return ToolResult(error="F_STEP_FAILED", detail=f"it gave back what JSON cannot say: {error}")
+
+
+async def _in_thread(call: Callable[[], Any]) -> Any:
+    """A thread cannot be ended from outside, so a call that is cancelled is finished."""
+    import asyncio
+
+    work = asyncio.ensure_future(asyncio.to_thread(call))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        return await work
+
+
+# --- Python tools ----------------------------------------------------------------------------------------------------
+
+STEP_KEY = "step_key"
+"""An argument of this name is no argument of the tool: it gets the step key, the same one on every try of a step."""
+
+_MARK = "__ordain_tool__"
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """What `@tool` says of a function."""
+
+    name: str | None = None
+    operation: str | None = None
+    effect: EffectClass = EffectClass.OPAQUE
+    destructive: bool = False
+    atomic: bool = False
+
+
+@overload
+def tool(function: _Function, /) -> _Function: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    operation: str | None = None,
+    effect: EffectClass | str = EffectClass.OPAQUE,
+    destructive: bool = False,
+    atomic: bool = False,
+) -> Callable[[_Function], _Function]: ...
+
+
+def tool(
+    function: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    operation: str | None = None,
+    effect: EffectClass | str = EffectClass.OPAQUE,
+    destructive: bool = False,
+    atomic: bool = False,
+) -> Any:
+    """Declare a function as a tool, or with `operation` as one operation of the tool `name`. `effect` says what may be
+    done after a crash; `atomic`, that it never half happens."""
+    declared = _Declared(
+        name=name, operation=operation, effect=EffectClass(effect), destructive=destructive, atomic=atomic
+    )
+
+    def mark(marked: Any) -> Any:
+        setattr(marked, _MARK, declared)
+        _Arguments(marked)  # whoever declares a tool learns at once what is wrong with its signature
+        return marked
+
+    return mark if function is None else mark(function)
+
+
+class _Arguments:
+    """The arguments of a function, as a type that values can be converted to."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        hints = get_type_hints(function, include_extras=True)
+        fields: list[Any] = []
+        self.takes_key = False
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise TypeError(f"a tool takes arguments by their names, and `{parameter}` has none of its own")
+            if parameter.name == STEP_KEY:
+                self.takes_key = True
+                continue
+            kind = hints.get(parameter.name, Any)
+            if parameter.default is parameter.empty:
+                fields.append((parameter.name, kind))
+            else:
+                # The function's own default is meant, whatever it is.
+                fields.append((parameter.name, kind | msgspec.UnsetType, msgspec.UNSET))
+        self._type = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+        self.schema = understood(msgspec.json.schema(self._type))
+
+    def converted(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that were given, of the types that the function wants; raises msgspec.ValidationError."""
+        made = msgspec.convert(args, self._type)
+        return {name: getattr(made, name) for name in self._type.__struct_fields__ if name in args}
+
+
+class _PythonTool:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        python: str,
+        name: str | None = None,
+        among_others: bool = False,
+        files: Mapping[str, str] = {},
+    ) -> None:
+        """`name` is what the configuration calls it, in place of what it calls itself; one `among_others` is an
+        operation."""
+        declared: _Declared = getattr(function, _MARK, _Declared())
+        self.function, self.arguments = function, _Arguments(function)
+        own = declared.name or str(getattr(function, "__name__", ""))
+        operation = declared.operation or (own if among_others else None)
+        tool_name = name or own
+        called = tool_name if operation is None else operation_name(tool_name, operation)
+        self.definition = ToolDefinition(
+            name=called,
+            description=inspect.getdoc(function) or f"The Python function {called}.",
+            effect=declared.effect,
+            schema=self.arguments.schema,
+            atomic=declared.atomic,
+            destructive=declared.destructive,
+            python=python,
+            files=files,
+            registered=name is None,
+        )
+        for part in called.split(":", 1):
+            if not _NAME.fullmatch(part):
+                raise ValueError(f"{part!r} cannot be the name of a tool or an operation")
+        if tool_name in RESERVED:
+            raise ValueError(f"no tool can be called {tool_name!r}, which means something else")
+
+    async def call(self, args: Mapping[str, Any], key: str) -> ToolResult:
+        try:
+            named = self.arguments.converted(args)
+        except msgspec.ValidationError as error:
+            return ToolResult(error="F_STEP_FAILED", detail=f"its arguments do not fit: {error}")
+        return await result_of(self.function, **named, **({STEP_KEY: key} if self.arguments.takes_key else {}))
+
+
+class PythonTools:
+    """Tools that the program which uses us has handed over, and those that the configuration names."""
+
+    def __init__(
+        self, functions: Sequence[Callable[..., Any]] = (), workspace: Path | None = None, *, alone: bool = False
+    ) -> None:
+        """What the configuration names is not loaded from the `workspace`; `alone`, as in `ToolSources`."""
+        self._workspace, self._alone = workspace, alone
+        self._registered: dict[str, _PythonTool] = {}
+        for function in functions:
+            where = f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', '?')}"
+            made = _PythonTool(function, python=where)
+            if made.definition.name in self._registered:
+                raise ValueError(f"two tools are called {made.definition.name}")
+            self._registered[made.definition.name] = made
+
+    def registered(self) -> Mapping[str, ToolDefinition]:
+        return {name: one.definition for name, one in self._registered.items()}
+
+    def definitions(self, name: str, python: str, files: Mapping[str, str] = {}) -> Mapping[str, ToolDefinition]:
+        """The tool, or the operations, that `module:name` holds, under the name it has here."""
+        return {one.definition.name: one.definition for one in self._named(name, python, files)}
+
+    async def call(self, definition: ToolDefinition, args: Mapping[str, Any], key: str) -> ToolResult:
+        found = self._registered.get(definition.name)
+        if not definition.registered and definition.python is not None:
+            try:
+                tools = self._named(definition.name.partition(":")[0], definition.python, definition.files)
+            except Refused as refused:
+                return ToolResult(error="F_STEP_FAILED", detail=refused.problems[0].detail)
+            found = next((one for one in tools if one.definition.name == definition.name), None)
+        if found is None or found.definition != definition:
+            return ToolResult(
+                error="F_STEP_FAILED", detail=f"{definition.name} is not here as it was when the run was started"
+            )
+        return await found.call(args, key)
+
+    def _named(self, name: str, python: str, files: Mapping[str, str]) -> list[_PythonTool]:
+        from ordain.adapters.tools.python_code import load  # few workspaces have such tools
+
+        try:
+            found = load(python, files, self._workspace, keep=self._alone)
+            if isinstance(found, list | tuple):
+                return [_PythonTool(one, python=python, name=name, among_others=True, files=files) for one in found]
+            return [_PythonTool(found, python=python, name=name, files=files)]
+        except (Exception, SystemExit) as error:  # a module can raise anything while it is imported
+            raise refuse(
+                "E_TOOL_SOURCE",
+                f"The tool `{name}` cannot be had: {python} gives {error!r}.",
+                "It names a function, or a list of functions, each an operation.",
+                "A module of the workspace is loaded only where `files` has its digest, and every one that it imports.",
+                command="ordain trust",
+            ) from error
+
+
+# --- Handlers --------------------------------------------------------------------------------------------------------
+# Custom actions that are Python callables: registered by the program that uses us, or named by the configuration.
+#
+# A handler gets the payload and the step key, and gives back what JSON can say. It may be a coroutine function; any
+# other one is called in a thread. What it raises is a failure of the step, as an exit status is: somebody saw it end.
+
+Call = Callable[[Any, str], Any]
+"""Gets the payload and the step key."""
+
+
+class Handler(msgspec.Struct, frozen=True):
+    """What carries out a type of custom actions. `effect` says what may be done after a crash; `checkable` says that a
+    contract can tell whether it happened, and that it does not half happen."""
+
+    call: Call
+    effect: EffectClass | str = EffectClass.OPAQUE
+    destructive: bool = False
+    description: str = ""
+
+
+class PythonHandlers:
+    """ports.Handlers over callables."""
+
+    def __init__(
+        self,
+        registered: Mapping[str, Handler | Call] | None = None,
+        workspace: Path | None = None,
+        *,
+        alone: bool = False,
+    ) -> None:
+        """What the configuration names is not loaded from the `workspace`; `alone`, as in `ToolSources`."""
+        self._workspace, self._alone = workspace, alone
+        given = {
+            handler_name(name): one if isinstance(one, Handler) else Handler(one)
+            for name, one in (registered or {}).items()
+        }
+        self._calls = {name: one.call for name, one in given.items()}
+        self._registered = {name: _definition(name, one) for name, one in given.items()}
+
+    def registered(self) -> Mapping[str, ToolDefinition]:
+        return self._registered
+
+    async def call(self, handler: ToolDefinition, payload: Any, key: str) -> ToolResult:
+        if self._registered.get(handler.name) == handler:
+            found: Any = self._calls[handler.name]
+        elif handler.registered or handler.python is None:
+            return ToolResult(error="F_STEP_FAILED", detail=f"{handler.name} is not registered in this program")
+        else:
+            from ordain.adapters.tools.python_code import load  # few workspaces have such handlers
+
+            try:
+                found = load(handler.python, handler.files, self._workspace, keep=self._alone)
+            except Exception as error:  # a module can raise anything while it is imported
+                return ToolResult(error="F_STEP_FAILED", detail=f"{handler.python} cannot be imported: {error!r}")
+        return await result_of(found, payload, key)
+
+
+def _definition(name: str, handler: Handler) -> ToolDefinition:
+    effect, call = EffectClass(handler.effect), handler.call
+    qualified = getattr(call, "__qualname__", type(call).__qualname__)
+    return ToolDefinition(
+        name=name,
+        description=handler.description or f"The custom action {name}.",
+        effect=effect,
+        atomic=effect is EffectClass.CHECKABLE,
+        destructive=handler.destructive,
+        python=f"{getattr(call, '__module__', '?')}:{qualified}",
+        registered=True,
+    )

@@ -1,0 +1,118 @@
+"""Our own copies of proposals beneath the workspace, written whole and without following a link."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from ordain.adapters.process.spool import ROOM_BYTES
+from ordain.adapters.workspace.openat import (
+    EscapeError,
+    let_git_ignore,
+    open_directory,
+    open_parent,
+    open_root,
+    replace_file,
+)
+
+# --- Copies ----------------------------------------------------------------------------------------------------------
+
+OURS = ".ordain"
+"""The directory beneath a workspace that is ours alone."""
+
+
+class WorkspaceCopies:
+    """ports.Copies on the file system. What cannot be written is not: the ledger has it all."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def put(self, path: str, data: bytes) -> bool:
+        where = PurePosixPath(path)
+        try:
+            with open_root(self._workspace) as root, _folder(root, where.parent) as folder:
+                replace_file(folder, where.name, path, data, 0o644)
+        except (OSError, EscapeError):
+            return False
+        return True
+
+    def remove(self, path: str) -> None:
+        try:
+            with open_root(self._workspace) as root, open_parent(root, path) as (folder, name):
+                os.unlink(name, dir_fd=folder)
+        except (OSError, EscapeError):
+            return
+
+
+@contextlib.contextmanager
+def _folder(root: int, path: PurePosixPath) -> Iterator[int]:
+    """The directory of copies, made if need be. One of our own is kept out of git when it is made and never later, so
+    that whoever wants the copies there can have them; a directory that the settings name is the user's affair."""
+    try:
+        with open_directory(root, str(path)):
+            made = False
+    except FileNotFoundError:
+        made = True
+    with open_directory(root, str(path), create=True) as folder:
+        if made and path.parts[0] == OURS:
+            let_git_ignore(folder)
+        yield folder
+
+
+# --- Step logs -------------------------------------------------------------------------------------------------------
+# The step logs of runs beneath the workspace: `.ordain/runs/RUN-….jsonl`.
+#
+# Written and read without following a link, and only where there is a plain file of ours, so that whoever can change
+# the workspace can at most spoil the log itself. Where the disk is nearly full nothing is written: the ledger needs
+# the room.
+
+FOLDER = ".ordain/runs"
+READ_BYTES = 1 << 20
+"""How much is read at once."""
+_OPEN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # not blocking: a pipe in its place would hold us up
+
+
+class WorkspaceStepLogs:
+    """ports.StepLogs on the file system."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def write(self, run_id: str, at: int, lines: bytes) -> bool:
+        try:
+            with self._file(run_id, os.O_RDWR | os.O_CREAT, create=True) as (descriptor, size):
+                disk = os.fstatvfs(descriptor)
+                if size < at or disk.f_bavail * disk.f_frsize < ROOM_BYTES + len(lines):
+                    return False
+                os.fchmod(descriptor, 0o600)
+                os.ftruncate(descriptor, at)
+                return os.pwrite(descriptor, lines, at) == len(lines)
+        except (OSError, EscapeError):
+            return False
+
+    def read(self, run_id: str, start: int) -> tuple[bytes, int]:
+        try:
+            with self._file(run_id, os.O_RDONLY, create=False) as (descriptor, size):
+                start = max(0, size + start) if start < 0 else min(start, size)
+                data = os.pread(descriptor, READ_BYTES, start)
+                return data, start + len(data)
+        except (OSError, EscapeError):
+            return b"", 0
+
+    @contextlib.contextmanager
+    def _file(self, run_id: str, flags: int, *, create: bool) -> Iterator[tuple[int, int]]:
+        """A run's log, opened, and its size."""
+        with open_root(self._workspace) as root, open_directory(root, FOLDER, create=create) as folder:
+            if create:
+                let_git_ignore(folder)
+            descriptor = os.open(f"{run_id}.jsonl", flags | _OPEN, 0o600, dir_fd=folder)
+            try:
+                seen = os.fstat(descriptor)
+                if not stat.S_ISREG(seen.st_mode) or seen.st_nlink != 1 or seen.st_uid != os.geteuid():
+                    raise EscapeError(f"the log of {run_id} is no plain file of ours")
+                yield descriptor, seen.st_size
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,129 @@
+"""What agents are told: exactly what one was told in an attempt, from the ledger; or what would be told now.
+
+The two are made alike, by `core.prompt` and `reading`. What would be told is marked as such, for files, topics and
+results may be others by then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.value import RunId, StepId
+from ordain.core.policy.agent_choice import choose, model_of
+from ordain.core.policy.scope import offered
+from ordain.core.report.report import ToldPrompt
+from ordain.core.run.event import WorkOffered
+from ordain.core.run.prompt import Setting, write_prompt
+from ordain.core.task.offer import door_names
+from ordain.core.task.work_item import form_text
+from ordain.core.text.problem import closest, refuse
+from ordain.engine.reads import NothingGivenError, StepReads
+from ordain.engine.task import door_for
+from ordain.records.sink import Sink
+from ordain.records.surroundings import Surroundings
+
+
+class Prompts:
+    """The prompts of one workspace."""
+
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+
+    def told(self, run_id: RunId, step: StepId, attempt: int | None) -> ToldPrompt:
+        """What the agent of a step was told in this attempt, or in the last one."""
+        events = [one.event for one in self._here.records.run_events(run_id)]
+        offers = [one for one in events if isinstance(one, WorkOffered) and one.step == step]
+        found = next((one for one in reversed(offers) if attempt in (None, one.attempt)), None)
+        if found is None:
+            which = f"in attempt {attempt}" if attempt is not None else "so far"
+            known = ", ".join(str(one.attempt) for one in offers)
+            hint = f"Told in: attempt {known}." if known else "Of its plan it can be shown what would be told."
+            raise refuse("E_PROMPT", f"No agent was told anything for `{step}` of {run_id} {which}.", hint)
+        item = found.item
+        body = self._here.ledger.kept(item.prompt_seal)
+        if body is None:
+            raise refuse("E_PROMPT", f"What was told for `{step}` of {run_id} is not kept in this ledger.")
+        return ToldPrompt(
+            step=step,
+            agent=item.agent,
+            model=item.model,
+            run_id=run_id,
+            attempt=found.attempt,
+            told=True,
+            tools=item.tools,
+            reads=item.reads,
+            missing=(),
+            prompt=body.decode("utf-8", "replace"),
+        )
+
+    async def foreseen(self, plan: Plan, name: str) -> ToldPrompt:
+        """What the agent of a step would be told now, in its first attempt."""
+        here, (step, plans) = self._here, _found(plan, name)
+        if not isinstance(step.action, Task):
+            raise refuse("E_PROMPT", f"`{name}` is no task: no agent is told anything for it.")
+        settings = here.settings()[0]
+        choice = choose(step, plans, settings.agent_for, settings.agent)
+        agent = here.known_agents(settings).get(choice.agent) if choice is not None else None
+        # Nothing is recorded of it, so nothing needs the ledger's own seal.
+        sink = here.sink() if here.has_ledger() else Sink(here.redactor(), lambda data: "")
+        records = here.records if here.has_ledger() else None
+        reading = StepReads(workspace=here.workspace, records=records, sink=sink, secret_files=settings.secret_files)
+        gathered = await reading.gather(step.action, _not_yet, lambda: _no_item_yet(step))
+        tools = offered(step.action, plans, here.tools(settings, plan))
+        setting = Setting(
+            plan=plans[0],
+            step=step,
+            agent=choice.agent if choice is not None else "",
+            tools=tuple(door_names(tools).values()),
+            reads=gathered.shown,
+            writes=step.writes,
+            has_door=agent is not None and door_for(agent, here.doors) is not None,
+        )
+        if agent is not None and agent.human:  # who is shown a form, and nothing else
+            written = form_text(step, setting.agent)
+        else:
+            written = write_prompt((agent.prompt if agent is not None else "") or settings.prompt, setting)
+        return ToldPrompt(
+            step=StepId(name),
+            agent=setting.agent,
+            model=model_of(step, plans, agent),
+            run_id=None,
+            attempt=1,
+            told=False,
+            tools=tools,
+            reads=gathered.reads,
+            missing=tuple(lack.words for lack in gathered.lacks),
+            prompt=sink.text(written),
+        )
+
+
+def _not_yet(name: str) -> Any:
+    raise NothingGivenError("its result is not known before it has run")
+
+
+def _no_item_yet(step: Step) -> None:
+    if step.for_each is not None:
+        raise NothingGivenError("which item it is for is not known before it begins")
+
+
+def _found(plan: Plan, name: str) -> tuple[Step, tuple[Plan, ...]]:
+    """The step that is called this in a run of the plan, and the plans around it, the innermost first."""
+    plans: tuple[Plan, ...] = (plan,)
+    *outer, last = name.split("/")
+    for part in outer:
+        step = _named(plans[0], part, name)
+        if not isinstance(step.action, NestedPlan):
+            raise refuse("E_STEP_UNKNOWN", f"`{part}` holds no plan, so there is no step `{name}`.")
+        plans = (step.action.plan, *plans)
+    return _named(plans[0], last, name), plans
+
+
+def _named(plan: Plan, part: str, whole: str) -> Step:
+    steps = {step.id: step for step in (*plan.steps, *plan.fallbacks)}
+    found = steps.get(StepId(part.rpartition("+")[2].partition("[")[0]))
+    if found is None:
+        hints = closest(part, steps) or (f"Its steps are: {', '.join(steps)}.",)
+        raise refuse("E_STEP_UNKNOWN", f"The plan has no step `{whole}`.", *hints)
+    return found

@@ -1,0 +1,438 @@
+"""Proposing and declining: prepare, revise, reject, cancel, archive, and the expiry that announces itself.
+
+What was stored by `prepare` is what can be approved and run. Every decision is recorded against the lineage as it
+stood when it was made, with who decided and through which channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import PurePosixPath
+
+import msgspec
+
+from ordain.app.review import Params, Reviews, plan_or_refuse
+from ordain.core.approval.approval import Principal
+from ordain.core.approval.diff.pairing import is_same_work, work_of
+from ordain.core.ledger.summary import PlanSummary
+from ordain.core.lineage.lineage import TRANSITIONS, PlanState, Rejection, Stage
+from ordain.core.lint.unsupported import not_yet_refused
+from ordain.core.plan.canonical import canonical_bytes, plan_id, reread_plan, short_id
+from ordain.core.plan.model import Plan
+from ordain.core.plan.template import Filled
+from ordain.core.plan.value import Instant, PlanId, StepId
+from ordain.core.policy.settings import Settings
+from ordain.core.policy.tier import tier_of, unheld_problems
+from ordain.core.report.report import Prepared
+from ordain.core.run.event import LineageEvent, PlanArchived, PlanCancelled, PlanExpired, PlanPrepared, PlanRejected
+from ordain.core.text.limit import HOUR_MS
+from ordain.core.text.problem import Place, Problem, Refused, closest, refuse
+from ordain.documents.document import Document
+from ordain.documents.reading import read
+from ordain.documents.settings_in_force import sha256
+from ordain.records.records import first_lineage, lineage_id, refuse_foreign, refuse_superseded
+from ordain.records.surroundings import Surroundings
+
+_REVISED = (Stage.PROPOSED, Stage.APPROVED, Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.EXPIRED)
+"""Where preparing a changed document makes a revision; what ran or was put away stays as it was."""
+_PUT_AWAY = (Stage.CANCELLED, Stage.ARCHIVED)
+"""Where it makes one as well if the plan was rejected: putting it away does not undo what was said."""
+ARCHIVE = ".ordain/archive"
+PER_HOUR = 200
+"""How many plans an agent can propose within an hour."""
+REVISIONS_MAX = 100
+"""How many revisions of one plan agents can propose."""
+LIFE_MAX = 1_000
+"""How many events the story of a plan has when agents can add no more proposals to it."""
+LOOKED_BACK = 1_000
+"""Among how many of the newest plans is looked for one that was rejected and comes again in other words."""
+FEEDBACK_MAX = 4_000
+"""How much can be said about a plan that is rejected; it is shown whole wherever the plan is."""
+
+
+class Proposals:
+    """The verbs before and beside approval."""
+
+    def __init__(self, here: Surroundings, reviewing: Reviews) -> None:
+        self._here, self._reviewing = here, reviewing
+
+    # --- Proposing -------------------------------------------------------------------------------------------------
+
+    async def prepare(self, data: bytes, file: str | None, by: Principal, params: Params = ()) -> Prepared:
+        """Check a document and store its plan's bytes.
+
+        The plan of a document that was prepared before, and not carried out yet, is a revision of that one. Values for
+        parameters make a plan of its own: two of them are no revisions of each other.
+        """
+        document, problems = self._reviewing.lint(data, file, params, storing=True)
+        plan = plan_or_refuse(document, problems)
+        stream = None if params or file is None else self._revised(file)
+        return await self._prepare(plan, by, file, sha256(data), problems, stream)
+
+    async def prepare_plan(self, plan: Plan, by: Principal) -> Prepared:
+        """The same for a plan made by code; a template takes the defaults of its parameters."""
+        filled = self._reviewing.filled(reread_plan(plan), ())
+        if not isinstance(filled, Filled):
+            raise Refused(filled)
+        problems = self._reviewing.lint_plan(filled.plan)
+        plan_or_refuse(Document(plan=filled.plan, problems=()), problems)
+        return await self._prepare(filled.plan, by, None, None, problems, None)
+
+    async def revise(self, ref: str, by: Principal, data: bytes | None, file: str | None, params: Params) -> Prepared:
+        """Replace a plan by another one of the same lineage: from a document, or from the plan's own, edited since."""
+        stream = self._here.records.find_plan(ref)
+        state = self._here.records.lineage(stream)
+        if data is None:
+            file = state.document
+            path = file or self._copy_path(stream)
+            data = self._here.workspace.document(path)
+            if data is None:
+                detail = f"{path}, which the plan was prepared from, cannot be read."
+                raise refuse("E_DOC_NOT_FOUND", detail, command=f"ordain revise {short_id(state.plan_id)} DOCUMENT")
+        document, problems = self._reviewing.lint(data, file, params, storing=True)
+        plan = plan_or_refuse(document, problems)
+        known = self._here.records.lineage_of(plan_id(plan))
+        if known not in (None, stream):
+            detail = f"This very plan is known as {lineage_id(known or '')} already; a plan belongs to one lineage."
+            raise refuse("E_PLAN_EXISTS", detail, command=f"ordain show {short_id(plan_id(plan))}")
+        return await self._prepare(plan, by, file, sha256(data) if file is not None else None, problems, stream)
+
+    def _revised(self, file: str) -> str | None:
+        """The lineage that a document's plan is a revision of, if it is one."""
+        if not self._here.has_ledger():
+            return None
+        found = self._here.ledger.plans(document=file)
+        last = max(found, key=lambda summary: summary.state.prepared_at, default=None)
+        if last is None:
+            return None
+        rejected = last.state.stage in _PUT_AWAY and last.state.rejections
+        return last.stream if last.state.stage in _REVISED or rejected else None
+
+    async def _prepare(
+        self,
+        plan: Plan,
+        by: Principal,
+        file: str | None,
+        digest: str | None,
+        notices: tuple[Problem, ...],
+        revised: str | None,
+    ) -> Prepared:
+        here = self._here
+        settings, _, before = here.settings()
+        tier = tier_of(plan, settings.tier)
+        if later := not_yet_refused(plan, here.tools(settings), panes=here.panes is not None, tier=tier):
+            raise Refused(later)
+        if unheld := unheld_problems(tier, here.kept_agents(plan, settings)):
+            raise Refused(unheld)
+        # Said now or never: with its first plan a moved directory gets a record of its own.
+        notices += tuple(problem for problem in before if problem.code == "W_WORKSPACE_MOVED")
+        ruling = here.rule(plan, settings)
+        if ruling.denied:
+            raise Refused(ruling.denied)
+        plan = reread_plan(plan)  # what is appended stays, so it must be readable
+        self._refuse_secrets(plan)
+        await here.identity()
+        await self.expire_overdue()
+        identity, now = plan_id(plan), here.now()
+        # Named after its first plan, so that two who prepare the same plan at once prepare the same lineage.
+        stream = here.records.lineage_of(identity) or revised or first_lineage(identity)
+        expires_at, preparation = Instant(now + settings.propose_ttl_ms), here.ids.mint("PREP-")
+
+        alike = self._rejected_alike(plan, by, stream) if not by.person else ()
+
+        def proposed(state: PlanState) -> PlanPrepared:
+            self._refuse_proposal(state, identity, by, settings, alike)
+            # The same plan without a file takes nothing away from the one that has it.
+            kept = state if file is None and identity == state.plan_id else None
+            return PlanPrepared(
+                plan_id=identity,
+                plan=msgspec.Raw(canonical_bytes(plan)),
+                document=file if kept is None else kept.document,
+                document_sha256=digest if kept is None else kept.document_sha256,
+                by=by,
+                expires_at=expires_at,
+                revises=state.plan_id if state.plan_id not in ("", identity) else None,
+                environment=here.environment(plan, settings),
+                preparation=preparation,
+            )
+
+        state = await here.records.decide(stream, proposed, now)
+        self.write_copy(stream, state)
+        review = self._reviewing.review(plan, stream, state, notices)
+        short = short_id(identity)
+        prepared = Prepared(
+            review=review,
+            lineage=lineage_id(stream),
+            expires_at=expires_at,
+            approval_command=f"ordain approve {short}" if review.requires_approval and not state.open_run else None,
+            commit_command=f"ordain commit {short} --preparation {preparation}"
+            if not state.open_run
+            else "ordain status",
+            preparation=preparation,
+        )
+        if prepared.approval_command is not None and state.stage is Stage.PROPOSED and not by.person:
+            here.notify(
+                "approval_wanted",
+                plan_id=identity,
+                lineage=prepared.lineage,
+                title=plan.title,
+                by=by,
+                expires_at=expires_at,
+                command=prepared.approval_command,
+            )
+        return prepared
+
+    def _refuse_secrets(self, plan: Plan) -> None:
+        """Raise Refused where something of a plan would have to be hidden: whoever approves it must see all of it."""
+        redactor = self._here.redactor()
+        if redactor.data(canonical_bytes(plan)) == canonical_bytes(plan):
+            return
+        parts = [(f"Step {number}", Place(step=step.id), step) for number, step in enumerate(plan.steps, 1)]
+        around = msgspec.structs.replace(plan, steps=())
+        found = [
+            Problem(
+                code="E_PLAN_SECRET",
+                detail=f"{who} holds a secret that is known here, or what looks like one.",
+                where=where,
+                hints=("Let the program read it from where secrets are kept, such as a file that only you can read.",),
+            )
+            for who, where, part in (*parts, ("The plan", None, around))
+            if redactor.data(canonical_bytes(part)) != canonical_bytes(part)
+        ]
+        raise Refused(found or [Problem(code="E_PLAN_SECRET", detail="The plan holds a secret that is known here.")])
+
+    def _rejected_alike(self, plan: Plan, by: Principal, stream: str) -> tuple[Rejection, ...]:
+        """The rejections of other plans that this agent proposed and that were this one in other words."""
+        found: list[Rejection] = []
+        work = work_of(plan, self._here.scripts(plan))
+        for one in self._here.ledger.plans(newest=LOOKED_BACK):
+            for rejection in one.state.rejections if one.stream != stream else ():
+                with suppress(Refused):  # one that cannot be read is like no other
+                    if by.name in one.state.prepared_by.get(rejection.plan_id, ()):
+                        old = self._here.records.plan(one.stream, rejection.plan_id)
+                        if is_same_work(work, work_of(old, self._here.scripts(old))):
+                            found.append(rejection)
+        return tuple(found)
+
+    def _refuse_proposal(
+        self, state: PlanState, identity: PlanId, by: Principal, settings: Settings, alike: tuple[Rejection, ...]
+    ) -> None:
+        """Raise Refused where this may not be proposed, or not by an agent. `alike` are rejections of the same work."""
+        if state.stage is Stage.EXECUTING and identity != state.plan_id:
+            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
+        if by.person:
+            return
+        refuse_foreign(state, by)
+        rejections = (*alike, *state.rejections)
+        hints = (f"It was said: {rejections[-1].words()}",) if rejections else ()
+        if state.stage is Stage.NEEDS_REVIEW or len(rejections) >= settings.max_rejections:
+            detail = f"This plan was rejected {len(rejections)} times; the next revision must be a person's."
+            if alike:
+                detail += " Proposals with the same actions count, whatever they are called."
+            shown = short_id(state.plan_id or rejections[-1].plan_id)
+            raise refuse("E_PLAN_NEEDS_REVIEW", detail, *hints, command=f"ordain show {shown}")
+        if any(identity == one.plan_id for one in state.rejections):
+            detail = "Exactly this plan was rejected; propose another one."
+            raise refuse("E_PLAN_REJECTED", detail, *hints, command=f"ordain show {short_id(state.plan_id)}")
+        self._refuse_flood(state, identity, by)
+        if state.stage not in (Stage.PROPOSED, Stage.APPROVED):
+            pending = [
+                summary
+                for summary in self._here.ledger.plans(open_only=True)
+                if summary.state.stage is Stage.PROPOSED and _same_agent(summary.state.proposer, by)
+            ]
+            if len(pending) >= settings.max_pending:
+                raise refuse(
+                    "E_PROPOSALS_TOO_MANY",
+                    f"{len(pending)} proposals by {by.name} wait for a decision already.",
+                    "A person decides them, or they are cancelled, before there can be more.",
+                    command="ordain inbox",
+                )
+
+    def _refuse_flood(self, state: PlanState, identity: PlanId, by: Principal) -> None:
+        """Raise Refused where agents have proposed more than anybody could read, whatever became of it: each proposal
+        is kept for good."""
+        revised = len(state.revisions) >= REVISIONS_MAX and identity not in state.revisions
+        if revised or state.size >= LIFE_MAX:
+            raise refuse(
+                "E_PROPOSALS_TOO_MANY",
+                "This plan has been proposed again and again; the next time must be a person's.",
+                command=f"ordain show {short_id(state.plan_id)}",
+            )
+        if state.plan_id:
+            return
+        since = self._here.now() - HOUR_MS
+        newest = self._here.ledger.plans(newest=PER_HOUR)
+        if sum(one.state.opened_at > since and _same_agent(one.state.proposer, by) for one in newest) >= PER_HOUR:
+            detail = f"{by.name} has proposed {PER_HOUR} plans within an hour."
+            raise refuse("E_PROPOSALS_TOO_MANY", detail, "Wait, or let a person propose it.", command="ordain list")
+
+    # --- Declining -------------------------------------------------------------------------------------------------
+
+    async def reject(self, ref: str, by: Principal, feedback: str, comments: Mapping[StepId, str]) -> PlanState:
+        """Say no to a plan and what should change; every approval of it that was not used ends."""
+        here = self._here
+        (stream, seen), settings = here.records.current(ref), here.settings()[0]
+        redactor = here.redactor()
+        steps = {step.id for step in here.records.plan(stream).steps} if comments else set()
+        for step in comments:
+            if step not in steps:
+                raise refuse("E_STEP_UNKNOWN", f"The plan has no step `{step}`.", *closest(step, sorted(steps)))
+        if len(feedback) + sum(map(len, comments.values())) > FEEDBACK_MAX:
+            raise refuse("E_FEEDBACK", f"That is more than {FEEDBACK_MAX:,} characters.", "Say it shorter.")
+        if not feedback.strip() and not comments:
+            raise refuse(
+                "E_FEEDBACK", "A rejection says what should change.", "Say it with -m, or --comment of a step."
+            )
+
+        def rejected(state: PlanState) -> PlanRejected:
+            refuse_superseded(seen.plan_id, state)  # a no is for what was looked at, as a yes is
+            too_often = len(state.rejections) + 1 >= settings.max_rejections
+            self._refuse_stage(state, "rejected too often" if too_often else "rejected", "rejected")
+            return PlanRejected(
+                plan_id=state.plan_id,
+                by=by,
+                feedback=redactor.text(feedback.strip()),
+                comments={step: redactor.text(text) for step, text in comments.items()},
+                needs_review=too_often,
+            )
+
+        state = await self._decide(stream, rejected)
+        if state.stage is Stage.NEEDS_REVIEW:
+            here.notify("needs_review", plan_id=state.plan_id, title=state.title, by=by)
+        return state
+
+    async def cancel(self, ref: str, by: Principal, reason: str) -> PlanState:
+        (stream, seen), text = self._here.records.current(ref), self._here.redactor().text(reason)
+
+        def cancelled(state: PlanState) -> PlanCancelled:
+            refuse_superseded(seen.plan_id, state)
+            self._refuse_stage(state, "cancelled", "cancelled")
+            return PlanCancelled(by=by, reason=text)
+
+        return await self._decide(stream, cancelled)
+
+    async def archive(self, ref: str, by: Principal) -> PlanState:
+        """Put away a plan that has come to its end. Nothing is deleted: the ledger keeps it."""
+        stream, seen = self._here.records.current(ref)
+
+        def archived(state: PlanState) -> PlanArchived:
+            refuse_superseded(seen.plan_id, state)
+            self._refuse_stage(state, "archived", "archived")
+            return PlanArchived(by=by)
+
+        return await self._decide(stream, archived)
+
+    async def _decide(self, stream: str, decision: Callable[[PlanState], LineageEvent]) -> PlanState:
+        self._here.settings()  # a workspace whose record cannot be believed is refused before anything is recorded
+        await self.expire_overdue()
+        state = await self._here.records.decide(stream, decision, self._here.now())
+        self.write_copy(stream, state)
+        return state
+
+    def _refuse_stage(self, state: PlanState, what: str, word: str) -> None:
+        """Raise Refused where the table of stages has no place for this."""
+        if state.stage is Stage.EXECUTING:
+            raise refuse("E_RUN_OPEN", f"{state.open_run} of this plan has not ended.", command="ordain status")
+        if state.stage not in TRANSITIONS[what]:
+            possible = ", ".join(sorted(stage for stage in TRANSITIONS[what] if stage is not None))
+            raise refuse(
+                "E_PLAN_STAGE",
+                f"The plan is {state.stage}, so it cannot be {word}.",
+                f"That can be done to a plan that is {possible}.",
+                command=f"ordain show {short_id(state.plan_id)}",
+            )
+
+    # --- Expiry ----------------------------------------------------------------------------------------------------
+
+    def overdue(self) -> Iterator[PlanSummary]:
+        """The proposals whose time is over and that are not recorded as that."""
+        now = self._here.now()
+        return (one for one in self._here.ledger.plans(open_only=True) if one.state.status(now) == Stage.EXPIRED)
+
+    async def expire_overdue(self) -> int:
+        """Record, and tell, which proposals nobody decided in time. A ledger that cannot be written is left as it is:
+        the time says the same."""
+        count = 0
+        for summary in self.overdue():
+            state = await expire(self._here, summary.stream)
+            if state is not None:
+                count += 1
+                self.write_copy(summary.stream, state)
+        return count
+
+    # --- Our own copies --------------------------------------------------------------------------------------------
+
+    def write_copy(self, stream: str, state: PlanState) -> None:
+        """Write what a person would read of a proposal that came without a file. A copy that somebody edited is left
+        alone: it may become the next revision."""
+        plan = self._here.records.readable_plan(stream) if state.document is None else None
+        if plan is None or self._edited(stream, state):
+            return
+        from ordain.documents.markdown.writer import write_markdown  # few proposals come without a file
+
+        here, path = self._here, self._copy_path(stream)
+        if state.stage is Stage.ARCHIVED:
+            here.copies.remove(path)
+            path = str(PurePosixPath(ARCHIVE) / PurePosixPath(path).name)
+        said = [f"{one.by.name}, about {short_id(one.plan_id)}: {one.feedback}" for one in state.rejections]
+        said += [f"{step}: {text}" for one in state.rejections[-1:] for step, text in one.comments.items()]
+        proposer = state.proposer
+        assert proposer is not None
+        record = {
+            "status": str(state.status(here.now())),
+            "owner": proposer.name,
+            "metadata": {"lineage": lineage_id(stream), "plan_id": state.plan_id, "channel": proposer.channel.value},
+        }
+        document = Document(plan=plan, record={"": record}, notes=(("Feedback", "\n\n".join(said)),) if said else ())
+        here.copies.put(path, write_markdown(document).encode())
+
+    def copy_drift(self, stream: str, state: PlanState) -> tuple[Problem, ...]:
+        """A notice when our copy of a proposal says something else than the plan."""
+        if not self._edited(stream, state):
+            return ()
+        return (
+            Problem(
+                code="W_DOC_DRIFT",
+                detail=f"{self._copy_path(stream)} was edited since; what runs is what was prepared.",
+                command=f"ordain revise {short_id(state.plan_id)}",
+            ),
+        )
+
+    def _edited(self, stream: str, state: PlanState) -> bool:
+        if state.document is not None:
+            return False
+        data = self._here.workspace.document(self._copy_path(stream))
+        if data is None:
+            return False
+        plan = read(data, None).plan
+        return plan is None or plan_id(plan) not in state.revisions
+
+    def _copy_path(self, stream: str) -> str:
+        folder = PurePosixPath(self._here.settings()[0].documents)
+        return str(folder / f"{lineage_id(stream)}.plan.md")
+
+
+async def expire(here: Surroundings, stream: str) -> PlanState | None:
+    """Record, and tell, that nobody decided a proposal in time; None where that is not so, or cannot be written."""
+    now = here.now()
+    here.settings()  # as for every other decision: refused before anything is recorded
+
+    def expired(state: PlanState) -> PlanExpired:
+        if state.status(now) != Stage.EXPIRED or state.stage is Stage.EXPIRED:
+            raise refuse("E_PLAN_STAGE", "Somebody decided it meanwhile.")
+        return PlanExpired(plan_id=state.plan_id)
+
+    try:
+        state = await here.records.decide(stream, expired, now)
+    except Refused:
+        return None
+    command = f"ordain prepare {here.named(state)}" if state.document is not None else "ordain list"
+    here.notify("expired", plan_id=state.plan_id, title=state.title, command=command)
+    return state
+
+
+def _same_agent(proposer: Principal | None, by: Principal) -> bool:
+    """Whether an agent proposed this by whatever channel it has."""
+    return proposer is not None and not proposer.person and proposer.name == by.name

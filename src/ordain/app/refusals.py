@@ -1,0 +1,82 @@
+"""Recording what was refused to those who are no persons, so that a person can see what was tried.
+
+The refusal itself never depends on the record: where that cannot be written the answer is still no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.lineage.refusal import COUNTED_MS, REFUSALS_STREAM, telling
+from ordain.core.plan.value import Instant
+from ordain.core.run.event import Recorded, RequestRefused
+from ordain.core.text.problem import Problem, Refused
+from ordain.ports.ports import Append
+from ordain.records.surroundings import Surroundings
+
+SUBJECT_MAX = 200
+NEWEST = 1_000
+"""How many of the newest ones are looked at, at first."""
+_TRIES = 3
+
+
+class Refusals:
+    """The refusals of one workspace."""
+
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+
+    @asynccontextmanager
+    async def recording(self, verb: str, subject: str, by: Principal) -> AsyncIterator[None]:
+        """Around a verb: what it refuses to somebody who is no person is recorded before it is told."""
+        try:
+            self._here.refuse_pretended(by)
+            yield
+        except Refused as refused:
+            if not refused.recorded:  # what one verb refuses to another was asked once
+                refused.recorded = True
+                await self.record(verb, subject, by, refused.problems)
+            raise
+
+    async def record(self, verb: str, subject: str, by: Principal, problems: Sequence[Problem]) -> None:
+        """Record a refusal, if it is one of those and there is a ledger."""
+        if self._here.is_pretended(by):
+            by = Principal(name=str(by.name), channel=Channel.LIBRARY)
+        if by.person or not self._here.has_ledger():
+            return
+        with suppress(Refused):
+            for _ in range(_TRIES):
+                size = self._here.ledger.size(REFUSALS_STREAM)
+                now = self._here.now()
+                told = telling(by, problems, self._since(Instant(now - COUNTED_MS), size), now)
+                if told is None:
+                    return
+                writable = subject.encode("utf-8", "replace").decode()  # whatever it was called, it is recorded
+                named = self._here.redactor().text(writable)[:SUBJECT_MAX]
+                event = RequestRefused(by=by, verb=verb, code=told.problem.code, subject=named, last=told.last)
+                try:
+                    append = Append(stream=REFUSALS_STREAM, expected=size, events=(event,))
+                    await self._here.ledger.append(self._here.now(), append)
+                    return
+                except Refused as refused:
+                    if refused.problems[0].code != "E_LEDGER_CONFLICT":  # another one was recorded just now
+                        raise
+
+    def newest(self) -> Sequence[Recorded]:
+        """The last ones that were recorded."""
+        if not self._here.has_ledger():
+            return ()
+        ledger = self._here.ledger
+        return ledger.read(REFUSALS_STREAM, max(ledger.size(REFUSALS_STREAM) - NEWEST, 0))
+
+    def _since(self, since: Instant, size: int) -> Sequence[Recorded]:
+        """All that were recorded since then, and perhaps older ones. However many callers there are, each is counted:
+        else those of one could push another's out of sight, and both go on for ever."""
+        looked_back = NEWEST
+        while True:
+            found = self._here.ledger.read(REFUSALS_STREAM, max(size - looked_back, 0))
+            if looked_back >= size or found[0].at <= since:
+                return found
+            looked_back *= 4

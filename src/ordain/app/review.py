@@ -1,0 +1,270 @@
+"""From a document or a stored plan to what can be said about it: problems, and a review with everything an approver
+must see. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from ordain.core.approval.approval import Principal
+from ordain.core.approval.diff.difference import Side
+from ordain.core.lineage.lineage import PlanState, Rejection
+from ordain.core.lint.path import topics_of
+from ordain.core.lint.rules import lint
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import plan_hash, plan_id
+from ordain.core.plan.graph import edges_fault
+from ordain.core.plan.model import Plan, all_steps
+from ordain.core.plan.refs import references
+from ordain.core.plan.template import Filled, file_patterns, fill
+from ordain.core.plan.tool import ToolDefinition, handler_of
+from ordain.core.plan.value import PlanId
+from ordain.core.policy.assignment import assignments
+from ordain.core.policy.bound_file import Writes, not_bound
+from ordain.core.policy.effect import planned_effects
+from ordain.core.policy.settings import Settings, limits
+from ordain.core.policy.tier import tier_of
+from ordain.core.report.report import Review, RunReport, Since
+from ordain.core.text.problem import Place, Problem, Refused, Severity
+from ordain.documents.document import Document
+from ordain.documents.reading import read
+from ordain.documents.typed_value import read_values
+from ordain.records.records import lineage_id
+from ordain.records.surroundings import Surroundings, called
+
+Params = Sequence[tuple[str, str]]
+"""Names and values of a template's parameters, as they were typed."""
+
+
+class Reviews:
+    """Looks at plans in their surroundings."""
+
+    def __init__(self, here: Surroundings) -> None:
+        self._here = here
+
+    def lint(
+        self, data: bytes, file: str | None, params: Params | None, *, storing: bool = False
+    ) -> tuple[Document, tuple[Problem, ...]]:
+        """The document with the plan it becomes with these values, or as it stands where `params` is None; `storing`
+        when it is to be stored, so that every setting in force counts."""
+        document = read(data, file)
+        origin: Mapping[str, str] = {}
+        if params is not None and document.plan is not None:
+            filled = self.filled(document.plan, params)
+            if not isinstance(filled, Filled):
+                problems = (*document.problems, *placed(filled, document, file))
+                return msgspec.structs.replace(document, plan=None), problems
+            document, origin = msgspec.structs.replace(document, plan=filled.plan), filled.origin
+        plan = document.plan or document.partial
+        if plan is None:
+            return document, document.problems
+        found = self._lint(plan, partial=document.plan is None, storing=storing)
+        return document, (*document.problems, *placed(found, document, file, origin))
+
+    def denied(self, document: Document, file: str | None) -> tuple[Problem, ...]:
+        """Why policy lets nobody store a document's plan, where there is a policy that can be read."""
+        here, plan = self._here, document.plan
+        if plan is None or not here.has_ledger():
+            return ()
+        with suppress(Refused):  # linting must not need a state directory
+            return tuple(placed(here.rule(plan, here.settings()[0]).denied, document, file))
+        return ()
+
+    def lint_plan(self, plan: Plan) -> tuple[Problem, ...]:
+        """The same for a plan made by code."""
+        return self._lint(plan, partial=False, storing=True)
+
+    def _lint(self, plan: Plan, *, partial: bool, storing: bool) -> tuple[Problem, ...]:
+        # The ledger is looked at only for a plan that names its workspace, or what only a trusted configuration can
+        # say: linting must not need a state directory.
+        if (crowded := edges_fault(plan)) is not None:
+            return (crowded,)  # before anything is looked at for it
+        here = self._here
+        known = {**here.toolbox.definitions(), **here.sources.registered()}
+        named = plan.workspace_id is not None and here.has_ledger()
+        workspace_id = here.records.workspace_id() if named else None
+        asked = here.has_ledger() and (storing or _asks_settings(plan, known))
+        settings = here.settings()[0] if asked else Settings()
+        tools, unreached = here.found_tools(settings, set(called(plan)))
+        settings = msgspec.structs.replace(settings, agents=here.known_agents(settings))
+        facts = here.workspace.facts(plan, tools, settings, workspace_id)
+        tier = tier_of(plan, settings.tier)
+        fault = here.tier_fault(tier)
+        had = {"tier": 0, "tier_fault": fault} if fault is not None else {"tier": tier}
+        topics = {name for step in all_steps(plan) if isinstance(step.action, Task) for name in topics_of(step.action)}
+        facts = msgspec.structs.replace(
+            facts,
+            panes=here.panes is not None,
+            unreached=unreached,
+            agents=here.known_agents(settings),
+            agent_faults=here.agent_faults(plan, settings),
+            empty_topics=frozenset(topics - here.topics_there() if topics else ()),
+            **had,
+        )
+        return lint(plan, facts, partial=partial)
+
+    def filled(self, plan: Plan, params: Params) -> Filled | tuple[Problem, ...]:
+        """The plan a template becomes with these values, or what is wrong with them."""
+        values, problems = read_values(plan.params, params)
+        if problems:
+            return problems
+        return fill(plan, values, {pattern: self._here.workspace.files(pattern) for pattern in file_patterns(plan)})
+
+    def in_document(self, data: bytes, file: str | None, params: Params | None) -> Side:
+        """The plan in a document, filled in with these values, or as it stands where `params` is None; raises Refused
+        when there is none to speak of. What else is wrong with it is not looked at."""
+        document = read(data, file)
+        if document.plan is None:
+            raise Refused(document.problems)
+        filled = self.filled(document.plan, params) if params is not None else Filled(plan=document.plan)
+        if not isinstance(filled, Filled):
+            raise Refused(tuple(placed(filled, document, file)))
+        return Side(plan_id=plan_id(filled.plan), plan=filled.plan, document=file)
+
+    def review_document(self, data: bytes, file: str | None, params: Params) -> Review:
+        """What a document's plan would do; raises Refused when it has errors."""
+        document, problems = self.lint(data, file, params)
+        if document.plan is None and not params and {problem.code for problem in problems} >= {"E_PARAM"}:
+            # A template whose values are still wanted can be looked at all the same.
+            wanted = tuple(problem for problem in problems if problem.code == "E_PARAM")
+            document, problems = self.lint(data, file, None)
+            plan = plan_or_refuse(document, problems)
+            return self._review(plan, status="template", document=file, notices=(*wanted, *problems))
+        plan = plan_or_refuse(document, problems)
+        notices = (*problems, *self._here.settings()[2])
+        return self._review(plan, status="draft", document=file, notices=notices)
+
+    def review(
+        self,
+        plan: Plan,
+        stream: str,
+        state: PlanState,
+        notices: Sequence[Problem] = (),
+        run: RunReport | None = None,
+    ) -> Review:
+        """A stored plan as an approver must see it."""
+        now, identity = self._here.now(), plan_id(plan)
+        status = state.status(now) if identity == state.plan_id else "superseded"
+        return self._review(
+            plan,
+            lineage=stream,
+            status=status,
+            document=state.document,
+            proposer=state.proposer if identity == state.plan_id else None,
+            notices=(*notices, *self._here.drift(state), *self._here.settings()[2]),
+            run=run,
+            rejections=state.rejections or ((state.last_rejection,) if state.last_rejection is not None else ()),
+            unused=len(state.permissions),
+        )
+
+    def _review(
+        self,
+        plan: Plan,
+        *,
+        status: str,
+        document: str | None,
+        notices: tuple[Problem, ...],
+        lineage: str | None = None,
+        proposer: Principal | None = None,
+        run: RunReport | None = None,
+        rejections: tuple[Rejection, ...] = (),
+        unused: int = 0,
+    ) -> Review:
+        here = self._here
+        settings, _, _ = here.settings()
+        ruling, tier = here.rule(plan, settings), tier_of(plan, settings.tier)
+        identity, tools = plan_id(plan), here.tools(settings, plan)
+        base, workspace = here.base(plan), here.workspace.identity()[0]
+        writes = Writes(tools, here.scripts(plan), tier, here.workspace.real_path)
+
+        def hidden(path: str) -> bool:  # an agent could ask for any file of the machine whether it is there
+            return not here.terminal and here.workspace.real_path(path)[:1] == "/"
+
+        operands = {path: what for path, what in base.operands.items() if not hidden(path)}
+        size, head = here.ledger.checkpoint() if lineage is not None else (0, b"")
+        return Review(
+            plan_id=identity,
+            plan_hash=plan_hash(identity),
+            lineage=lineage_id(lineage) if lineage is not None else None,
+            status=status,
+            plan=plan,
+            workspace=workspace,
+            requires_approval=ruling.requires_approval,
+            reasons=ruling.reasons,
+            effects=planned_effects(plan, tools, settings),
+            tasks=tuple(assignments(plan, settings, here.known_agents(settings), tools)),
+            tier=tier,
+            base=msgspec.structs.replace(base, operands=operands),
+            not_bound=not_bound(plan, here.named_files(plan), base.operands, writes, hidden),
+            unusual=here.unusual(plan, settings),
+            limits=limits(settings, agents=here.kept_agents(plan, settings), tier=tier),
+            document=document,
+            proposer=proposer,
+            notices=(*notices, *ruling.denied, *here.weaknesses),
+            run=run,
+            rejections=rejections,
+            unused=unused,
+            ledger_size=size,
+            ledger_head=head.hex(),
+            signature_required=settings.require_signature,
+            since=self._since(plan, identity, lineage, document) if lineage is not None else None,
+        )
+
+    def _since(self, plan: Plan, identity: PlanId, lineage: str, document: str | None) -> Since | None:
+        """What changed since the last plan a person approved of this lineage or from this document; None where that is
+        nothing."""
+        records = self._here.records
+        found = records.last_approved(lineage, document, besides=identity)
+        if found is None:
+            return None
+        from ordain.core.approval.diff.difference import difference, summary  # few plans have a predecessor
+
+        at, stream, before = found
+        former = records.readable_plan(stream, before)
+        if former is None:
+            return None
+        settings = self._here.settings()[0]
+        changed = difference(former, plan, self._here.tools(settings, former, plan), settings)
+        concerns = tuple(concern.detail for concern in changed.concerns)
+        return Since(plan_id=before, approved_at=at, concerns=concerns, summary=summary(changed))
+
+
+def plan_or_refuse(document: Document, problems: Sequence[Problem]) -> Plan:
+    """The plan of a document that has no errors."""
+    if document.plan is None or any(problem.severity is not Severity.WARNING for problem in problems):
+        raise Refused(problems)
+    return document.plan
+
+
+def placed(
+    problems: Sequence[Problem], document: Document, file: str | None, origin: Mapping[str, str] | None = None
+) -> Iterator[Problem]:
+    """The same problems with the line in the document where their step begins, or the step it was generated from;
+    what its reader told already is left out."""
+    told = {(problem.code, problem.where.step if problem.where else None) for problem in document.problems}
+    for problem in problems:
+        step = problem.where.step if problem.where is not None else None
+        if (problem.code, step) in told:
+            continue
+        if problem.code == "E_PLAN_TOO_MANY_EDGES":  # to find its line would cost more than all that was refused
+            yield msgspec.structs.replace(problem, where=Place(file=file))
+            continue
+        place = document.places.get((origin or {}).get(step, step) if step else "", Place())
+        yield msgspec.structs.replace(problem, where=msgspec.structs.replace(place, file=file, step=step))
+
+
+def _asks_settings(plan: Plan, tools: Mapping[str, ToolDefinition]) -> bool:
+    """Whether lint needs the settings to judge a plan: it names agents, tools that are not built in, or results of
+    steps that the settings may let be skipped."""
+    return plan.agent is not None or any(
+        isinstance(step.action, Task)
+        or handler_of(step.action) is not None
+        or (
+            isinstance(step.action, CallTool)
+            and (step.action.tool not in tools or next(references(step.action.args), None) is not None)
+        )
+        for step in all_steps(plan)
+    )

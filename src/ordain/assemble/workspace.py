@@ -1,0 +1,257 @@
+"""From a directory and an environment to an App over real adapters; but for `quick`, the only file that names them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ordain.adapters.agents.local import LocalAgents
+from ordain.adapters.ledger.backup import FileArchive
+from ordain.adapters.ledger.file import Reserve
+from ordain.adapters.ledger.lock import FileWriterLock
+from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.process.bash import BashShell
+from ordain.adapters.process.host import LocalHost
+from ordain.adapters.process.notifier import CommandNotifier
+from ordain.adapters.process.process import weaknesses
+from ordain.adapters.sandbox.sandbox import BubblewrapSandbox
+from ordain.adapters.state.client_token import FileClients
+from ordain.adapters.state.directory import (
+    check_state_directory,
+    state_directory,
+    state_path,
+    workspace_directory,
+)
+from ordain.adapters.state.keys import FileKeyring
+from ordain.adapters.state.sighting_log import SightingLog
+from ordain.adapters.state.stop_file import StopFiles
+from ordain.adapters.step_channel.channel import PipeDoors
+from ordain.adapters.tools.python import Call, Handler, PythonHandlers
+from ordain.adapters.tools.toolbox import ToolSources, built_in_tools
+from ordain.adapters.workspace.clock import RandomIds, WallClock
+from ordain.adapters.workspace.copies import WorkspaceCopies, WorkspaceStepLogs
+from ordain.adapters.workspace.directory import DirectoryWorkspace
+from ordain.adapters.workspace.locate import LEDGER, find_workspace, ledger_of, real_directory, state_paths
+from ordain.adapters.workspace.protected_file import ProtectedFiles
+from ordain.adapters.workspace.secret import KnownSecrets
+from ordain.app.app import App
+from ordain.core.approval.approval import WorkspaceIdentity
+from ordain.core.plan.expr import Expressions
+from ordain.core.run.event import WorkspaceOpened
+from ordain.core.task.offer import DOOR
+from ordain.core.text.problem import Refused, refuse
+from ordain.ports.ports import Clients, Ledger, StepDoor, Upstreams
+from ordain.records.records import WORKSPACE_STREAM, Records
+from ordain.records.surroundings import Former, Surroundings
+
+
+def open_workspace(
+    start: str | os.PathLike[str] = ".",
+    *,
+    exact: bool = False,
+    alone: bool = False,
+    handlers: Mapping[str, Handler | Call] | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    agents: Mapping[str, Callable[..., Any]] | None = None,
+) -> App:
+    """Ordain over the workspace that `start` lies in, or over `start` itself when `exact`. `handlers` carry out custom
+    actions, by their types; a plain callable is an opaque one. `tools` are functions that steps can call (`tool`),
+    `agents` perform tasks, by their names.
+
+    Nothing is written until a verb has something to record. `alone` says that this process starts no others of its own,
+    so that everything that a command leaves behind can be told from them and ended.
+
+    Who calls it is code: a principal that says it sits at a terminal is refused.
+    """
+    return _open(start, exact=exact, alone=alone, handlers=handlers, tools=tools, agents=agents, terminal=False)
+
+
+def open_at_terminal(
+    start: str | os.PathLike[str] = ".", *, exact: bool = False, alone: bool = False, **opening: Any
+) -> App:
+    """The same for a person: the command line opens it so, and only when it has a terminal."""
+    return _open(start, exact=exact, alone=alone, terminal=True, **opening)
+
+
+def _open(
+    start: str | os.PathLike[str],
+    *,
+    exact: bool,
+    alone: bool,
+    terminal: bool,
+    handlers: Mapping[str, Handler | Call] | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    agents: Mapping[str, Callable[..., Any]] | None = None,
+) -> App:
+    if sys.getfilesystemencoding() != "utf-8":
+        detail = (
+            f"Python was started with {sys.getfilesystemencoding()}; commands would not be run as they were approved."
+        )
+        raise refuse("E_WORKSPACE", detail, "Start it in a UTF-8 locale, or with PYTHONUTF8=1.")
+    workspace = real_directory(Path(start)) if exact else _governed(find_workspace(Path(start)))
+
+    @cache  # made once: who looks again later, when a run has ended, must not be refused for want of room
+    def shelf() -> Path:
+        return workspace_directory(state_directory(os.environ, workspace), workspace)
+
+    def open_ledger() -> Ledger:
+        from ordain.adapters.ledger.sqlite import SqliteLedger  # apsw is not needed for linting
+
+        return SqliteLedger.open(shelf() / LEDGER, reserve=Reserve(shelf() / "reserve"))
+
+    def empty_ledger() -> Ledger:
+        state_directory(os.environ, workspace)  # refused where a real one would be
+        return MemoryLedger()
+
+    def has_ledger() -> bool:
+        return ledger_of(workspace) is not None
+
+    boot_id, toolbox, sources = _boot_id(), built_in_tools(workspace, shelf), ToolSources(workspace, tools, alone=alone)
+    if taken := sources.registered().keys() & toolbox.definitions().keys():
+        raise ValueError(f"two tools are called {min(taken)}")
+    here = Surroundings(
+        open_ledger=open_ledger,
+        ledger_exists=has_ledger,
+        empty_ledger=empty_ledger,
+        workspace=DirectoryWorkspace(workspace),
+        protection=ProtectedFiles(workspace),
+        expressions=_expressions,
+        toolbox=toolbox,
+        handlers=PythonHandlers(handlers, workspace, alone=alone),
+        sources=sources,
+        agents=LocalAgents(workspace, agents),
+        doors=PipeDoors(),
+        clock=WallClock(boot_id),
+        ids=RandomIds(),
+        lock=FileWriterLock(shelf, boot_id),
+        keyring=FileKeyring(lambda: state_directory(os.environ, workspace)),
+        notifier=CommandNotifier(workspace),
+        copies=WorkspaceCopies(workspace),
+        logs=WorkspaceStepLogs(workspace),
+        secrets=KnownSecrets(),
+        archive=FileArchive(lambda: shelf() / LEDGER),
+        sightings=SightingLog(shelf),
+        stop_switch=StopFiles(workspace, boot_id),
+        host=LocalHost(workspace),
+        sandbox=BubblewrapSandbox(workspace, *state_paths(), room=shelf, alone=alone),
+        former_ledger=cache(lambda: _former_ledger(workspace)),
+        weaknesses=weaknesses(),
+        terminal=terminal,
+    )
+    return App(
+        here,
+        shell=BashShell(workspace, room=shelf, alone=alone),
+        pid=os.getpid(),
+        boot_id=boot_id,
+    )
+
+
+def make_state(workspace: str | None) -> None:
+    """Make the directory where the record of a workspace is kept, or of any, if need be; raises Refused where it would
+    not be safe. For whoever asks a person first: better no question than an answer that cannot be kept."""
+    state_directory(os.environ, Path(workspace) if workspace is not None else None)
+
+
+def open_clients(workspace: str) -> Clients:
+    """The clients that may reach this workspace's MCP server over HTTP. A token is good for one workspace."""
+    path = Path(workspace)
+    return FileClients(lambda: workspace_directory(state_directory(os.environ, path), path))
+
+
+def open_upstreams(workspace: str) -> Upstreams:
+    """Sessions with the servers that a workspace's settings name, which are started in it."""
+    from ordain.adapters.tools.upstream import ServerSessions  # only the gateway has any
+
+    return ServerSessions(Path(workspace))
+
+
+def has_door() -> bool:
+    """Whether this process says that it belongs to an agent that carries out a step; `open_door` tells whether it
+    does."""
+    return bool(os.environ.get(DOOR))
+
+
+def open_door() -> StepDoor:
+    """The door of the step whose agent started this process, in a running event loop; raises Refused where there is
+    none."""
+    from ordain.adapters.step_channel.client import DoorClient
+
+    return DoorClient(os.environ)
+
+
+def _expressions() -> Expressions:
+    from ordain.adapters.tools.cel import Cel  # few plans have expressions or patterns
+
+    return Cel()
+
+
+def every_workspace(*, terminal: bool = False) -> list[App]:
+    """Ordain over every directory that has a ledger here and is still there; `terminal` as in `open_at_terminal`."""
+    found = []
+    for _, opened in _ledgers():
+        with suppress(Refused):  # one that is gone does not hide the others
+            found.append(_open(opened.path, exact=True, alone=False, terminal=terminal))
+    return found
+
+
+def _former_ledger(workspace: Path) -> Former | None:
+    """The ledger of a directory that is gone and was, by its inode, this one."""
+    here = workspace.stat()
+    for path, opened in _ledgers():
+        same = (opened.device, opened.inode) == (here.st_dev, here.st_ino)
+        if same and opened.path != str(workspace) and not Path(opened.path).exists():
+            return Former(str(path), _governing(path))
+    return None
+
+
+def _governing(path: Path) -> bool:
+    """Whether somebody trusted a configuration or enrolled a key in this ledger."""
+    from ordain.adapters.ledger.sqlite import SqliteLedger
+
+    ledger = SqliteLedger.open_to_look(path)
+    try:
+        # Whether it was signed as it should be is looked at when it is used.
+        state = Records(ledger).workspace(lambda *said: True)
+        return state.trusted is not None or bool(state.approvers)
+    finally:
+        ledger.let_go()
+
+
+def _ledgers() -> Iterator[tuple[Path, WorkspaceIdentity]]:
+    """Every ledger of this user that can be read, and the directory it is about."""
+    for state in state_paths():
+        for path in sorted((state / "workspaces").glob(f"*/{LEDGER}")):
+            check_state_directory(state)
+            from ordain.adapters.ledger.sqlite import SqliteLedger
+
+            with suppress(Refused):
+                ledger = SqliteLedger.open_to_look(path)
+                first = next(iter(ledger.read(WORKSPACE_STREAM)), None)
+                ledger.let_go()
+                if first is not None and isinstance(first.event, WorkspaceOpened):
+                    yield path, first.event.workspace
+
+
+def _governed(nearest: Path) -> Path:
+    """The workspace that `nearest` belongs to: a directory above it where a person trusted a configuration keeps ruling
+    it. Otherwise an agent could leave a policy behind by making a directory look like a workspace of its own."""
+    for above in reversed(nearest.parents):
+        path = ledger_of(above)
+        if path is not None:
+            check_state_directory(state_path(os.environ))
+            if _governing(path):
+                return above
+    return nearest
+
+
+def _boot_id() -> str:
+    """What tells one boot of this machine from the next, where the system says."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return "unknown"

@@ -1,0 +1,257 @@
+"""Approval: a recorded, single-use permission bound to one plan and the situation it was given in.
+
+`check` is the one place that compares an approval with what is about to start. A missing binding never means
+"any", and checking consumes nothing: the caller spends the approval in the transaction that starts the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from ordain.core.approval.signature import statement
+from ordain.core.plan.canonical import plan_id, short_id
+from ordain.core.plan.model import Plan, all_steps, contract_of
+from ordain.core.plan.role import PaneName, parts
+from ordain.core.plan.tool import action_kind, tool_name
+from ordain.core.plan.value import Instant, PlanId
+from ordain.core.policy.path_use import changed
+from ordain.core.policy.sealing import SealedEnvironment
+from ordain.core.text.problem import Problem
+
+CLOCK_SKEW_MS = 60_000
+"""How far ahead of our clock an approval may be dated before it counts as dated in the future."""
+
+
+class Channel(StrEnum):
+    """The way a request came in. Only the terminal is a person's: code and robots can ask, never approve."""
+
+    TERMINAL = "terminal"
+    SCRIPT = "script"
+    LIBRARY = "library"
+    ROBOT = "robot"
+    MCP = "mcp"
+    HOOK = "hook"
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who asked for something, and through which channel. Its bytes are part of what is signed: what has its default is
+    not written."""
+
+    name: str
+    channel: Channel
+    agent: str = ""
+    """What the client calls itself, where it says so: its own word, which permits nothing and is compared with
+    nothing."""
+
+    @property
+    def person(self) -> bool:
+        """Whether this came through a channel that is a person's."""
+        return self.channel is Channel.TERMINAL
+
+    @property
+    def words(self) -> str:
+        """Who asked and through which channel. What a client calls itself is its own word, and quoted so that it cannot
+        say more than that."""
+        agent = f", calls itself {json.dumps(self.agent, ensure_ascii=False)}" if self.agent else ""
+        return f"{self.name} ({self.channel.value}{agent})"
+
+
+class WorkspaceIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """Which directory this is: the id minted for it, and what the file system says it is."""
+
+    id: str
+    path: str
+    device: int
+    inode: int
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of the world an approval was given in."""
+
+    tools: str
+    """Digest of the definitions of the tools the plan uses."""
+    config: str
+    """Digest of the configuration in force, or `defaults`; who the agents are is part of it."""
+    definitions: Mapping[str, str] = {}
+    """The same for each tool by itself, and for each agent, so that a refusal can name the one that changed."""
+    operands: Mapping[str, str] = {}
+    """What each file was that the plan names, in arguments, commands or `inputs`."""
+    commands: bool = False
+    """Whether files that commands name are among them; they were not before version 0.2."""
+    git_head: str | None = None
+    """The commit that was checked out, where the settings bind it."""
+    environment: SealedEnvironment | None = None
+    """The variables and programs that the run gets; absent in approvals that older versions recorded."""
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """A time as the machine's two clocks tell it: one that people set, and one that only counts since the boot."""
+
+    at: Instant
+    boot_id: str = ""
+    elapsed_ms: int = 0
+    """Since that boot, asleep or awake."""
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One permission for one run of one plan.
+
+    What has its default is not written: a field that a later version adds changes no bytes that were signed before.
+    """
+
+    approval_id: str
+    plan_id: PlanId
+    workspace: WorkspaceIdentity
+    action_kinds: tuple[str, ...]
+    base: Base
+    proposer: Principal
+    approver: Principal
+    tier: int
+    issued_at: Instant
+    expires_at: Instant
+    nonce: str
+    uses: int = 1
+    panes: Mapping[str, str] = {}
+    """Name of each pane the plan uses → its identity."""
+    boot_id: str = ""
+    elapsed_ms: int = 0
+    """With the boot, how long ago that was by a clock that nobody can set."""
+    shown_sha256: str = ""
+    """Digest of what the approver was shown."""
+    ledger_size: int = 0
+    ledger_head: str = ""
+    """How many events the ledger had, and the digest over all of them; the approver saw both."""
+    key: str | None = None
+    """The fingerprint of the key that signs this approval."""
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """Workspace, base and time as found at commit."""
+
+    workspace: WorkspaceIdentity
+    base: Base
+    tier: int
+    now: Moment
+    panes: Mapping[str, str] = {}
+    """The identities of the panes that are there."""
+    misfits: Callable[[SealedEnvironment], Iterable[str]] = lambda sealed: ()
+    """What of the environment here does not fit what was sealed, each in words."""
+
+
+def signed_bytes(approval: Approval) -> bytes:
+    """What the signature of an approval is over: all of it."""
+    return statement("approval", msgspec.to_builtins(approval))
+
+
+def action_kinds(plan: Plan) -> tuple[str, ...]:
+    """The kinds of action in a plan, computed from the plan itself: `run`, `tool:write_file`, `contract` …"""
+    kinds = set()
+    for step in all_steps(plan):
+        kind = action_kind(step.action)
+        kinds.add(f"tool:{tool_name(step.action)}" if kind == "tool" else kind)
+        if contract_of(step) is not None:
+            kinds.add("contract")
+    return tuple(sorted(kinds))
+
+
+def pane_names(plan: Plan) -> tuple[str, ...]:
+    """The panes a plan uses, by the names or numbers it gives them."""
+    found = set()
+    for step in all_steps(plan):
+        panes = [str(part.value) for part in parts(step.action, PaneName, inside=False)]
+        found.update(panes[-1:])
+    return tuple(sorted(found))
+
+
+def check(approval: Approval, plan: Plan, here: Situation) -> Problem | None:
+    """The first reason why this approval does not permit this plan here and now, or None when it does."""
+    again = f"ordain approve {short_id(plan_id(plan))}"
+    if approval.plan_id != plan_id(plan) or approval.action_kinds != action_kinds(plan):
+        return Problem(
+            code="E_PLAN_HASH_MISMATCH",
+            detail=f"The approval is for {short_id(approval.plan_id)}, not for {short_id(plan_id(plan))}.",
+            command=again,
+        )
+    if approval.workspace != here.workspace:
+        return Problem(
+            code="E_PLAN_WORKSPACE",
+            detail="The approval was given for another workspace, or this directory was replaced since.",
+            hints=(f"Approved for {approval.workspace.path}; this is {here.workspace.path}.",),
+            command=again,
+        )
+    if late := _out_of_time(approval, here.now):
+        return Problem(code="E_APPROVAL_EXPIRED", detail=late, command=again)
+    for pane in pane_names(plan):
+        if approval.panes.get(pane) is None or approval.panes[pane] != here.panes.get(pane):
+            what = "is not there any more" if pane not in here.panes else "is not the one it was when this was approved"
+            return Problem(code="E_PLAN_PANE_MISMATCH", detail=f"The pane `{pane}` {what}.", command=again)
+    if approval.base.environment is None:
+        return Problem(
+            code="E_APPROVAL_UNSEALED",
+            detail="The approval was given by an older version of Ordain, which did not seal the environment.",
+            hints=("What runs would be up to the variables of whoever starts it. Look at the plan and approve again.",),
+            command=again,
+        )
+    differences = (*drift(approval.base, here.base), *here.misfits(approval.base.environment))
+    if approval.tier != here.tier:
+        differences += (f"the trust tier was {approval.tier} and is {here.tier}",)
+    if differences:
+        return Problem(
+            code="E_PLAN_STALE_BASE",
+            detail=f"What the approval was given for has changed since: {differences[0]}.",
+            hints=tuple(f"Also: {difference}." for difference in differences[1:]),
+            command=again,
+        )
+    return None
+
+
+def _out_of_time(approval: Approval, now: Moment) -> str | None:
+    """Why an approval is not good at this moment. A clock that was set back revives nothing within one boot."""
+    if approval.issued_at > now.at + CLOCK_SKEW_MS:
+        return "The approval is dated in the future; the clock went back."
+    if now.at >= approval.expires_at:
+        return "The approval has expired."
+    same_boot = bool(approval.boot_id) and approval.boot_id == now.boot_id
+    if same_boot and now.elapsed_ms - approval.elapsed_ms >= approval.expires_at - approval.issued_at:
+        return "The approval has expired; the clock was set back since it was given."
+    return None
+
+
+NARROWED = ", narrowed"
+"""What the digest of a configuration ends with while its file says something else than a person trusted."""
+AGENT = "agent:"
+"""What the name of an agent begins with among the definitions of a base."""
+
+
+def _defined(name: str) -> str:
+    return f"the agent `{name.removeprefix(AGENT)}`" if name.startswith(AGENT) else f"`{name}`"
+
+
+def _config_words(before: str, now: str) -> str:
+    """How the configuration changed; the same digest, narrowed, is a file that says something else than was trusted."""
+    if now == before + NARROWED:
+        return "ordain.toml was edited or deleted since, and is not trusted as it stands"
+    if before == now + NARROWED:
+        return "ordain.toml was not trusted as it stood then"
+    return f"it was {before[:19]}, it is {now[:19]}"
+
+
+def drift(before: Base, now: Base) -> Iterator[str]:
+    """What of the world changed from one base to another, each in words."""
+    if before.tools != now.tools or before.definitions != now.definitions:
+        names = sorted(
+            name
+            for name in before.definitions.keys() | now.definitions.keys()
+            if before.definitions.get(name) != now.definitions.get(name)
+        )
+        yield f"the definition of {', '.join(map(_defined, names)) or 'a tool'}"
+    if before.config != now.config:
+        yield f"the configuration in force ({_config_words(before.config, now.config)})"
+    yield from changed(before.operands, now.operands)
+    if before.git_head != now.git_head:
+        was, is_now = before.git_head or "not bound", now.git_head or "not bound"
+        yield f"the commit that is checked out (it was {was[:12]}, it is {is_now[:12]})"

@@ -1,0 +1,575 @@
+"""What a person can be asked about a run, what each answer does, and the exact bytes that an answer signs.
+
+An answer is bound to its question: to the run, the plan, the step and its attempt, to the words that were shown, and to
+the run's chain as it stood. It is recorded before anything else is of that step, or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.approval.signature import statement
+from ordain.core.lineage.ask import Given, answer_value, refuse_said, task_value
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.canonical import canonical_bytes
+from ordain.core.plan.command import typed
+from ordain.core.plan.failure import AskApproval, FailurePolicy, Recover, Replan, Retry
+from ordain.core.plan.model import Step, check_of, contract_of
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.run.attempt import ABORT, CANNOT, DONE, SKIP, Try, leads_to
+from ordain.core.run.budget import amount_words, left, question_words
+from ordain.core.run.event import (
+    DecisionGiven,
+    Evidence,
+    Outcome,
+    PreconditionBroken,
+    ProtectedChanged,
+    RunEvent,
+    Settlement,
+    StepApprovalAsked,
+    StepState,
+)
+from ordain.core.run.prompt import AGENT_CANNOT
+from ordain.core.run.run_state import RunState, StepRecord
+from ordain.core.run.schedule import asks, last_policy, policy_of
+from ordain.core.run.spending import budget_name, owner_of
+from ordain.core.task.work_item import Form, form_of
+from ordain.core.text.problem import Problem, Refused, closest, refuse
+from ordain.core.text.schema import Matches
+
+# --- Decision --------------------------------------------------------------------------------------------------------
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """One possible answer: its word, what it means, and what whoever gives it takes upon themselves."""
+
+    word: str
+    meaning: str
+    consequence: str
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """Something only a person can decide. `item` is how to name it in an answer."""
+
+    item: str
+    step: StepId
+    attempt: int
+    kind: str
+    """`doubt`, `escalation`, `ask`, `task`, `step_approval` before a step, or `budget`."""
+    text: str
+    choices: tuple[Choice, ...]
+    detail: str = ""
+    output_tail: str = ""
+    takes: str = ""
+    """For a question of the plan that has no choices: `text`, or `json` for a value that fits the schema."""
+    schema: Mapping[str, Any] = {}
+    form: Form | None = None
+    """Of a task: all of it."""
+    wants: str = ""
+    """What the failure policy wants of a planner: `replan` or `recover`."""
+    policy: FailurePolicy | None = None
+    """What was to follow a failure."""
+    tries: tuple[Try, ...] = ()
+    """What was tried, the last attempt too; of very many the newest."""
+    since: Instant | None = None
+    """Since when it waits for a person."""
+    until: Instant | None = None
+    """When it waits no longer."""
+    behind: int = 0
+    """How many steps cannot begin before it is answered."""
+
+    @property
+    def asking(self) -> str:
+        """The command that answers it, up to the answer, as it is typed into a shell: `[` means something there."""
+        return f"ordain answer {typed([self.item])}"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A question as it was put to a person, and how things stood then: what an answer is bound to."""
+
+    question: Question
+    run_id: RunId
+    plan_id: PlanId
+    workspace_id: str
+    head: str
+    """Of the run's chain; with it everything that was recorded of the run."""
+    tier: int
+
+
+_AGAIN = "It is carried out again, and what an earlier attempt did is not taken back."
+_UNVERIFIED = "It counts as passed without evidence, and every report says: unverified."
+_DID_NOT = Choice(
+    word="did-not",
+    meaning="its effect is not there; run it again",
+    consequence="If its effect is there after all, it happens a second time: nothing checks that.",
+)
+_SKIP = Choice(
+    word=SKIP,
+    meaning="go on without it",
+    consequence="Steps that need it go on as if it were done; what it left behind is not looked at.",
+)
+_PASS = Choice(
+    word="pass",
+    meaning="it is done; recorded as passed by your decision, not by evidence",
+    consequence=_UNVERIFIED,
+)
+_ABORT = Choice(
+    word="abort",
+    meaning="end the run as failed",
+    consequence="Nothing more is begun, and what was done is not taken back.",
+)
+
+
+_ALLOW = Choice(
+    word="allow",
+    meaning="it may be done, exactly as shown",
+    consequence="It is carried out; were its arguments to change, you would be asked again.",
+)
+_DENY = Choice(
+    word="deny",
+    meaning="it must not be done",
+    consequence="It is skipped, and steps that need it are not begun; what it is part of cannot pass.",
+)
+_UNLIMITED = Choice(
+    word="unlimited",
+    meaning="go on without this limit for the rest of this run",
+    consequence="Nothing asks about it again in this run, whatever is spent.",
+)
+
+
+_CANNOT = Choice(
+    word=CANNOT,
+    meaning="it cannot be done; say why",
+    consequence="Your reason is shown, and a person decides: another try, without it, or the end of the run.",
+)
+
+
+def _retry(policy: FailurePolicy) -> Choice:
+    """Another try begins the policy's count anew."""
+    attempts = policy.max_attempts if isinstance(policy, Retry) else 1
+    meaning = "one more attempt" if attempts == 1 else f"up to {attempts} more attempts, as its failure policy has it"
+    return Choice(word="retry", meaning=meaning, consequence=_AGAIN)
+
+
+def _done(*, checked: bool) -> Choice:
+    return Choice(
+        word=DONE,
+        meaning="it is done" if checked else "it is done; recorded as passed by your word, not by evidence",
+        consequence="Its contract is run then, and only that passes it." if checked else _UNVERIFIED,
+    )
+
+
+def _extend(amount: str) -> Choice:
+    return Choice(
+        word="extend",
+        meaning=f"allow another {amount}",
+        consequence="The run goes on, and asks again when that is reached.",
+    )
+
+
+def _happened(*, checked: bool) -> Choice:
+    return Choice(
+        word="happened",
+        meaning="its effect is there; go on (its contract, if any, is run now)",
+        consequence="Its contract is run now, and only that passes it." if checked else _UNVERIFIED,
+    )
+
+
+def questions(state: RunState) -> tuple[Question, ...]:
+    """Everything this run waits for a person to decide, in the plan's order."""
+    if state.finished:
+        return ()
+    open_ = sorted({*state.doubtful, *state.escalated, *state.waiting}, key=lambda step_id: state.position[step_id])
+    about_steps = (question_about(state, step_id) for step_id in open_)
+    return (*_budget_questions(state), *(found for found in about_steps if found is not None))
+
+
+def question_about(state: RunState, step_id: StepId) -> Question | None:
+    """What a person is asked about this step, if anything."""
+    record, step = state.steps[step_id], state.step(step_id)
+    match record.state:
+        case StepState.IN_DOUBT if record.settle is Settlement.PERSON:
+            asked = _doubt(step, record)
+        case StepState.ESCALATED if record.asked is not None:
+            asked = _permission(step, record.asked)
+        case StepState.ESCALATED:
+            asked = _escalation(state, step, record)
+        case StepState.WAITING if asks(state, step_id):
+            asked = _question(step, record) if isinstance(step.action, Ask) else _persons_task(step, record)
+        case _:
+            return None
+    # What a person is only now asked to do was not tried yet; what they see is how it went before.
+    tries = record.tries if asked.kind == "task" else (*record.tries, record.last_try()) if record.attempts else ()
+    last = (tries[-1].evidence or tries[-1].outcome) if tries else record.evidence or record.outcome
+    again = f"@{record.asked_before + 1}" if record.asked_before else ""
+    return replace(
+        asked,
+        item=f"{state.run_id}/{step_id}{again}",
+        attempt=record.attempts,
+        output_tail=last.output_tail if last is not None else "",
+        policy=policy_of(state, step_id),
+        tries=tries,
+        since=record.ended_at if asked.kind == "escalation" else record.waits_since,
+        behind=_behind(state, step_id),
+    )
+
+
+def _doubt(step: Step, record: StepRecord) -> Question:
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="doubt",
+        text=f"`{step.description}` was begun, and the executor died before it saw the end. Did it happen?",
+        choices=(_happened(checked=contract_of(step) is not None), _DID_NOT, _ABORT),
+        detail=record.how,
+    )
+
+
+_WANTS = {"replan": "another plan", "recover": "how to recover it"}
+
+
+def _escalation(state: RunState, step: Step, record: StepRecord) -> Question:
+    source, policy = record.broken or record.evidence or record.outcome, last_policy(state, step.id)
+    wants = "replan" if isinstance(policy, Replan) else "recover" if isinstance(policy, Recover) else ""
+    text = f"`{step.description}` did not succeed. What now?"
+    if record.outcome is not None and record.outcome.error == AGENT_CANNOT:
+        text = f"`{step.description}` cannot be done as its contract wants it, says who was to do it. What now?"
+    elif isinstance(policy, AskApproval):
+        text = policy.summary
+    elif wants:
+        text = f"`{step.description}` did not succeed, and a planner is to propose {_WANTS[wants]}. What now?"
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="escalation",
+        text=text,
+        choices=(_retry(policy_of(state, step.id)), _SKIP, _PASS, _ABORT),
+        detail=_seen(source, "contract" if contract_of(step) is not None else "verification"),
+        wants=wants,
+    )
+
+
+def _seen(source: PreconditionBroken | Evidence | Outcome | None, check: str) -> str:
+    """What was seen of a step that did not succeed; a contract's exit status is told from the step's own."""
+    if isinstance(source, Evidence) and source.error is None:
+        return f"its {check} is {source.verdict.value}: {source.detail}"
+    return source.detail if source is not None else ""
+
+
+def _permission(step: Step, asked: StepApprovalAsked) -> Question:
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="step_approval",
+        text=f"May `{step.description}` be done? {asked.reason[:1].upper()}{asked.reason[1:]}.",
+        choices=(_ALLOW, _DENY, _ABORT),
+        detail=asked.shown,
+    )
+
+
+def _question(step: Step, record: StepRecord) -> Question:
+    action = step.action
+    assert isinstance(action, Ask)
+    checked = "Its contract is run then, and only that passes it." if check_of(step) is not None else ""
+    consequence = f"It becomes the result of `{step.id}`, which later steps may use. {checked}".rstrip()
+    choices = tuple(Choice(word=word, meaning="", consequence=consequence) for word in action.choices)
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="ask",
+        text=action.question,
+        choices=choices if ABORT in action.choices else (*choices, _ABORT),
+        detail=step.description if step.description != action.question else "",
+        takes="" if action.choices else "json" if action.schema else "text",
+        schema=action.schema,
+        until=record.waits_until,
+    )
+
+
+def _persons_task(step: Step, record: StepRecord) -> Question:
+    return Question(
+        item="",
+        step=step.id,
+        attempt=0,
+        kind="task",
+        text=step.description,
+        choices=(_done(checked=check_of(step) is not None), _CANNOT, _ABORT),
+        form=form_of(step, record.agent),
+        until=record.waits_until,
+    )
+
+
+def _behind(state: RunState, step_id: StepId) -> int:
+    """How many steps need this one, directly or through others."""
+    found, front = {step_id}, [step_id]
+    while front:
+        new = [other for other in state.dependents_of(front.pop()) if other not in found]
+        found.update(new)
+        front += new
+    return len(found) - 1
+
+
+def still_asked(state: RunState, decision: DecisionGiven) -> bool:
+    """Whether the very question that this decides is the one that is asked now, and it is a decision that somebody can
+    make about it."""
+    if state.finished:
+        return False
+    if decision.step in state.steps:
+        asked = question_about(state, decision.step)
+    else:
+        asked = next((one for one in _budget_questions(state) if one.step == decision.step), None)
+    return asked is not None and _answers(state, asked, decision)
+
+
+def _answers(state: RunState, question: Question, decision: DecisionGiven) -> bool:
+    """Whether a decision is what `decided` makes of its choice: an answer that nobody signed can be written by anybody,
+    and is an answer only if it does what its word says."""
+    outcome = decision.outcome
+    if question.kind == "ask":
+        action = state.step(question.step).action
+        assert isinstance(action, Ask)
+        words = (action.choices or ("answer",)) if outcome is not None else {ABORT}.difference(action.choices)
+        possible = decision.choice in words and (outcome is None or outcome.error is None)
+    elif question.kind == "task" and outcome is not None:
+        possible = (decision.choice, outcome.error) in ((DONE, None), (CANNOT, AGENT_CANNOT))
+    else:
+        possible = outcome is None and decision.choice not in (DONE, CANNOT)
+    if not possible:
+        return False
+    try:
+        made = decided(
+            state,
+            question,
+            decision.choice,
+            decision.by,
+            head=decision.head,
+            key=decision.key,
+            outcome=outcome,
+            said=decision.said,
+        )
+    except Refused:
+        return False
+    return replace(made, signature=decision.signature) == decision
+
+
+def _digest(question: Question) -> str:
+    """What an answer is bound to: all that was shown of the step itself. What other steps do meanwhile changes nothing
+    about the question."""
+    return hashlib.sha256(canonical_bytes(replace(question, behind=0))).hexdigest()
+
+
+def _budget_questions(state: RunState) -> Iterator[Question]:
+    """One for each budget that was reached, once nothing that it pays for is at work, from when on what was spent stays
+    as it is; and none where nothing is left to do."""
+    for owner, reached in state.reached.items():
+        account = state.accounts[owner]
+        if account.at_work or state.aborted_by is not None or not (held := left(state, owner)):
+            continue
+        text, detail = question_words(state, owner)
+        again = f"@{account.decisions + 1}" if account.decisions else ""
+        amount = amount_words(reached.what, account.given[reached.what])
+        yield Question(
+            item=f"{state.run_id}/{budget_name(owner)}{again}",
+            step=budget_name(owner),
+            attempt=0,
+            kind="budget",
+            text=text,
+            choices=(_extend(amount), _UNLIMITED, _ABORT),
+            detail=detail,
+            since=account.reached_at,
+            behind=len(held),
+        )
+
+
+def _asked_before(state: RunState, name: StepId) -> int:
+    """How many questions have ended about what one of this name is about."""
+    owner = owner_of(name)
+    return state.steps[name].asked_before if owner is None else state.accounts[owner].decisions
+
+
+def find_question(state: RunState, item: str) -> Question:
+    """The question that a person names: `RUN/STEP`, `RUN` where only one thing is asked, and with `@2` the second one
+    about the same step. Raises Refused where nothing of that name is asked now, or another question about the step is.
+
+    A question about a step ends with a decision, or unanswered, and no other way, so their number says which one is
+    meant.
+    """
+    asked = questions(state)
+    step, mark, number = item.partition("/")[2].partition("@")
+    found = next((one for one in asked if one.step == step or (not step and len(asked) == 1)), None)
+    if found is None:
+        about = f"{state.run_id} asks nothing about `{step}`." if step else f"Which step of {state.run_id} is meant?"
+        raise refuse(
+            "E_ANSWER_ITEM",
+            about if asked else f"{state.run_id} asks nothing now.",
+            *(["It asks about: " + ", ".join(one.item for one in asked) + "."] if asked else []),
+            command="ordain status",
+        )
+    if (number if mark else "1") != str(_asked_before(state, found.step) + 1):
+        raise stale(found, f"What is asked about `{found.step}` now is another question than this answers.")
+    return found
+
+
+def stale(question: Question, detail: str = "") -> Refused:
+    """The refusal of an answer to what is not asked, or not so, any more."""
+    detail = detail or "Something was recorded about the step while the question was being read."
+    number = question.item.partition("@")[2] or "1"
+    attempt = f", after attempt {question.attempt}" if question.attempt else ""
+    hint = f"What is asked now is question {number} about it{attempt}. Look at it, then answer {question.item}."
+    return refuse("E_ANSWER_STALE", detail, hint, command="ordain status")
+
+
+def choice_named(question: Question, word: str) -> Choice:
+    """The choice of this word; raises Refused for an answer that is not one of the choices."""
+    known = {choice.word: choice for choice in question.choices}
+    if word in known:
+        return known[word]
+    hints = closest(word, known) or ("Choose one of " + ", ".join(f"`{name}`" for name in known) + ".",)
+    raise Refused([Problem(code="E_ANSWER_CHOICE", detail=f"`{word}` is no answer to this.", hints=hints)])
+
+
+def value_given(state: RunState, question: Question, given: Given, matches: Matches) -> Any:
+    """The value of an answer to a question of the plan, or that a task gives; UNSET where there is none, or the answer
+    is one of our own choices. Raises Refused for what is no answer to it. `matches` looks at the patterns of a
+    schema."""
+    plain = given.value is msgspec.UNSET
+    if question.kind == "task" and given.word == DONE:
+        return task_value(given)
+    refuse_said(given.said)
+    if question.kind == "ask" and isinstance(action := state.step(question.step).action, Ask):
+        if plain and given.word == ABORT and ABORT not in action.choices:
+            return msgspec.UNSET
+        if given.said:
+            raise refuse("E_ANSWER_VALUE", "This is answered by the answer itself, and -m says something beside it.")
+        return answer_value(action, given, matches)
+    choice_named(question, given.word if plain else given.typed)
+    if question.kind == "task" and given.word == CANNOT and not given.said.strip():
+        why = "Whoever decides what then has to know why it cannot be done."
+        raise refuse("E_ANSWER_VALUE", why, command=f"{question.asking} {CANNOT} -m WHY")
+    return msgspec.UNSET
+
+
+def decided(
+    state: RunState,
+    question: Question,
+    word: str,
+    by: Principal,
+    *,
+    head: str = "",
+    key: str | None = None,
+    outcome: Outcome | None = None,
+    said: str = "",
+) -> DecisionGiven:
+    """The event for a person's answer, not signed yet; raises Refused for an answer that is not one of the choices. An
+    answer to a question of the plan has an outcome, which is what was answered; so has the word about a task."""
+    if outcome is not None and outcome.error is not None:
+        to = StepState.ESCALATED
+    elif outcome is not None:
+        to = StepState.VERIFYING if check_of(state.step(question.step)) is not None else StepState.PASSED
+    else:
+        choice_named(question, word)
+        checked = question.kind == "doubt" and contract_of(state.step(question.step)) is not None
+        led = leads_to(question.kind, word, checked=checked)
+        assert led is not None, "the answer to a question of the plan is an outcome"
+        to = led
+    return DecisionGiven(
+        step=question.step,
+        choice=word,
+        by=by,
+        to=to,
+        aborts=outcome is None and word == ABORT,
+        attempt=question.attempt,
+        about=question.kind,
+        asked_sha256=_digest(question),
+        head=head,
+        outcome=outcome,
+        said=said,
+        key=key,
+    )
+
+
+def signed_decision(event: DecisionGiven, *, workspace_id: str, run_id: str, plan_id: str) -> bytes:
+    """What the signature of a decision is over: all of it, and which run of which plan it is about."""
+    value: dict[str, Any] = {
+        "workspace": workspace_id,
+        "run": run_id,
+        "plan": plan_id,
+        "step": event.step,
+        "attempt": event.attempt,
+        "about": event.about,
+        "asked_sha256": event.asked_sha256,
+        "head": event.head,
+        "choice": event.choice,
+        "to": event.to.value,
+        "aborts": event.aborts,
+        "by": msgspec.to_builtins(event.by),
+        "key": event.key,
+    }
+    if event.outcome is not None:  # what was signed before there were such answers stays what it was
+        value["outcome"] = msgspec.to_builtins(event.outcome)
+    if event.said:
+        value["said"] = event.said
+    return statement("decision", value)
+
+
+def persons_only(verb: str, by: Principal, command: str) -> None:
+    """Refuse what only a person may do when it comes through a channel that an agent holds."""
+    if by.channel is not Channel.TERMINAL:
+        raise refuse(
+            "E_APPROVAL_CHANNEL",
+            f"Only a person can {verb}; this channel can only ask.",
+            "Ask a person to type the command at a terminal.",
+            command=command,
+        )
+
+
+# --- Moment ----------------------------------------------------------------------------------------------------------
+# Where in a run a decision can have been given: at a head of its chain since when nothing of its step was recorded.
+#
+# So an answer counts although other steps went on while a person was thinking, and for no other question than the one
+# that was asked: whatever happens to a step is recorded of it, a decision too.
+
+_SIZE = 32
+
+
+class Moments:
+    """The heads of one run's chain so far, and the last event of each step."""
+
+    def __init__(self) -> None:
+        self._heads = bytearray()
+        self._last: dict[str, int] = {}
+        """How many events there were with the last one of each step."""
+
+    def add(self, event: RunEvent, head: bytes) -> None:
+        """One more event of the run, and the head that it left."""
+        self._heads += head
+        size = len(self._heads) // _SIZE
+        if isinstance(event, ProtectedChanged):
+            self._last |= dict.fromkeys(event.steps, size)
+        elif (step := getattr(event, "step", None)) is not None:
+            self._last[step] = size
+
+    def fit(self, decision: DecisionGiven) -> bool:
+        """Whether this decision, as the next event, is of a moment since when nothing of its step was recorded."""
+        try:
+            head = bytes.fromhex(decision.head)
+        except ValueError:
+            return False
+        if len(head) != _SIZE:
+            return False
+        at = max(self._last.get(decision.step, 1) - 1, 0) * _SIZE
+        while (at := self._heads.find(head, at)) >= 0:
+            if at % _SIZE == 0:
+                return True
+            at += 1
+        return False

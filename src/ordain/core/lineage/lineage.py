@@ -1,0 +1,351 @@
+"""A plan through its life: `PlanState`, the fold of one lineage's events, and the one table of its stages.
+
+A lineage is the thing people talk about through its revisions; a revision is a plan id. The stage follows from the
+events alone; the status that people see is derived from it and the time, never stored. The state holds everything
+about a lineage but the plans' bytes, so that it can be kept beside the chain for quick looking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import assert_never
+
+import msgspec
+
+from ordain.core.approval.approval import Approval, Channel, Principal
+from ordain.core.approval.signature import Signature
+from ordain.core.plan.value import Instant, PlanId, RunId, StepId
+from ordain.core.policy.sealing import SealedEnvironment
+from ordain.core.run.event import (
+    AnswerSent,
+    ApprovalExpired,
+    ApprovalGiven,
+    ApprovalRevoked,
+    DecisionGiven,
+    LineageEvent,
+    PlanArchived,
+    PlanCancelled,
+    PlanExpired,
+    PlanPrepared,
+    PlanRejected,
+    RunEnded,
+    RunStarted,
+    StopAsked,
+)
+from ordain.core.run.run_state import IllegalTransition
+
+
+class Stage(StrEnum):
+    """Where a plan is in its life."""
+
+    PROPOSED = "proposed"
+    """Checked, stored, and waiting for a decision."""
+    APPROVED = "approved"
+    EXECUTING = "executing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    NEEDS_REVIEW = "needs_review"
+    """Rejected so often that only a person may propose the next revision."""
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    ARCHIVED = "archived"
+
+
+_UNDECIDED = (Stage.PROPOSED, Stage.APPROVED)
+_DECLINED = (Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.CANCELLED, Stage.EXPIRED)
+_ENDED = (Stage.COMPLETED, Stage.FAILED)
+
+
+_From = dict[Stage | None, Stage]
+
+
+def _all(stages: tuple[Stage | None, ...], to: Stage) -> _From:
+    return dict.fromkeys(stages, to)
+
+
+def _staying(*stages: Stage) -> _From:
+    return {stage: stage for stage in stages}
+
+
+TRANSITIONS: Mapping[str, Mapping[Stage | None, Stage]] = {
+    "proposed": _all((None, *_UNDECIDED, *_ENDED, *_DECLINED, Stage.ARCHIVED), Stage.PROPOSED),
+    "proposed again, with a good approval": _all((Stage.APPROVED, *_ENDED), Stage.APPROVED),
+    "proposed again while it runs": _staying(Stage.EXECUTING),
+    "approved": _all((*_UNDECIDED, *_ENDED), Stage.APPROVED),
+    "an approval ended, another is left": _staying(Stage.APPROVED, Stage.EXECUTING, *_ENDED),
+    "the last approval ended": _all((Stage.APPROVED,), Stage.PROPOSED) | _staying(Stage.EXECUTING, *_ENDED),
+    "rejected": _all(_UNDECIDED, Stage.REJECTED),
+    "rejected too often": _all(_UNDECIDED, Stage.NEEDS_REVIEW),
+    "cancelled": _all((*_UNDECIDED, Stage.REJECTED, Stage.NEEDS_REVIEW, Stage.EXPIRED), Stage.CANCELLED),
+    "expired": _all((Stage.PROPOSED,), Stage.EXPIRED),
+    "run started": _all((*_UNDECIDED, *_ENDED), Stage.EXECUTING),
+    "asked to stop": _staying(Stage.EXECUTING),
+    "answer sent": _staying(Stage.EXECUTING),
+    "run completed": {Stage.EXECUTING: Stage.COMPLETED},
+    "run failed": {Stage.EXECUTING: Stage.FAILED},
+    "run cancelled": {Stage.EXECUTING: Stage.CANCELLED},
+    "archived": _all((*_ENDED, *_DECLINED), Stage.ARCHIVED),
+}
+"""What happened → from which stage → to which. What is not here cannot happen, and no event records it."""
+
+
+class Rejection(msgspec.Struct, frozen=True, kw_only=True):
+    """One no, with what should change."""
+
+    plan_id: PlanId
+    by: Principal
+    at: Instant
+    feedback: str
+    comments: Mapping[StepId, str] = {}
+
+    def words(self) -> str:
+        """Everything that was said, on one line."""
+        said = [self.feedback, *(f"{step}: {text}" for step, text in self.comments.items())]
+        return " · ".join(" ".join(part.split()) for part in said if part.strip())
+
+
+class Permission(msgspec.Struct, frozen=True, kw_only=True):
+    """An approval that no run has used, with its signature if it has one."""
+
+    approval: Approval
+    signature: Signature | None = None
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """An approval that is good for nothing any more."""
+
+    plan_id: PlanId
+    how: str
+    """The run that used it, or `revoked`, `expired`, `superseded` by another revision."""
+
+
+class Preparation(msgspec.Struct, frozen=True, kw_only=True):
+    """One time a plan was prepared. It starts one run: who asks again gets that run."""
+
+    plan_id: PlanId
+    run_id: RunId | None = None
+    environment: SealedEnvironment | None = None
+    """What a run of it gets that needs no approval."""
+    old: bool = False
+    """Recorded by a version that gave preparations no ids: a run that names none was started for it."""
+
+
+class PlanState(msgspec.Struct):
+    """One lineage, folded from its events: the newest revision, its approvals, its runs."""
+
+    stage: Stage | None = None
+    plan_id: PlanId = PlanId("")
+    title: str = ""
+    document: str | None = None
+    document_sha256: str | None = None
+    proposer: Principal | None = None
+    prepared_by: dict[PlanId, tuple[str, ...]] = {}
+    """The names of all who ever prepared each plan: preparing it again in another name does not change who did."""
+    opened_at: Instant = Instant(0)
+    prepared_at: Instant = Instant(0)
+    changed_at: Instant = Instant(0)
+    expires_at: Instant = Instant(0)
+    revisions: dict[PlanId, int] = {}
+    """Every plan this lineage has had, and the number of the newest event that holds its bytes."""
+    permissions: dict[str, Permission] = {}
+    """Approvals of the newest revision that nothing has ended yet, by id, oldest first. None is left where the plan was
+    declined or put away."""
+    ended: dict[str, Ended] = {}
+    """Every other approval."""
+    approved_at: dict[PlanId, Instant] = {}
+    """When each plan was approved last."""
+    last_rejection: Rejection | None = None
+    """What was said last, until the plan is carried out."""
+    rejections: tuple[Rejection, ...] = ()
+    """Since a person last proposed a revision."""
+    preparations: dict[str, Preparation] = {}
+    """By their ids, oldest first. An approval that comes when the newest has had its run counts as one."""
+    runs: dict[RunId, str | None] = {}
+    """Run and how it ended; None while it is open."""
+    environment: SealedEnvironment | None = None
+    """What the newest preparation sealed, for a run that needs no approval."""
+    stop_asked: StopAsked | None = None
+    """What whoever carries out the open run was asked last."""
+    stop_asked_at: Instant = Instant(0)
+    answers_sent: dict[StepId, DecisionGiven] = {}
+    """The newest answer about each step of the open run that was sent to whoever carries it out."""
+    size: int = 0
+
+    def owned_by(self, by: Principal) -> bool:
+        """Whether this caller may see and handle it. An id is a name and no key: a client of the MCP server has what
+        was prepared in its own name; whoever else calls has the whole workspace before them anyway."""
+        return by.channel is not Channel.MCP or any(by.name in names for names in self.prepared_by.values())
+
+    @property
+    def preparation(self) -> str:
+        """The newest preparation: what `commit` means when it names none."""
+        return next(reversed(self.preparations), "")
+
+    @property
+    def open_run(self) -> RunId | None:
+        """The run that has started and not ended, if any."""
+        return next((run_id for run_id, ended in self.runs.items() if ended is None), None)
+
+    @property
+    def open(self) -> bool:
+        """Whether somebody may still have to do something about it."""
+        return self.stage in (Stage.PROPOSED, Stage.APPROVED, Stage.EXECUTING, Stage.REJECTED, Stage.NEEDS_REVIEW)
+
+    def status(self, now: Instant) -> str:
+        """The plan's status in one word: the stage as it is at this time."""
+        if self.stage is Stage.APPROVED and not any(now < one.approval.expires_at for one in self.permissions.values()):
+            return Stage.EXPIRED if now >= self.expires_at else Stage.PROPOSED
+        if self.stage is Stage.PROPOSED and now >= self.expires_at:
+            return Stage.EXPIRED
+        return self.stage or "draft"
+
+
+class _Titled(msgspec.Struct):
+    title: str = ""
+
+
+def apply_lineage(state: PlanState, event: LineageEvent, at: Instant) -> PlanState:
+    """Fold one event of a lineage into its state and return it; raises IllegalTransition for what cannot happen."""
+    state.size += 1
+    # Time that was recorded has passed, whatever a clock says later.
+    for approval_id, one in list(state.permissions.items()):
+        if at >= one.approval.expires_at:
+            _end(state, approval_id, "expired")
+    match event:
+        case PlanPrepared():
+            _prepared(state, event, at)
+        case PlanRejected():
+            said = Rejection(
+                plan_id=event.plan_id, by=event.by, at=at, feedback=event.feedback, comments=event.comments
+            )
+            state.rejections += (said,)
+            state.last_rejection = said
+            _end_all(state, "revoked")
+            _move(state, "rejected too often" if event.needs_review else "rejected")
+        case PlanCancelled():
+            _end_all(state, "revoked")
+            _move(state, "cancelled")
+        case PlanExpired():
+            _move(state, "expired")
+        case PlanArchived():
+            _end_all(state, "revoked")
+            _move(state, "archived")
+        case ApprovalGiven(approval=approval):
+            if approval.approval_id in state.permissions or approval.approval_id in state.ended:
+                raise IllegalTransition(f"approval {approval.approval_id} is recorded twice")
+            state.permissions[approval.approval_id] = Permission(approval=approval, signature=event.signature)
+            state.approved_at[approval.plan_id] = at
+            newest = state.preparations.get(state.preparation)
+            if newest is not None and newest.run_id is not None:
+                state.preparations[approval.approval_id] = Preparation(
+                    plan_id=approval.plan_id, environment=state.environment
+                )
+            _move(state, "approved")
+        case ApprovalRevoked(approval_id=approval_id):
+            _end(state, approval_id, "revoked")
+        case ApprovalExpired(approval_id=approval_id):
+            _end(state, approval_id, "expired")
+        case RunStarted():
+            if event.run_id in state.runs:
+                raise IllegalTransition(f"{event.run_id} is started twice")
+            if event.approval_id is not None:
+                if event.approval_id not in state.permissions:
+                    raise IllegalTransition(f"approval {event.approval_id} cannot be spent")
+                del state.permissions[event.approval_id]
+                state.ended[event.approval_id] = Ended(plan_id=event.plan_id, how=event.run_id)
+            _spend_preparation(state, event)
+            state.runs[event.run_id] = None
+            state.last_rejection = None
+            _move(state, "run started")
+        case StopAsked():
+            if event.run_id != state.open_run or event.to not in ("paused", "cancelled", "failed"):
+                raise IllegalTransition(f"{event.run_id} cannot be asked to be {event.to}")
+            if not overtaken(event, state.stop_asked):
+                state.stop_asked, state.stop_asked_at = event, at
+            _move(state, "asked to stop")
+        case AnswerSent():
+            if event.run_id != state.open_run:
+                raise IllegalTransition(f"{event.run_id} is answered, and is not open")
+            state.answers_sent[event.decision.step] = event.decision
+            _move(state, "answer sent")
+        case RunEnded():
+            if event.run_id != state.open_run:
+                raise IllegalTransition(f"{event.run_id} ends, and is not open")
+            state.runs[event.run_id] = event.status
+            state.stop_asked = None
+            state.answers_sent.clear()
+            if event.status == Stage.CANCELLED:
+                _end_all(state, "revoked")
+            _move(state, f"run {event.status}")
+        case _:
+            assert_never(event)
+    state.changed_at = at
+    return state
+
+
+def overtaken(asked: StopAsked, before: StopAsked | None) -> bool:
+    """Whether what is asked of a run's executor comes too late: nobody can pause what somebody had ended."""
+    return asked.to == "paused" and before is not None and before.to != "paused"
+
+
+def _spend_preparation(state: PlanState, event: RunStarted) -> None:
+    """Bind a run to what it was started for; raises IllegalTransition where that has a run already."""
+    name = event.preparation or state.preparation
+    found = state.preparations.get(name)
+    if not event.preparation and (found is None or not found.old):
+        return
+    if found is None or found.plan_id != event.plan_id or (found.run_id is not None and not found.old):
+        raise IllegalTransition(f"preparation {name} cannot start {event.run_id}")
+    state.preparations[name] = msgspec.structs.replace(found, run_id=event.run_id)
+
+
+def _prepared(state: PlanState, event: PlanPrepared, at: Instant) -> None:
+    again = event.plan_id == state.plan_id
+    if state.stage is None:
+        state.opened_at = at
+    if not again:
+        _end_all(state, "superseded")  # before the newest revision becomes another one
+    if event.by.person:
+        state.rejections = ()
+    state.plan_id, state.title = event.plan_id, msgspec.json.decode(event.plan, type=_Titled).title
+    state.document, state.document_sha256, state.proposer = event.document, event.document_sha256, event.by
+    known = state.prepared_by.get(event.plan_id, ())
+    state.prepared_by[event.plan_id] = tuple(dict.fromkeys((*known, event.by.name)))
+    state.prepared_at, state.expires_at, state.environment = at, event.expires_at, event.environment
+    state.revisions.pop(event.plan_id, None)
+    state.revisions[event.plan_id] = state.size
+    name = event.preparation or f"PREP-{state.size}"
+    if name in state.preparations:
+        raise IllegalTransition(f"preparation {name} is recorded twice")
+    state.preparations[name] = Preparation(
+        plan_id=event.plan_id, environment=event.environment, old=not event.preparation
+    )
+    if again and state.stage is Stage.EXECUTING:
+        _move(state, "proposed again while it runs")
+    elif state.permissions:
+        _move(state, "proposed again, with a good approval")
+    else:
+        _move(state, "proposed")
+
+
+def _end(state: PlanState, approval_id: str, how: str) -> None:
+    """An approval ends without having been used; one that has ended already ended as it did."""
+    if state.permissions.pop(approval_id, None) is None:
+        return
+    state.ended[approval_id] = Ended(plan_id=state.plan_id, how=how)
+    _move(state, "an approval ended, another is left" if state.permissions else "the last approval ended")
+
+
+def _end_all(state: PlanState, how: str) -> None:
+    state.ended |= dict.fromkeys(state.permissions, Ended(plan_id=state.plan_id, how=how))
+    state.permissions.clear()
+
+
+def _move(state: PlanState, what: str) -> None:
+    """Go where the table says; raises IllegalTransition where it says nothing."""
+    to = TRANSITIONS.get(what, {}).get(state.stage)
+    if to is None:
+        raise IllegalTransition(f"`{what}` cannot happen to a plan that is {state.stage or 'new'}")
+    state.stage = to

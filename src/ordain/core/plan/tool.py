@@ -1,0 +1,379 @@
+"""What a tool declares about itself: its parameters and, above all, what its effect is like.
+
+The effect class decides whether a plan needs approval and what may be done after a crash. Classes come from the
+registry, never from a plan.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, get_args
+
+import msgspec
+
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import canonical_bytes, digest
+from ordain.core.plan.model import Action, Plan, all_steps
+from ordain.core.plan.role import EffectClass, HandlerName, value_with
+from ordain.core.text.limit import NAME_LENGTH_MAX
+from ordain.core.text.problem import closest
+from ordain.core.text.secret import named_secrets
+
+# --- Tool ------------------------------------------------------------------------------------------------------------
+
+
+class ToolParameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One argument of a tool. `path` marks a path that must lie beneath the workspace."""
+
+    name: str
+    kind: str
+    """`string`, `integer`, `boolean`, or one with rules of its own: `argv` (a program and its arguments), `variables`
+    (of an environment), `url` and `headers` (of a request)."""
+    required: bool = False
+    path: bool = False
+    deep: bool = False
+    """What lies beneath the path is meant as well."""
+    choices: tuple[str, ...] = ()
+    """The values there are, where there are not many."""
+    description: str = ""
+
+
+class ToolSource(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where the configuration says that a tool comes from: `[tools.NAME]`."""
+
+    python: str | None = None
+    """A Python function, or a list of them, each an operation: `module:name`."""
+    plugin: str | None = None
+    """The same by the name of an entry point, or of the package that has it."""
+    mcp: tuple[str, ...] = ()
+    """The command that starts an MCP server."""
+    url: str | None = None
+    """The address of one."""
+    headers: Mapping[str, str] = {}
+    """What it is sent with every request; `secret:NAME` for a secret."""
+    env: tuple[str, ...] = ()
+    """Variables that a server may see besides the few that every one does."""
+    trust_annotations: bool = False
+    """Whether what a server says about the effects of its operations is believed."""
+    effects: Mapping[str, EffectClass] = {}
+    """What operations count as, whatever the server says."""
+    files: Mapping[str, str] = {}
+    """The code of the workspace that it runs: digests by path."""
+
+
+class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One registered tool, one operation of a tool that has several, or one handler of custom actions. `atomic`: no
+    half-done effect is ever visible."""
+
+    name: str
+    """Of an operation, `tool:operation`."""
+    description: str
+    effect: EffectClass
+    parameters: tuple[ToolParameter, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    """In place of parameters, for tools that are not built in: what is understood of the JSON Schema of its arguments
+    (`core.schema.understood`)."""
+    atomic: bool = False
+    destructive: bool = False
+    command: tuple[str, ...] = ()
+    """Of a handler that is a command: the program and its arguments. It gets the payload as JSON."""
+    python: str | None = None
+    """Of what is a Python callable: `module:name`."""
+    files: Mapping[str, str] = {}
+    """The code of the workspace that this needs: digests by path."""
+    source: ToolSource | None = None
+    """Of an operation of a server: where that is."""
+    pinned: str = ""
+    """The digest of all that its server says of it."""
+    registered: bool = False
+    """Whether that callable was handed over by the program that uses us, and can be found in no other one."""
+
+
+HANDLER = "custom:"
+"""What the names of handlers begin with; no tool can be called by such a name."""
+
+_ENV = ToolParameter(name="env", kind="variables", description="Variables that it sees besides those of the settings.")
+
+SHELL = ToolDefinition(
+    name="shell",
+    description="Run a command with bash in the workspace.",
+    effect=EffectClass.OPAQUE,
+    parameters=(ToolParameter(name="command", kind="string", required=True), _ENV),
+)
+"""What a `run` step and every contract uses; a call of it means the same as `run`."""
+
+EXEC = ToolDefinition(
+    name="exec",
+    description="Run a program in the workspace with exactly these arguments, without a shell.",
+    effect=EffectClass.OPAQUE,
+    parameters=(ToolParameter(name="argv", kind="argv", required=True, description="The program first."), _ENV),
+)
+
+COMMANDS = {SHELL.name: SHELL, EXEC.name: EXEC}
+"""The tools that are commands: the shell runs them (`ports.Shell`), no toolbox does."""
+
+OWN_ACTION_KINDS = frozenset(
+    str(kind.__struct_config__.tag) for kind in get_args(Action) if kind not in (RunCommand, CallTool)
+)
+"""The names on the wire of actions that are not tools, which policy may use."""
+
+
+HOSTS = ("claude-code",)
+"""Programs whose own tools the guard is asked about by a hook: lists call them `claude-code:WebFetch`. No plan can call
+them."""
+HOST_TOOL = re.compile(rf"(?:{'|'.join(HOSTS)}):[A-Za-z_]\w*|mcp__\w(?:[\w-]*\w)?__\w[\w-]*", re.ASCII)
+"""A tool of such a program, or, as hosts call it, one of a server that is not configured here."""
+
+RESERVED = frozenset(
+    [*EffectClass, *OWN_ACTION_KINDS, *COMMANDS, *HOSTS, "agent", "destructive", "path", "rule", "run", "tool"]
+)
+"""Words that mean something to policy whatever tools there are: no tool of others can be called so."""
+
+
+def action_kind(action: Action) -> str:
+    """The action's name on the wire: `run`, `tool`, `task` …"""
+    tag = action.__struct_config__.tag
+    assert isinstance(tag, str)
+    return tag
+
+
+def handler_name(action_type: str) -> str:
+    """What the handler of a type of custom actions is called among the tools."""
+    return HANDLER + action_type
+
+
+def handlers_of(plan: Plan) -> tuple[str, ...]:
+    """The types of the custom actions of a plan."""
+    types = (handler_of(step.action) for step in all_steps(plan))
+    return tuple(dict.fromkeys(one for one in types if one is not None))
+
+
+def handler_of(action: Action) -> str | None:
+    """The type of a custom action, by which its handler is registered; None for every other action."""
+    found: str | None = value_with(action, HandlerName)
+    return found
+
+
+def operation_name(tool: str, operation: str) -> str:
+    """What an operation of a tool is called among the tools."""
+    return f"{tool}:{operation}"
+
+
+def operations_of(tool: str, tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
+    """The operations that a tool has among these; none where it is one thing, or not among them."""
+    begins = operation_name(tool, "")
+    return tuple(name.removeprefix(begins) for name in tools if name.startswith(begins)) if begins != HANDLER else ()
+
+
+def tool_name(action: Action) -> str:
+    """What scopes and policy call an action by: a command is the tool `shell`, a call its tool (and operation), a
+    custom action its handler, the rest its kind."""
+    match action:
+        case RunCommand():
+            return SHELL.name
+        case CallTool(tool=tool, operation=operation):
+            return tool if operation is None else operation_name(tool, operation)
+        case _:
+            handler = handler_of(action)
+            return handler_name(handler) if handler is not None else action_kind(action)
+
+
+def definition_of(action: Action, tools: Mapping[str, ToolDefinition]) -> ToolDefinition | None:
+    """The definition behind an action: the shell's for a command, what is registered for a call and for a custom
+    action, our own else."""
+    match action:
+        case RunCommand():
+            return SHELL
+        case CallTool():
+            name = tool_name(action)
+            return tools.get(name) if not name.startswith(HANDLER) else None
+        case _:
+            handler = handler_of(action)
+            return tools.get(handler_name(handler)) if handler is not None else _own_definition(type(action))
+
+
+@cache
+def _own_definition(kind: type[Any]) -> ToolDefinition:
+    name = str(kind.__struct_config__.tag)
+    return ToolDefinition(name=name, description=f"The action {name}.", effect=kind.about.effect)
+
+
+def _is_texts_by_name(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair)
+
+
+def _is_argv(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value) and any(value[:1])
+
+
+ARGUMENTS_MAX = 200
+DEPTH_MAX = 32
+"""How many lists and mappings of a call's arguments may stand inside one another."""
+
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("a string", lambda value: isinstance(value, str)),
+    "integer": ("an integer", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "boolean": ("a boolean", lambda value: isinstance(value, bool)),
+    "argv": ("a list of strings, the program first", _is_argv),
+    "variables": ("a mapping of names to strings", _is_texts_by_name),
+    "headers": ("a mapping of names to strings", _is_texts_by_name),
+    "url": ("a string", lambda value: isinstance(value, str)),
+}
+"""What a value of each kind is called, and how it is told."""
+
+
+def argument_faults(
+    tool: ToolDefinition, args: Mapping[str, Any], later: Container[str] = ()
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Everything wrong with a call's arguments, as (sentence, hints); empty when the call fits. The values of those
+    named in `later` are not known yet, and neither are those that hold a secret."""
+    if tool.schema is not None:
+        return list(_misfits(tool, args, later))
+    known = {parameter.name: parameter for parameter in tool.parameters}
+    faults: list[tuple[str, tuple[str, ...]]] = []
+    for name in args:
+        if name not in known:
+            faults.append((f"`{tool.name}` takes no argument `{name}`.", closest(name, known)))
+    for parameter in tool.parameters:
+        if parameter.name not in args:
+            if parameter.required:
+                faults.append((f"`{tool.name}` needs the argument `{parameter.name}`.", ()))
+            continue
+        if parameter.name in later:
+            continue
+        value, (called, fits) = args[parameter.name], _KINDS[parameter.kind]
+        if not fits(value):
+            faults.append((f"`{tool.name}` wants `{parameter.name}` to be {called}.", ()))
+        elif parameter.choices and value not in parameter.choices:
+            faults.append((f"`{tool.name}` wants `{parameter.name}` to be one of {', '.join(parameter.choices)}.", ()))
+    return faults
+
+
+def _misfits(
+    tool: ToolDefinition, args: Mapping[str, Any], later: Container[str]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    from ordain.core.text.schema import misfits  # only tools of others have one
+
+    schema: Mapping[str, Any] = tool.schema or {}
+    known: Mapping[str, Any] = schema.get("properties", {})
+    for name in args:
+        if name not in known and schema.get("additionalProperties") is False:
+            yield f"`{tool.name}` takes no argument `{name}`.", closest(name, known)
+    for name in schema.get("required", ()):
+        if name not in args:
+            yield f"`{tool.name}` needs the argument `{name}`.", ()
+    for name, value in args.items():
+        if name in known and name not in later and not any(named_secrets(value)):
+            # Whether a text matches a pattern the tool finds out itself, in its own language of patterns.
+            for fault in misfits(known[name], value, lambda pattern, text: True, f"`{name}`"):
+                yield f"`{tool.name}`: {fault}.", ()
+
+
+def unbearable(args: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """Why nobody should look at arguments any closer, in the form of `argument_faults`: whoever calls may want us to be
+    busy for long."""
+    if len(args) > ARGUMENTS_MAX or any(not isinstance(name, str) or len(name) > NAME_LENGTH_MAX for name in args):
+        return [("There are more arguments, or longer names of some, than any tool has.", ())]
+    below: list[Any] = [args]
+    for _ in range(DEPTH_MAX + 1):
+        below = [part for one in below if isinstance(one, Mapping | list | tuple) for part in _parts(one)]
+    return [(f"More than {DEPTH_MAX} lists and mappings stand inside one another.", ())] if below else []
+
+
+def _parts(value: Mapping[str, Any] | Sequence[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, Mapping) else value
+
+
+def argument_names(tool: ToolDefinition) -> Iterator[tuple[str, bool]]:
+    """The arguments of a tool, and whether each is required."""
+    if tool.schema is None:
+        yield from ((one.name, one.required) for one in tool.parameters)
+    else:
+        required = tool.schema.get("required", ())
+        yield from ((name, name in required) for name in tool.schema.get("properties", {}))
+
+
+def definition_digest(tools: tuple[ToolDefinition, ...]) -> str:
+    """One digest over the definitions a plan uses, so that a tool that changed voids an approval."""
+    body = canonical_bytes(sorted((msgspec.to_builtins(tool) for tool in tools), key=lambda tool: str(tool["name"])))
+    return "sha256:" + digest("application/vnd.ordain.tools.v1+json", body)
+
+
+# --- File tool -------------------------------------------------------------------------------------------------------
+# The definitions of the file tools that are built in; `adapters.file_tools` carries them out.
+
+_PATH = ToolParameter(name="path", kind="string", required=True, path=True, description="Relative to the workspace.")
+
+DEFINITIONS = {
+    tool.name: tool
+    for tool in (
+        ToolDefinition(
+            name="read_file",
+            description="Read a UTF-8 text file.",
+            effect=EffectClass.READS,
+            parameters=(_PATH,),
+        ),
+        ToolDefinition(
+            name="list_files",
+            description="List the entries of a directory, sorted; directories end with a slash.",
+            effect=EffectClass.READS,
+            parameters=(ToolParameter(name="path", kind="string", path=True, description="Default: the workspace."),),
+        ),
+        ToolDefinition(
+            name="write_file",
+            description="Write a whole file, replacing what was there.",
+            effect=EffectClass.REPEATABLE,
+            parameters=(_PATH, ToolParameter(name="content", kind="string", required=True)),
+            atomic=True,
+        ),
+        ToolDefinition(
+            name="make_dir",
+            description="Make a directory and its parents; fine if it is there.",
+            effect=EffectClass.REPEATABLE,
+            parameters=(_PATH,),
+        ),
+        ToolDefinition(
+            name="edit_file",
+            description="Replace one text, which must occur exactly once in the file, by another.",
+            effect=EffectClass.CHECKABLE,
+            parameters=(
+                _PATH,
+                ToolParameter(name="old", kind="string", required=True),
+                ToolParameter(name="new", kind="string", required=True),
+            ),
+            atomic=True,
+        ),
+        ToolDefinition(
+            name="move",
+            description="Give a file, directory or link another path, in one step and without overwriting.",
+            effect=EffectClass.CHECKABLE,
+            parameters=(
+                msgspec.structs.replace(_PATH, deep=True),
+                ToolParameter(
+                    name="to",
+                    kind="string",
+                    required=True,
+                    path=True,
+                    deep=True,
+                    description="The new path itself, not a directory to move into.",
+                ),
+                ToolParameter(name="overwrite", kind="boolean", description="Replace a file or empty directory there."),
+            ),
+            atomic=True,
+        ),
+        ToolDefinition(
+            name="delete",
+            description="Delete a file, a link (never what it points to) or an empty directory.",
+            effect=EffectClass.CHECKABLE,
+            parameters=(
+                msgspec.structs.replace(_PATH, deep=True),
+                ToolParameter(name="recursive", kind="boolean", description="A directory with everything in it, too."),
+            ),
+            atomic=True,
+            destructive=True,
+        ),
+    )
+}

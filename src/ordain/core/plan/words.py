@@ -1,0 +1,342 @@
+"""Durations as documents write them: `250ms`, `30s`, `10m`, `2h`, `1d`; a whole number and one unit."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from typing import Any, assert_never
+
+import msgspec
+
+from ordain.core.plan.failure import (
+    Abort,
+    AskApproval,
+    Continue,
+    Escalate,
+    FailurePolicy,
+    Fallback,
+    Recover,
+    Replan,
+    Retry,
+    Skip,
+)
+from ordain.core.plan.model import Budget
+from ordain.core.plan.name import id_fault
+from ordain.core.plan.value import StepId
+from ordain.core.text.limit import ATTEMPTS_MAX, DAY_MS, FACTOR_MAX, INTEGER_MAX, string_fault
+from ordain.core.text.problem import Problem, closest
+
+# --- Duration --------------------------------------------------------------------------------------------------------
+
+_UNITS_MS = {"d": DAY_MS, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
+_DURATION = re.compile(r"(0|[1-9][0-9]{0,17})(ms|s|m|h|d)")
+
+
+def read_duration(text: str) -> int | None:
+    """The milliseconds of a duration, or None where the text is not one."""
+    found = _DURATION.fullmatch(text)
+    return int(found[1]) * _UNITS_MS[found[2]] if found else None
+
+
+def write_duration(duration_ms: int) -> str:
+    """The shortest exact spelling, in the largest unit that divides it."""
+    if duration_ms == 0:
+        return "0s"
+    unit = next(name for name, size_ms in _UNITS_MS.items() if duration_ms % size_ms == 0)
+    return f"{duration_ms // _UNITS_MS[unit]}{unit}"
+
+
+# --- Budget words ----------------------------------------------------------------------------------------------------
+# The words of a budget, `max 200k tokens, $1.50, 20 minutes, 40 attempts`, to a budget and back.
+#
+# `write_budget` is the inverse of `read_budget` for every budget that words can say; the others are written as
+# values.
+
+_NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,15})?)"
+_TOKENS = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]*([kKMG])?[ \t]+tokens?")
+_ATTEMPTS = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+attempts?")
+_COST = re.compile(rf"(?:max[ \t]+)?\$[ \t]?{_NUMBER}")
+_TIME = re.compile(rf"(?:max[ \t]+)?{_NUMBER}[ \t]+(second|minute|hour|day)s?(?:[ \t]+wall[ \t-]clock)?")
+_BUDGET_TIME = re.compile(r"(?:max[ \t]+)?([0-9]+[a-z]{1,2})(?:[ \t]+wall[ \t-]clock)?")
+
+_SCALES = {None: 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+_SPELLED_UNITS_MS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000}
+_FORM = "Write any of `max 200k tokens`, `$1.50`, `20 minutes` and `40 attempts`, with commas between them."
+
+
+def read_budget(text: str) -> Budget | Problem:
+    """The budget that these words describe, or what is wrong with them."""
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        words = part.strip()
+        read = _part(words)
+        shown = words if len(words) <= 60 else words[:57] + "…"
+        if read is None:
+            return Problem(code="E_FIELD_VALUE", detail=f"`{shown}` is no part of a budget.", hints=(_FORM,))
+        name, value = read
+        if name in found:
+            return Problem(code="E_DOC_DUPLICATE", detail=f"`{shown}` limits what was already limited.", hints=(_FORM,))
+        found[name] = value
+    return Budget(**found)
+
+
+def write_budget(budget: Budget) -> str | None:
+    """The words for a budget, or None where words can not say it exactly."""
+    parts = []
+    if budget.tokens is not None:
+        parts.append(f"max {_tokens(budget.tokens)} tokens")
+    if budget.cost_usd is not None:
+        parts.append(f"${_cost(budget.cost_usd)}")
+    if budget.wall_clock_ms is not None:
+        parts.append(_time(budget.wall_clock_ms))
+    if budget.attempts is not None:
+        parts.append(f"{budget.attempts} attempt{'' if budget.attempts == 1 else 's'}")
+    words = ", ".join(parts)
+    return words if read_budget(words) == budget else None
+
+
+def _part(words: str) -> tuple[str, int | float] | None:
+    tokens = _TOKENS.fullmatch(words)
+    if tokens:
+        return _whole("tokens", Fraction(tokens[1]) * _SCALES[tokens[2]])
+    cost = _COST.fullmatch(words)
+    if cost:
+        return "cost_usd", float(cost[1])
+    attempts = _ATTEMPTS.fullmatch(words)
+    if attempts:
+        return _whole("attempts", Fraction(attempts[1]))
+    time = _TIME.fullmatch(words)
+    if time:
+        return _whole("wall_clock_ms", Fraction(time[1]) * _SPELLED_UNITS_MS[time[2]])
+    duration = _BUDGET_TIME.fullmatch(words)
+    duration_ms = read_duration(duration[1]) if duration else None
+    return None if duration_ms is None else _whole("wall_clock_ms", Fraction(duration_ms))
+
+
+def _whole(name: str, number: Fraction) -> tuple[str, int] | None:
+    return (name, int(number)) if number.denominator == 1 and 0 < number <= INTEGER_MAX else None
+
+
+def _tokens(count: int) -> str:
+    for scale, mark in ((1_000_000, "M"), (1_000, "k")):
+        if count % scale == 0:
+            return f"{count // scale}{mark}"
+    return str(count)
+
+
+def _cost(dollars: float) -> str:
+    cents = f"{dollars:.2f}"
+    return cents if float(cents) == dollars else repr(dollars)
+
+
+def _time(duration_ms: int) -> str:
+    for unit, size_ms in _SPELLED_UNITS_MS.items():
+        if duration_ms > 0 and duration_ms % size_ms == 0 and unit != "day":
+            count = duration_ms // size_ms
+            return f"{count} {unit}{'' if count == 1 else 's'}"
+    return write_duration(max(duration_ms, 0))
+
+
+BILLION = 1_000_000_000
+"""Money is counted in billionths of a dollar, so that sums are exact."""
+
+
+def counted(what: str, amount: float) -> int:
+    """An amount as it is counted: whole."""
+    return round(amount * BILLION) if what == "cost_usd" else int(amount)
+
+
+def sayable(what: str, count: int) -> int | float:
+    """The inverse of `counted`: an amount in the unit of a budget."""
+    return count / BILLION if what == "cost_usd" else count
+
+
+# --- Failure words ---------------------------------------------------------------------------------------------------
+# The `on_fail` grammar: one line of words to a failure policy and back.
+#
+# `write_failure` is the inverse of `read_failure` for every policy that words can say; a skip with `warn` and numbers
+# out of bounds can only be written as values. The documented delay forms are special cases of one: `retry(N, FIRST
+# xFACTOR +INCREMENT max LONGEST)`, each part optional.
+
+_RETRIES_MAX = ATTEMPTS_MAX - 1
+
+_BARE: dict[str, type[Abort | Skip | Continue | Escalate | Replan | Recover]] = {
+    "abort": Abort,
+    "skip": Skip,
+    "continue": Continue,
+    "escalate": Escalate,
+    "replan": Replan,
+    "recover": Recover,
+}
+_TERM = re.compile(
+    r"""[ \t]* (?P<word>[A-Za-z_]+) [ \t]* (?P<call>\( (?P<inside> (?: "(?:[^"\\]|\\.)*+" | [^()"] )*+ ) \))? [ \t]*""",
+    re.VERBOSE,
+)
+_THEN = re.compile(r",[ \t]*then[ \t]")
+_RETRY = re.compile(
+    r"""
+    [ \t]* (?P<count>[0-9]{1,18}) [ \t]*
+    (?: , [ \t]* (?P<first>[0-9]+[a-z]+)
+        (?: [ \t]* x(?P<factor>[0-9]{1,9}(?:\.[0-9]{1,17})?) )?
+        (?: [ \t]* \+(?P<increment>[0-9]+[a-z]+) )?
+        (?: [ \t]* [ \t]max[ \t]+ (?P<longest>[0-9]+[a-z]+) )?
+        [ \t]*
+    )?
+    """,
+    re.VERBOSE,
+)
+_FORMS = (
+    "Write `abort`, `skip`, `continue`, `escalate`, `fallback(id)`, or `retry(2), then escalate`.",
+    "Delays: `retry(3, 1s)`, `retry(3, 1s +1s)`, `retry(3, 1s x2 max 30s)`.",
+)
+
+
+def read_failure(text: str) -> FailurePolicy | Problem:
+    """The policy that these words describe, or what is wrong with them."""
+    first = _TERM.match(text)
+    if first is None:
+        return _wrong("E_FIELD_VALUE", f"`{_shown(text)}` does not say what to do on failure.", *_FORMS)
+    policy = _term(first)
+    if isinstance(policy, Problem) or first.end() == len(text):
+        return policy
+    then = _THEN.match(text, first.end())
+    second = _TERM.fullmatch(text, then.end()) if then else None
+    if second is None:
+        return _wrong("E_FIELD_VALUE", f"`{_shown(text[first.end() :])}` is not understood here.", *_FORMS)
+    last = _term(second)
+    if isinstance(last, Problem):
+        return last
+    if not isinstance(policy, Retry):
+        return _wrong("E_FIELD_VALUE", "Only `retry` may stand before `then`: nothing follows the others.", *_FORMS)
+    if isinstance(last, Retry):
+        return _wrong("E_FIELD_VALUE", "A retry can not follow a retry.", "Write one `retry` with the sum of attempts.")
+    return msgspec.structs.replace(policy, then=last)
+
+
+def write_failure(policy: FailurePolicy) -> str:
+    """The words for a policy, exactly as `read_failure` reads them."""
+    match policy:
+        case Abort(message=None):
+            return "abort"
+        case Abort(message=message):
+            return f"abort({json.dumps(message, ensure_ascii=False)})"
+        case Skip():
+            return "skip"
+        case Continue():
+            return "continue"
+        case Escalate():
+            return "escalate"
+        case AskApproval(summary=summary):
+            return f"ask({json.dumps(summary, ensure_ascii=False)})"
+        case Fallback(steps=steps):
+            return f"fallback({', '.join(steps)})"
+        case Replan():
+            return "replan"
+        case Recover():
+            return "recover"
+        case Retry():
+            then = f", then {write_failure(policy.then)}" if policy.then else ""
+            return f"retry({policy.max_attempts - 1}{_write_delay(policy)}){then}"
+        case _:
+            assert_never(policy)
+
+
+def _write_delay(retry: Retry) -> str:
+    factor = f" x{retry.backoff_multiplier:g}" if retry.backoff_multiplier != 1 else ""
+    if factor and float(factor[2:]) != retry.backoff_multiplier:
+        factor = f" x{retry.backoff_multiplier!r}"
+    increment = f" +{write_duration(retry.increment_ms)}" if retry.increment_ms else ""
+    longest = f" max {write_duration(retry.max_delay_ms)}" if retry.max_delay_ms is not None else ""
+    if not (retry.initial_delay_ms or factor or increment or longest):
+        return ""
+    return f", {write_duration(retry.initial_delay_ms)}{factor}{increment}{longest}"
+
+
+def _term(found: re.Match[str]) -> FailurePolicy | Problem:
+    word, inside = found["word"], found["inside"]
+    match word:
+        case "retry":
+            return _read_retry(inside)
+        case "fallback":
+            return _read_fallback(inside or "")
+        case "ask":
+            summary = _read_text(inside or "")
+            if summary is None:
+                return _wrong("E_FIELD_VALUE", "The summary of `ask` is one text in quotes.", 'Write `ask("why")`.')
+            return summary if isinstance(summary, Problem) else AskApproval(summary=summary)
+        case "abort" if inside is not None:
+            message = _read_text(inside)
+            if message is None:
+                return _wrong("E_FIELD_VALUE", "The message of `abort` is one text in quotes.", 'Write `abort("why")`.')
+            return message if isinstance(message, Problem) else Abort(message=message)
+    if word not in _BARE:
+        hints = closest(word, [*_BARE, "retry", "ask", "fallback"]) or _FORMS
+        return _wrong("E_FIELD_VALUE", f"`{_shown(word)}` is nothing to do on failure.", *hints)
+    if inside is not None:
+        return _wrong("E_FIELD_VALUE", f"`{word}` takes nothing in brackets.", f"Write `{word}`.")
+    return _BARE[word]()
+
+
+def _read_text(inside: str) -> str | Problem | None:
+    """A text in quotes, as JSON spells it; None where it is something else."""
+    try:
+        text = json.loads(inside) if inside.lstrip().startswith('"') else None
+    except ValueError:
+        return None
+    if text is None:
+        return None
+    fault = string_fault(text)
+    return _wrong(*fault) if fault else text
+
+
+def _read_fallback(inside: str) -> Fallback | Problem:
+    steps = [word.strip() for word in inside.split(",")]
+    for step in steps:
+        if not step:
+            return _wrong("E_FIELD_VALUE", "`fallback` names no step here.", "Write `fallback(undo)`.")
+        fault = id_fault(step)
+        if fault:
+            return _wrong(*fault)
+    return Fallback(steps=tuple(StepId(step) for step in steps))
+
+
+def _read_retry(inside: str | None) -> Retry | Problem:
+    found = _RETRY.fullmatch(inside or "")
+    if found is None:
+        return _wrong("E_FIELD_VALUE", f"`retry({_shown(inside or '')})` is not understood.", *_FORMS)
+    count = int(found["count"])
+    if not 1 <= count <= _RETRIES_MAX:
+        return _wrong("E_STEP_LIMIT", f"{count} further attempts are asked for; 1 to {_RETRIES_MAX} are allowed.")
+    delays: dict[str, int] = {}
+    for name in ("first", "increment", "longest"):
+        if found[name] is None:
+            continue
+        delay_ms = read_duration(found[name])
+        if delay_ms is None:
+            return _wrong(
+                "E_FIELD_VALUE", f"`{_shown(found[name])}` is not a duration.", "Write `250ms`, `30s` or `10m`."
+            )
+        if delay_ms > DAY_MS:
+            return _wrong("E_STEP_LIMIT", f"A delay of {found[name]} is more than a day.")
+        delays[name] = delay_ms
+    factor = float(found["factor"] or 1)
+    if not 1 <= factor <= FACTOR_MAX:
+        return _wrong("E_STEP_LIMIT", f"The delay grows by x{found['factor']}; x1 to x{FACTOR_MAX} are allowed.")
+    retry = Retry(
+        max_attempts=count + 1,
+        initial_delay_ms=delays.get("first", 0),
+        increment_ms=delays.get("increment", 0),
+        max_delay_ms=delays.get("longest"),
+    )
+    # The default must stay untouched: 1.0 given and 1 absent would be two digests of one policy.
+    return retry if factor == 1 else msgspec.structs.replace(retry, backoff_multiplier=factor)
+
+
+def _shown(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _wrong(code: str, detail: str, *hints: str) -> Problem:
+    return Problem(code=code, detail=detail, hints=hints)

@@ -1,0 +1,100 @@
+"""Agents: who performs tasks under a name, and how that is started.
+
+A definition is what a person trusted with the configuration. An approval is bound to those that its plan uses, and a
+run keeps them: what performs a task later is what was approved.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ordain.core.plan.canonical import canonical_bytes, digest
+from ordain.core.plan.command import typed
+from ordain.core.plan.model import Step
+
+# --- Agent -----------------------------------------------------------------------------------------------------------
+
+AGENT_PRESETS = ("claude", "codex", "gemini", "opencode", "pi")
+"""Command-line agents whose command line we know."""
+PROMPT_WORD = "{prompt}"
+"""A word of a command that stands for the prompt, which comes on standard input where no word does."""
+MODEL_WORD = "{model}"
+"""What stands for the model, anywhere in a command."""
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who performs tasks under a name: exactly one of a preset, a command, a Python callable or a person."""
+
+    preset: str | None = None
+    command: tuple[str, ...] = ()
+    """Of a preset: where its program is, where that is not simply its name."""
+    python: str | None = None
+    human: bool = False
+    description: str = ""
+    """What it is good for, for people and models that choose."""
+    model: str | None = None
+    """What it uses where neither the step nor the plan names one."""
+    env: tuple[str, ...] = ()
+    """Variables it may see beside those that every command sees."""
+    files: tuple[str, ...] = ()
+    """Files of the home directory that it has in its own, at tier 1."""
+    network: bool | None = None
+    """Whether it has the network at tier 1."""
+    own_tools: bool = False
+    """Whether a preset keeps the tools that are built into it, which nothing but the sandbox holds to the step."""
+    output: str = "text"
+    """What a command writes: `text`, or `json` with its last words and what it used."""
+    prompt: str = ""
+    """The template of its prompts, where it has one of its own."""
+    registered: bool = False
+    """Whether it is a callable of the program that uses us, and can be found in no other one."""
+
+
+def runner_words(agent: Agent) -> str:
+    """What performs the tasks: all of a command, and of a preset also where its program is."""
+    if agent.human:
+        return "a person"
+    if agent.preset is not None:
+        return f"{agent.preset} ({typed(agent.command)})" if agent.command else agent.preset
+    return f"Python, {agent.python}" if agent.python else typed(agent.command)
+
+
+def reaches_tools(agent: Agent) -> bool:
+    """Whether an agent can reach the tools of its step over MCP: everyone that is a process."""
+    return not agent.human and not agent.registered
+
+
+def agent_digest(agent: Agent) -> str:
+    """What an approval is bound to: another definition of the same name is another agent."""
+    return "sha256:" + digest("application/vnd.ordain.agent.v1+json", canonical_bytes(msgspec.to_builtins(agent)))
+
+
+# --- Kind ------------------------------------------------------------------------------------------------------------
+# What kind of work a task is, told by the word that its title begins with.
+#
+# It is a rule that anybody can read and foretell, no judgement: it only decides who does a task that names nobody,
+# and who that is is shown before anybody approves. Every step has exactly one kind.
+
+KINDS = ("code", "docs", "research", "review", "test")
+
+VERBS = {
+    "docs": ("describe", "document", "explain", "summarise", "summarize", "translate"),
+    "research": (
+        "analyse", "analyze", "compare", "explore", "find", "inspect", "investigate", "research", "study", "survey",
+        "trace",
+    ),
+    "review": ("assess", "audit", "check", "critique", "judge", "proofread", "review", "verify"),
+    "test": ("benchmark", "reproduce", "test"),
+}  # fmt: skip
+"""By kind, the words that a title of it begins with. What begins with any other word is `code`: whoever performs that
+can change things, so nothing is given to a weaker agent by accident."""
+_BY_VERB = {verb: kind for kind, verbs in VERBS.items() for verb in verbs}
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def kind_of(step: Step) -> str:
+    """The kind of a step's work; `code` where its first word says nothing else."""
+    word = _WORD.search(step.description)
+    return _BY_VERB.get(word.group().lower(), "code") if word is not None else "code"

@@ -1,0 +1,169 @@
+"""Who would perform each task of a plan and with what, for whoever approves it: computed by the very rules by which a
+run does it, never told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.model import Plan
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.policy.agent import Agent, agent_digest, kind_of, runner_words
+from ordain.core.policy.agent_choice import choose, has_network, model_of, tasks_of
+from ordain.core.policy.scope import offered, unforeseen
+from ordain.core.policy.settings import Limits, Settings
+
+# --- Assignment ------------------------------------------------------------------------------------------------------
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task, and who performs it."""
+
+    step: str
+    """As a run calls it: `outer/inner` in a nested plan."""
+    kind: str
+    """What kind of work it is (`core.kind`)."""
+    agent: str = ""
+    """Empty where nobody is named."""
+    why: str = ""
+    """Why it is that agent."""
+    runner: str = ""
+    """What performs it: a preset, a command, a callable or a person; empty where there is no such agent."""
+    human: bool = False
+    model: str | None = None
+    """None where the agent decides that itself."""
+    tools: tuple[str, ...] = ()
+    """What it may use through the step's own door."""
+    unforeseen: tuple[str, ...] = ()
+    """Those of them that can do anything: with which arguments, only the agent decides."""
+    own_tools: bool = False
+    """Whether it keeps tools of its own besides, which nothing but the sandbox holds to the step."""
+    network: bool = False
+    """Whether it has the network at trust tier 1; at tier 0 everything has."""
+    env: tuple[str, ...] = ()
+    """Variables it sees beside those that every command sees."""
+    files: tuple[str, ...] = ()
+    """Files of the home directory of which it has copies at trust tier 1."""
+    login: bool = False
+    """Whether it is a program whose login there it has besides."""
+    prompt: Literal["", "agent", "settings"] = ""
+    """Whose template its prompt is written by; empty: ours."""
+
+
+def assignments(
+    plan: Plan, settings: Settings | Limits, agents: Mapping[str, Agent], tools: Mapping[str, ToolDefinition]
+) -> Iterator[Assignment]:
+    """Every task of a plan and of those nested in it, in the order of the plan; by the settings in force, or by those
+    that a run has kept."""
+    for name, step, plans in tasks_of(plan):
+        assert isinstance(step.action, Task)
+        choice = choose(step, plans, settings.agent_for, settings.agent)
+        agent = agents.get(choice.agent) if choice is not None else None
+        lent = () if agent is not None and agent.human else offered(step.action, plans, tools)
+        yield Assignment(
+            step=name,
+            kind=kind_of(step),
+            agent=choice.agent if choice is not None else "",
+            why=choice.why if choice is not None else "",
+            runner=runner_words(agent) if agent is not None else "",
+            human=agent is not None and agent.human,
+            model=model_of(step, plans, agent),
+            tools=lent,
+            unforeseen=unforeseen(lent, tools),
+            own_tools=agent is not None and agent.own_tools,
+            network=agent is not None and has_network(step, agent),
+            env=agent.env if agent is not None else (),
+            files=agent.files if agent is not None else (),
+            login=agent is not None and agent.preset is not None,
+            prompt=_template(agent, settings),
+        )
+
+
+def _template(agent: Agent | None, settings: Settings | Limits) -> Literal["", "agent", "settings"]:
+    if agent is not None and agent.human:
+        return ""  # who is shown a form
+    return "agent" if agent is not None and agent.prompt else "settings" if settings.prompt else ""
+
+
+# --- Roster ----------------------------------------------------------------------------------------------------------
+# Everybody who can be given tasks, as one value for people, programs and whoever plans or chooses.
+
+
+class RosterLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent."""
+
+    name: str
+    runner: str
+    """What performs its tasks: a preset, a command, a callable or a person."""
+    description: str
+    model: str | None
+    """What it uses where neither the step nor the plan names one."""
+    rules: tuple[str, ...]
+    """The kinds of work that it does where a task names nobody."""
+    default: bool
+    """Whether it does what no rule names."""
+    own_tools: bool
+    network: bool
+    """Whether it has the network at trust tier 1."""
+    source: Literal["trusted", "registered", "not trusted"]
+    """Where its definition is from: the configuration that a person trusted, the program that uses us, or an
+    ordain.toml that counts for nothing yet."""
+    fault: str | None
+    """Why it cannot be started here; null where nothing speaks against it."""
+    digest: str
+    """What an approval is bound to."""
+
+
+def roster(
+    settings: Settings,
+    registered: Mapping[str, Agent],
+    written: Mapping[str, Agent],
+    faults: Mapping[str, str],
+) -> Iterator[RosterLine]:
+    """Everybody, those that are registered first. `written` are the agents of ordain.toml as it stands: what of them
+    does not count yet comes last, under the same name where another one counts."""
+    for name, agent in {
+        **registered,
+        **{one: it for one, it in settings.agents.items() if one not in registered},
+    }.items():
+        yield _line(name, agent, settings, "registered" if name in registered else "trusted", faults.get(name))
+    for name, agent in written.items():
+        if settings.agents.get(name) != agent:
+            yield _line(name, agent, Settings(), "not trusted", None)
+
+
+def _line(
+    name: str,
+    agent: Agent,
+    settings: Settings,
+    source: Literal["trusted", "registered", "not trusted"],
+    fault: str | None,
+) -> RosterLine:
+    return RosterLine(
+        name=name,
+        runner=runner_words(agent),
+        description=agent.description,
+        model=agent.model,
+        rules=tuple(kind for kind, whose in settings.agent_for.items() if whose == name),
+        default=settings.agent == name,
+        own_tools=agent.own_tools,
+        network=agent.network is True,
+        source=source,
+        fault=fault,
+        digest=agent_digest(agent),
+    )
+
+
+def inventory_lines(lines: tuple[RosterLine, ...]) -> Iterator[str]:
+    """The inventory that planners get: one line for everybody whose definition counts."""
+    for one in lines:
+        if one.source != "not trusted":
+            kinds = [*one.rules, *(["anything else"] if one.default else [])]
+            does = f"; does {', '.join(kinds)} where a task names nobody" if kinds else ""
+            model = f", model {one.model}" if one.model is not None else ""
+            missing = f" (cannot be started here: {one.fault})" if one.fault is not None else ""
+            about = f": {' '.join(one.description.split())}" if one.description else ""
+            yield f"{one.name} [{one.runner}{model}{does}]{missing}{about}"

@@ -1,0 +1,302 @@
+"""Operands: the files that a plan names, and in words what became of them between two looks.
+
+Only what can be told from the plan itself: paths that are written out, and patterns. What a command or an agent reads
+besides is not known, and neither is a path that is decided at run time. Whether a path may be looked at is for lint to
+say, and looking is for others (`ports.Workspace.digests`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.command import command_of, program_of
+from ordain.core.plan.model import Action, NestedPlan, Plan, Step, all_steps, conditions_of
+from ordain.core.plan.refs import literal, references
+from ordain.core.plan.role import EffectClass, Handed, PathRead, PathWritten, parts
+from ordain.core.plan.tool import (
+    COMMANDS,
+    EXEC,
+    HANDLER,
+    OWN_ACTION_KINDS,
+    SHELL,
+    ToolDefinition,
+    action_kind,
+    definition_of,
+    handler_of,
+)
+from ordain.core.plan.value import StepId
+from ordain.core.policy.agent import Agent
+from ordain.core.policy.effect import ABOUT_PATHS, PlannedEffect, effects_of, with_agents, word
+from ordain.core.policy.program import WORKSPACE_WORD
+from ordain.core.policy.rule import RULE
+from ordain.core.policy.settings import Settings
+from ordain.core.text.control import folded
+from ordain.core.text.path import path_fault
+from ordain.core.text.pattern import WILD, plain_part
+
+# --- What a step names ---------------------------------------------------------------------------------------------
+
+
+class PathPart(NamedTuple):
+    """A path that a step's action or one of its conditions names."""
+
+    value: Any
+    """`msgspec.UNSET` where a tool is called without it; what that means is for those to say who ask."""
+    writes: bool
+    deep: bool = False
+    """What lies beneath is meant as well."""
+    destructive: bool = False
+    """It may be lost."""
+    handed: bool = False
+    """It is put before an agent."""
+    expected: bool = False
+    """It should be there when the step begins."""
+    exact: bool = True
+    """A star is a character like any other; elsewhere it makes a pattern."""
+
+
+def paths_of(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[PathPart]:
+    """Every path that a step names, by the parameters of the tool that it calls and by the roles of fields; what it
+    says under `writes` and `inputs` is not among them."""
+    action = step.action
+    if isinstance(action, CallTool):
+        tool = tools.get(action.tool)
+        for one in tool.parameters if tool is not None else ():
+            if one.path and tool is not None:
+                reads = tool.effect is EffectClass.READS
+                value = action.args.get(one.name, msgspec.UNSET)
+                yield PathPart(value, not reads, one.deep, destructive=tool.destructive, expected=reads)
+        if not step.preconditions and step.verification is None:
+            return
+    for declared in (action, *conditions_of(step)):
+        for part in parts(declared, PathRead, PathWritten, Handed):
+            match part.role:
+                case PathRead(expected=expected):
+                    yield PathPart(part.value, writes=False, expected=expected)
+                case PathWritten(deep=deep):
+                    yield PathPart(part.value, writes=True, deep=deep)
+                case _ if part.value.startswith("file:"):
+                    path = part.value.removeprefix("file:")
+                    yield PathPart(path, writes=False, handed=True, expected=True, exact=False)
+
+
+# --- Operands --------------------------------------------------------------------------------------------------------
+
+ABSENT = "absent"
+"""What stands in place of a digest where there is nothing."""
+NOT_BOUND = ("too large", "unreadable", "changing")
+"""What stands there of a file that was not read, so that nobody knows whether it changes."""
+_FILE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+@-]*")
+
+
+def operand_paths(plan: Plan, tools: Mapping[str, ToolDefinition], agents: Iterable[Agent] = ()) -> tuple[str, ...]:
+    """Every file that a plan names, or the command of one of the agents that perform its tasks, each in one spelling,
+    sorted. The workspace itself is no operand: an approval is bound to it anyway."""
+    found = {spelt_path(path) for step in all_steps(plan) for path in _operand_paths(step, tools)}
+    found |= {spelt_path(word) for agent in agents for word in agent.command if _names_file(word)}
+    return tuple(sorted(found - {""}))
+
+
+def operand_patterns(plan: Plan) -> tuple[str, ...]:
+    """Every pattern by which a plan names files that it protects or has an agent read, as it is written, sorted."""
+    found = set(plan.protect)
+    for step in all_steps(plan):
+        handed = (part.value for part in paths_of(step, {}) if not part.exact)
+        found.update(step.protect, (read for read in handed if not WILD.isdisjoint(read)))
+        if isinstance(step.action, NestedPlan):
+            found.update(step.action.plan.protect)
+    return tuple(sorted(found))
+
+
+def spelt_path(path: str) -> str:
+    """The one spelling of a path, without needless parts; empty for the workspace itself."""
+    return "/" * path.startswith("/") + "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+def changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """What is different between two looks at a plan's operands, in words, by path. A path that was not seen is one
+    where nothing was."""
+    found = []
+    for path in sorted(before.keys() | now.keys()):
+        was, is_now = before.get(path, ABSENT), now.get(path, ABSENT)
+        if was != is_now and was not in NOT_BOUND:
+            what = "is new" if was == ABSENT else "is gone" if is_now == ABSENT else "has changed"
+            found.append(f"`{path}` {what}")
+    return tuple(found)
+
+
+def _operand_paths(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[str]:
+    """The paths that a step names. A star is a character like any other where a tool gets it, and elsewhere makes a
+    pattern."""
+    item = step.for_each.name or "item" if step.for_each is not None else "item"
+    bound = (part for part in paths_of(step, tools) if part.writes or part.expected)
+    named = [part for part in bound if isinstance(part.value, str)]
+    yield from (str(literal(path)) for path in _decided((part.value for part in named if part.exact), item))
+    handler = definition_of(step.action, tools) if handler_of(step.action) is not None else None
+    words = (word.removeprefix(f"{WORKSPACE_WORD}/") for word in handler.command) if handler is not None else ()
+    yield from (word for word in words if _names_file(word))
+    others = (*(part.value for part in named if not part.exact), *step.writes)
+    yield from _decided((path for path in others if WILD.isdisjoint(path)), item)
+
+
+def _names_file(word: str) -> bool:
+    """Whether a word of a handler's or an agent's command is, by its looks, a file of the workspace."""
+    return _FILE.fullmatch(word) is not None and ("/" in word or "." in word) and ".." not in word.split("/")
+
+
+def _decided(paths: Iterable[str], item: str) -> Iterator[str]:
+    """Those that hold no reference: the others are known only when their step begins."""
+    return (path for path in paths if next(references(path, item), None) is None)
+
+
+# --- Subject ---------------------------------------------------------------------------------------------------------
+# An effect with everything in it that an entry of a list can name: words, paths, arguments.
+
+PATH, AGENT = "path:", "agent:"
+_DESTRUCTIVE = "destructive"
+OWN_WORDS = frozenset([*EffectClass, _DESTRUCTIVE, SHELL.name, *OWN_ACTION_KINDS])
+"""Words that mean something whatever tools there are."""
+VAGUE = frozenset(EffectClass)
+"""Words that allow nothing destructive: that is allowed by its name or as `destructive`, by neither class nor path."""
+
+
+class NamedPath(msgspec.Struct, frozen=True):
+    """A path that an effect names, as far as it is known beforehand."""
+
+    text: str
+    """As the plan has it."""
+    known: str
+    """As much of it as is written out, in one spelling for all that may be the same."""
+    within: str
+    """The same, or for a pattern the directory that all is in which it matches."""
+    exact: str | None
+    """The path itself, without needless parts; None when it is not known or not a path of the workspace."""
+    deep: bool
+    """What lies beneath is meant as well."""
+    anywhere: bool
+    """It may turn out to be any path."""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """An effect, with everything in it that an entry can name."""
+
+    effect: PlannedEffect
+    words: frozenset[str]
+    surely: frozenset[str]
+    """Those of the words that cannot be taken for another meaning: only they allow."""
+    paths: tuple[NamedPath, ...]
+    about_paths: bool
+    """The paths say what is done, so that allowing them can allow it."""
+    args: Mapping[str, Any] | None = None
+    """What a tool is called with; None where it is no call, or a command, which nobody tells by its text."""
+
+
+def subjects(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) -> Iterator[Subject]:
+    """Every effect of a plan, in the order of `planned_effects`."""
+    for step, agent in with_agents(plan, settings):
+        first, *contract = effects_of(step, tools, agent)
+        yield _subject(step, first, tools, agent)
+        for effect in contract:
+            words = _classes(effect) | {effect.tool}
+            yield Subject(effect=effect, words=words, surely=words, paths=(), about_paths=False)
+
+
+def subject_of_call(name: str, args: Mapping[str, Any], definition: ToolDefinition | None) -> Subject:
+    """A single call, as the step that it would be in a plan. Of a tool that nobody knows the worst is assumed, which
+    lets nothing through: only its name does."""
+    step = Step(id=StepId("call"), description=name, action=call_action(name, args), needs=())
+    tools = {name: definition} if definition is not None else {}
+    effect = next(effects_of(step, tools))
+    subject = _subject(step, effect, tools, "")
+    if definition is not None:
+        return subject
+    return msgspec.structs.replace(subject, surely=subject.surely - _classes(effect))
+
+
+def call_action(name: str, args: Mapping[str, Any]) -> CallTool:
+    """The action that a call of `tool` or `tool:operation` is in a plan."""
+    tool, _, operation = name.partition(":")
+    return CallTool(tool=tool, operation=operation or None, args=args)
+
+
+def _subject(step: Step, effect: PlannedEffect, tools: Mapping[str, ToolDefinition], agent: str) -> Subject:
+    words, surely = _words(step.action, effect, agent)
+    return Subject(
+        effect=effect,
+        words=words,
+        surely=surely,
+        paths=tuple(_paths(step, tools)),
+        about_paths=effect.kind in ABOUT_PATHS and effect.effect is not EffectClass.OPAQUE,
+        args=step.action.args if isinstance(step.action, CallTool) and step.action.tool not in COMMANDS else None,
+    )
+
+
+def _classes(effect: PlannedEffect) -> frozenset[str]:
+    return frozenset([effect.effect.value, _DESTRUCTIVE] if effect.destructive else [effect.effect.value])
+
+
+def _words(action: Action, effect: PlannedEffect, agent: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The words for an effect, and those of them that can mean nothing else."""
+    classes = _classes(effect)
+    match action:  # with arguments that are no command's it is denied by these names, and not allowed by them
+        case CallTool(tool=EXEC.name, operation=None):
+            # Any command can be run this way, so whoever denies commands denies it; who allows them does not allow it.
+            surely = classes | {EXEC.name} if program_of(action) is not None else classes
+            return classes | {EXEC.name, SHELL.name}, surely
+        case CallTool(tool=SHELL.name, operation=None):
+            words = classes | {SHELL.name}
+            return words, words if command_of(action) is not None else classes
+        case CallTool(tool=tool, operation=operation):
+            names = frozenset([tool] if operation is None else [tool, f"{tool}:{operation}"])
+            taken = tool in OWN_WORDS or f"{tool}:".startswith((PATH, AGENT, HANDLER, RULE))
+            return classes | names, classes if taken else classes | names
+        case Task() if agent:
+            words = classes | {effect.tool, f"{AGENT}{agent}"}
+        case _ if handler_of(action) is not None:
+            words = classes | {effect.tool, action_kind(action)}
+        case _:
+            words = classes | {effect.tool}
+    return words, words
+
+
+def _paths(step: Step, tools: Mapping[str, ToolDefinition]) -> Iterator[NamedPath]:
+    """Every path that a step names. An argument that is left out stands for the workspace."""
+    for part in paths_of(step, tools):
+        value = "." if part.value is msgspec.UNSET else part.value
+        yield _path(value, writes=part.writes, deep=part.deep or part.destructive)
+    yield from (_path(path, writes=True) for path in step.writes)
+
+
+def _path(value: Any, *, writes: bool, deep: bool = False) -> NamedPath:
+    if not isinstance(value, str):
+        return NamedPath(text=word(value), known="", within="", exact=None, deep=True, anywhere=True)
+    later = value.find("${")
+    known = folded(value if later < 0 else value[:later].rpartition("/")[0])
+    if later >= 0 or path_fault(value, writes=writes) is not None:
+        return NamedPath(text=value, known=known, within=known, exact=None, deep=True, anywhere=True)
+    if not WILD.isdisjoint(value):
+        # It may also be the name of a file, so that is compared as well.
+        return NamedPath(text=value, known=known, within=plain_part(known), exact=None, deep=True, anywhere=False)
+    exact = "/".join(part for part in value.split("/") if part not in ("", "."))
+    return NamedPath(
+        text=value, known=known, within=known, exact=exact, deep=deep or value.endswith("/"), anywhere=False
+    )
+
+
+def above(path: str) -> Iterator[str]:
+    """Every directory above a path, down from the workspace, which is the empty path; and the path itself."""
+    yield ""
+    if path:
+        yield from accumulate(path.split("/"), "{}/{}".format)
+
+
+def count(path: str) -> int:
+    """How many names a path has."""
+    return path.count("/") + 1 if path else 0

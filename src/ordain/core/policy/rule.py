@@ -1,0 +1,291 @@
+"""Rules of the settings: calls by what they are called with, and examples that show what a rule means.
+
+A rule names tools, in the words of the policy's lists, and may say what arguments must be like. It is used by its name,
+as `rule:NAME`, in any list: `[policy] allow`, `ask`, `deny`, `[guard] guarded`, `open`. Its examples are calls that it
+must match and calls that it must not (`core.rule_check`).
+
+What an argument is like is told by a text in which `*` and `**` stand for any characters, by a value that it equals, or
+by a list of these, of which one is enough. An argument that is left out, null or an empty list is like nothing. Doubt
+goes to the strict side, as in all lists.
+
+Where a rule forbids or asks, letters are compared without regard to case, those of names too, and to signs that nobody
+sees, one value of several is enough, also of several in one text, between spaces, commas, brackets or quotes; a number
+may be written as a text, and what is not known yet, is of another kind than the value wanted, or is no single value,
+may match.
+
+Where it lets through, every value must match letter by letter, and be of the kind that was written. `*` stands for
+letters, digits and `_ . + ~ -` only, so that `*@example.com` is one address and never two, and `https://*.example.com/`
+one host; `**` stands for anything, and neither for a way out of a directory (`..`). And the call has no argument that
+is named neither in `where` nor in `besides`: a blind copy to somebody else is no argument that nobody thought of.
+
+Commands are never told apart by their text: to a rule with `where` no command is one it lets through, and every one
+may be one it forbids.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from functools import cached_property, lru_cache
+from typing import Any
+
+import msgspec
+
+from ordain.core.text.secret import named_secrets
+
+RULE = "rule:"
+TEXT_MAX = 1 << 16
+"""How many characters of an argument are compared."""
+VALUES_MAX = 1_000
+"""How many values and lists an argument may have that is compared."""
+_STARS = re.compile(r"\*+")
+_PART_OF = r"""[^\s,;|<>"'`()\[\]{}\\]"""
+"""What a value is made of that is one of several in a text: everything but what sets them apart."""
+_WAY_OUT = re.compile(r"(?<![^/\\])\.\.(?![^/\\])")
+_NOT_STAR = re.compile(r"([^\w.+~*-])")
+"""What `*` does not stand for where a rule lets through."""
+
+
+class Holds(IntEnum):
+    """Whether something is so."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call that shows what a rule means."""
+
+    tool: str
+    """`tool` or `tool:operation`."""
+    args: Mapping[str, Any] = {}
+
+
+class CallRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`[rules.NAME]`."""
+
+    tools: tuple[str, ...]
+    """Entries as the policy's lists have them; a call is meant that any of them names."""
+    where: Mapping[str, Any] = {}
+    """By argument, what its value must be like: a text, a value, or a list of these."""
+    besides: tuple[str, ...] = ()
+    """Arguments that may be there besides, whatever they are, where the rule lets a call through."""
+    matches: tuple[Example, ...] = ()
+    matches_not: tuple[Example, ...] = ()
+
+
+class ArgumentConditions:
+    """What a rule says of arguments, ready to be compared. Arguments that are None are those of what is no call with
+    arguments, or of a command."""
+
+    def __init__(self, rule: CallRule) -> None:
+        self._where = {name: _wanted(value) for name, value in rule.where.items()}
+        self._forbidden = [(_folded(name), wanted) for name, wanted in self._where.items()]
+        self._named = self._where.keys() | set(rule.besides)
+
+    def meant(self, args: Mapping[str, Any] | None) -> Holds:
+        """Whether a call is one that the rule forbids or asks about."""
+        if not self._where:
+            return Holds.YES
+        if args is None:
+            return Holds.MAYBE
+        said: dict[str, list[Any]] = {}
+        for name, value in args.items():
+            said.setdefault(_folded(name), []).append(value)
+        return min(
+            max((_meant(wanted, value) for value in said.get(name, ())), default=Holds.NO)
+            for name, wanted in self._forbidden
+        )
+
+    def vouched(self, args: Mapping[str, Any] | None) -> bool:
+        """Whether a call is one that the rule lets through."""
+        if not self._where:
+            return True
+        return args is not None and not self.unnamed(args) and not self.unlike(args)
+
+    def unlike(self, args: Mapping[str, Any]) -> list[str]:
+        """The arguments that keep a call from being let through, as they are not what the rule says, or not there."""
+        return [name for name, wanted in self._where.items() if name not in args or not _vouched(wanted, args[name])]
+
+    def unnamed(self, args: Mapping[str, Any]) -> list[str]:
+        """The arguments that keep a call from being let through, as the rule does not name them."""
+        return [name for name in args if name not in self._named] if self._where else []
+
+
+# --- One argument ----------------------------------------------------------------------------------------------------
+
+_UNKNOWN = object()
+"""In place of a value of which nothing can be told."""
+
+
+def _meant(wanted: tuple[_Text | _Equal, ...], value: Any) -> Holds:
+    found = Holds.NO
+    for one in _single(value):
+        held = Holds.MAYBE if one is _UNKNOWN else max(each.meant(one) for each in wanted)
+        if held is Holds.YES:
+            return held
+        found = max(found, held)
+    return found
+
+
+def _vouched(wanted: tuple[_Text | _Equal, ...], value: Any) -> bool:
+    values = list(_single(value))
+    return bool(values) and all(
+        one is not _UNKNOWN and one is not None and any(each.vouched(one) for each in wanted) for one in values
+    )
+
+
+def _single(value: Any) -> Iterator[Any]:
+    """The single values of an argument: itself, or those of a list, however deep. None stands for an empty list, which
+    is like nothing."""
+    todo, room, characters = [value], VALUES_MAX, TEXT_MAX
+    while todo:
+        one = todo.pop()
+        room -= 1
+        if isinstance(one, list | tuple):
+            todo += one[: room + 1] or [None]
+        elif isinstance(one, str):
+            characters -= len(one)
+            later = "${" in one or any(named_secrets(one))
+            yield _UNKNOWN if later or characters < 0 else one
+        else:
+            yield one if one is None or isinstance(one, bool | int | float) else _UNKNOWN
+        if room <= 0 and todo:
+            yield _UNKNOWN
+            return
+
+
+def _wanted(value: Any) -> tuple[_Text | _Equal, ...]:
+    each = value if isinstance(value, list | tuple) else (value,)
+    return tuple(_Text(one) if isinstance(one, str) else _Equal(one) for one in each)
+
+
+class _Equal:
+    """A number, or true or false."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._number = isinstance(value, int | float) and not isinstance(value, bool)
+
+    def meant(self, value: Any) -> Holds:
+        if value is None or type(value) is type(self._value):
+            return Holds.YES if value is not None and value == self._value else Holds.NO
+        number = _number(value)
+        if self._number and number is not None:
+            return Holds.YES if number == self._value else Holds.NO
+        if isinstance(value, str) and value.strip().casefold() in _written(self._value):
+            return Holds.YES
+        return Holds.MAYBE  # whoever is called may take it for that
+
+    def vouched(self, value: Any) -> bool:
+        return type(value) is type(self._value) and bool(value == self._value)
+
+
+class _Text:
+    """A text with stars in it, or without."""
+
+    def __init__(self, pattern: str) -> None:
+        self._parts = _STARS.split(pattern)
+        self._folded = _STARS.split(_folded(pattern))
+        self._longest = max(self._folded, key=len)
+        stars = {len(found) > 1 for found in _STARS.findall(pattern)}
+        self._anything, self._mixed = False not in stars, len(stars) > 1
+        self._pieces, self._normal = (_NOT_STAR.split(one) for one in (pattern, unicodedata.normalize("NFKC", pattern)))
+        self._ways_out = len(_WAY_OUT.findall(pattern))
+
+    def meant(self, value: Any) -> Holds:
+        texts = [value] if isinstance(value, str) else _written(value)
+        if not texts:
+            return Holds.NO if value is None else Holds.MAYBE
+        return max(map(self._text_meant, texts))
+
+    def _text_meant(self, text: str) -> Holds:
+        readings = (reading for reading in _readings(text) if self._longest in reading)
+        return Holds.YES if text_matches(self._parts, text) or any(map(self._stands_in, readings)) else Holds.NO
+
+    def _stands_in(self, text: str) -> bool:
+        """Whether a text is what is meant, or one of the values is that it may be a list of. Each part is taken as soon
+        as it comes, so that nothing is tried twice."""
+        at = 0
+        for part in self._among:
+            found = part.search(text, at)
+            if found is None:
+                return False
+            at = found.end()
+        return True
+
+    @cached_property
+    def _among(self) -> list[re.Pattern[str]]:
+        """The parts between the stars, of which the first begins a value and the last ends one."""
+        first, *others = map(re.escape, self._folded)
+        *before, last = (f"(?<!{_PART_OF}){first}", *others)
+        return [re.compile(part) for part in (*before, f"{last}(?!{_PART_OF})")]
+
+    def vouched(self, value: Any) -> bool:
+        if not isinstance(value, str) or self._mixed or len(_WAY_OUT.findall(value)) > self._ways_out:
+            return False
+        if self._anything:
+            return text_matches(self._parts, value)
+        normal = unicodedata.normalize("NFKC", value)
+        return _has_pieces(self._pieces, value) and _has_pieces(self._normal, normal)
+
+
+def _has_pieces(pieces: list[str], value: str) -> bool:
+    """Whether a text is a pattern's, with each star in place of what it may stand for."""
+    theirs = _NOT_STAR.split(value, maxsplit=len(pieces) // 2 + 1)
+    if "*" in value or len(theirs) != len(pieces) or theirs[1::2] != pieces[1::2]:
+        return False
+    return all(text_matches(_STARS.split(mine), one) for mine, one in zip(pieces[::2], theirs[::2], strict=True))
+
+
+def _number(value: Any) -> float | None:
+    """The number that a value is, or that a text says."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _written(value: Any) -> list[str]:
+    """The ways a single value that is no text may be written as one; none where nobody would."""
+    if isinstance(value, bool):
+        return ["true"] if value else ["false"]
+    if value is None or (isinstance(value, int) and value.bit_length() > 1024):
+        return []
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e16
+    return [str(value), *([str(int(value))] if whole else ())]
+
+
+@lru_cache(maxsize=4)
+def _readings(text: str) -> tuple[str, ...]:
+    """A text as somebody may take it: without regard to case, and to signs that nobody sees. One text is compared with
+    many patterns."""
+    folded = _folded(text)
+    return (folded,) if folded.isprintable() else (folded, "".join(filter(str.isprintable, folded)))
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def text_matches(parts: list[str], value: str) -> bool:
+    """Whether a text is one that a pattern means, given as the parts between its stars. Each part is taken as soon as
+    it comes, so that nothing is tried twice."""
+    first, *others = parts
+    if not others:
+        return value == first
+    *middle, last = others
+    if len(value) < len(first) + len(last) or not value.startswith(first) or not value.endswith(last):
+        return False
+    at, end = len(first), len(value) - len(last)
+    for part in middle:
+        at = value.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True

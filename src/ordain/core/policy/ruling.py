@@ -1,0 +1,384 @@
+"""Policy: which plans need a person's approval, which are denied, and why.
+
+Deny wins, then ask, then allow; what no list names is asked. Every effect is judged by itself, and a plan is as its
+worst effect. Rules look at the registry and the plan's bytes, never at prose. An entry of a list is
+
+- an effect class, or `destructive`, for what the registry calls so;
+- a tool or an action of our own: `write_file`, `task`; commands and contracts are both `shell`, which in `deny` and
+  `ask` also means `exec`;
+- `tool:operation`; `custom:NAME`, for custom actions of that type;
+- `agent:NAME`, who performs a task (`core.choosing`). It says nothing of the task's contract, which is a command;
+- `path:PATTERN`, for the paths that arguments, `reads` and `writes` name. What a command, an agent or a call does with
+  paths that it does not name is not seen here;
+- `rule:NAME`, for the calls that a rule of the settings means (`core.call_rule`), by their arguments too.
+
+The same lists judge calls that agents make outside of any plan (`core.guard`), where entries may also name tools that
+no plan can call (`core.tool.HOST_TOOL`). Entries that mean nothing are found in `core.list_check`.
+
+Doubt goes to the strict side. In `deny` and `ask` a pattern also means what lies beneath a path it matches, and
+`docs/**` also the directory `docs`; spellings that some file system takes for the same path are the same. A path that
+only may touch one of them is asked about, by either list: one that is decided at run time, one that lint refuses, a
+pattern, a directory above, and whatever may lie beneath what is destroyed or moved. In `allow` a pattern means what it
+says, letter by letter, and vouches for a call only if that is of a known tool about paths, is not opaque, and names no
+path that is not matched. What is destructive is allowed by its name or as `destructive`, never by a class or a path. A
+word for a class or for an action of ours never allows a tool that bears it as its name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Literal
+
+import msgspec
+
+from ordain.core.plan.model import Plan
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import StepId
+from ordain.core.policy.path_use import PATH, VAGUE, NamedPath, Subject, above, count, subjects
+from ordain.core.policy.rule import RULE, ArgumentConditions, CallRule, Holds
+from ordain.core.policy.settings import Settings
+from ordain.core.text.control import folded
+from ordain.core.text.path import COMPARED_MAX, pattern_fault
+from ordain.core.text.pattern import PathPattern, normal, plain_part
+from ordain.core.text.problem import Place, Problem
+
+# --- Judge -----------------------------------------------------------------------------------------------------------
+# Lists of entries, ready to be compared with effects: what is denied, what is asked about, what is let through.
+#
+# What the entries mean is told in `core.policy`. The same judge judges plans (`core.policy`) and single calls
+# (`core.guard`).
+
+Rules = Mapping[str, CallRule]
+_NO_RULES: Rules = {}
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """A pattern of a list."""
+
+    text: str
+    patterns: tuple[PathPattern, ...]
+    part: str
+    """The longest of the parts that are in everything it matches: seen sooner than whether it matches."""
+    parts: tuple[str, ...]
+    deep: bool
+    """It matches everything beneath whatever it matches."""
+
+
+_NOT_PLAIN = re.compile(r"[*?]+/?")
+
+
+def _entry(text: str, *patterns: str, deep: bool) -> _Entry:
+    parts = tuple(_NOT_PLAIN.split(patterns[0]))
+    ready = tuple(PathPattern(pattern) for pattern in patterns)
+    return _Entry(text=text, patterns=ready, part=max(parts, key=len), parts=parts, deep=deep)
+
+
+class _Entries:
+    """Patterns of a list, compared with paths as long as that takes bearable time."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Entry] = []
+        self._cost = 0
+
+    def begin_anew(self) -> None:
+        self._cost = 0
+
+    def add(self, entry: _Entry) -> None:
+        self._entries.append(entry)
+
+    @property
+    def exhausted(self) -> bool:
+        return self._cost > COMPARED_MAX
+
+    def matching(self, path: str, *, deep: bool = False) -> set[str]:
+        """The entries that match a path, or with `deep` everything beneath as well; none any more when exhausted."""
+        near = [entry for entry in self._entries if entry.part in path]
+        near = [entry for entry in near if entry.deep >= deep and all(part in path for part in entry.parts)]
+        self._cost += len(path) * len(near)
+        if self.exhausted:
+            return set()
+        return {entry.text for entry in near if any(pattern.matches(path) for pattern in entry.patterns)}
+
+
+def _rules_among(entries: Iterable[str], rules: Rules) -> Iterator[tuple[str, CallRule]]:
+    """The entries that are rules, and those. A rule that names others means nothing by it."""
+    named = ((entry, rules.get(entry.removeprefix(RULE))) for entry in entries if entry.startswith(RULE))
+    return ((entry, rule) for entry, rule in named if rule is not None)
+
+
+class Strict:
+    """The list `deny` or `ask`: what it names, and what it may name."""
+
+    def __init__(self, entries: Iterable[str], rules: Rules = _NO_RULES) -> None:
+        entries = set(entries)
+        self._rules = {
+            entry: (Strict(rule.tools), ArgumentConditions(rule)) for entry, rule in _rules_among(entries, rules)
+        }
+        entries = {entry for entry in entries if not entry.startswith(RULE)}
+        self._words = frozenset(entry for entry in entries if not entry.startswith(PATH))
+        self._all = entries - self._words
+        self._plain: dict[str, set[str]] = {}
+        """By path, the entries that mean it and what is beneath it."""
+        self._wild = _Entries()
+        self._beneath: dict[str, set[str]] = {}
+        """By directory, the entries that mean something in it and nothing outside it."""
+        self._reach: dict[str, list[tuple[str, float]]] = {}
+        """By directory, the entries of which patterns begin there, and how many names those can have."""
+        self._deepest = 0
+        """How many names any of those paths and directories has."""
+        self._seen: dict[NamedPath, tuple[set[str], set[str]]] = {}
+        for entry in self._all:
+            base = folded(entry.removeprefix(PATH))
+            while base.endswith("/**"):
+                base = base.removesuffix("/**")
+            self._add(entry, base)
+
+    def _add(self, entry: str, base: str) -> None:
+        plain = plain_part(base)
+        self._deepest = max(self._deepest, count(plain))
+        for directory in above(plain):
+            self._beneath.setdefault(directory, set()).add(entry)
+        if plain == base:
+            self._plain.setdefault(base, set()).add(entry)
+        else:
+            self._wild.add(_entry(entry, base, f"{base}/**", deep=True))
+            depth = math.inf if "**" in base else count(base)
+            self._reach.setdefault(plain, []).append((entry, depth))
+
+    @property
+    def exhausted(self) -> bool:
+        """There was more to compare than could be."""
+        return self._wild.exhausted or any(tools.exhausted for tools, _ in self._rules.values())
+
+    def begin_anew(self) -> None:
+        """Forget what was compared: for lists that live long and judge many calls, each by itself."""
+        self._wild.begin_anew()
+        self._seen.clear()
+        for tools, _ in self._rules.values():
+            tools.begin_anew()
+
+    def names(self, subject: Subject) -> tuple[set[str], set[str], tuple[str, ...]]:
+        """The entries that name an effect or, if none does, those that may; and the paths that they do it by."""
+        surely, maybe, paths = self._by_words_and_paths(subject)
+        sure_paths, may_paths = (paths, ()) if surely else ((), paths)
+        for entry, (tools, conditions) in self._rules.items():
+            sure, may, touched = tools.names(subject)
+            held = conditions.meant(subject.args) if sure or may else Holds.NO
+            if sure and held is Holds.YES:
+                surely, sure_paths = surely | {entry}, (*sure_paths, *touched)
+            elif held is not Holds.NO:
+                maybe, may_paths = maybe | {entry}, (*may_paths, *touched)
+        return (surely, set(), sure_paths) if surely else (surely, maybe, may_paths)
+
+    def _by_words_and_paths(self, subject: Subject) -> tuple[set[str], set[str], tuple[str, ...]]:
+        words = set(self._words & subject.words)
+        if not self._all or not subject.paths:
+            return words, set(), ()
+        touched = [(path.text, *self._touching(path)) for path in subject.paths]
+        if surely := words.union(*(sure for _, sure, _ in touched)):
+            return surely, set(), tuple(text for text, sure, _ in touched if sure)
+        return set(), words.union(*(may for *_, may in touched)), tuple(text for text, _, may in touched if may)
+
+    def _touching(self, path: NamedPath) -> tuple[set[str], set[str]]:
+        """The entries that mean a path, and those that may."""
+        if path not in self._seen:
+            surely = self._wild.matching(path.known)
+            surely.update(*(self._plain.get(one, ()) for one in self._above(path.known)))
+            maybe = set(self._all if path.anywhere or self.exhausted else self._beneath.get(path.within, ()))
+            if path.deep:
+                reaching = (found for directory in self._above(path.within) for found in self._reach.get(directory, ()))
+                maybe.update(entry for entry, depth in reaching if count(path.within) < depth)
+            self._seen[path] = surely, maybe - surely
+        return self._seen[path]
+
+    def _above(self, path: str) -> Iterator[str]:
+        """As many of the directories above a path as anything is known of: a path may have two thousand."""
+        return islice(above(path), self._deepest + 1)
+
+
+class AllowList:
+    """The list `allow`: what it vouches for."""
+
+    def __init__(self, entries: Iterable[str], rules: Rules = _NO_RULES) -> None:
+        entries = set(entries)
+        self._rules = {
+            entry: (AllowList(rule.tools), ArgumentConditions(rule)) for entry, rule in _rules_among(entries, rules)
+        }
+        entries = {entry for entry in entries if not entry.startswith(RULE)}
+        self._words = frozenset(entry for entry in entries if not entry.startswith(PATH))
+        self._patterns = _Entries()
+        self._seen: dict[NamedPath, set[str]] = {}
+        for entry in entries - self._words:
+            text = entry.removeprefix(PATH)
+            if pattern_fault(text) is None:
+                pattern = normal(text)
+                self._patterns.add(_entry(entry, pattern, deep=pattern.endswith("**")))
+
+    def vouching(self, subject: Subject) -> tuple[set[str], set[str]]:
+        """The entries that let an effect through by what it is; where none does, those that do it by its paths, which
+        vouch together for every one of them."""
+        by_name = set(self._words & (subject.surely - VAGUE if subject.effect.destructive else subject.surely))
+        for entry, (tools, conditions) in self._rules.items():
+            if any(tools.vouching(subject)) and conditions.vouched(subject.args):
+                by_name.add(entry)
+        return (by_name, set()) if by_name else (by_name, self._by_paths(subject))
+
+    def nearly(self, subject: Subject) -> Iterator[str]:
+        """The rules that would let an effect through but for its arguments, and for which; of those only what a rule
+        names is told."""
+        for entry, (tools, conditions) in sorted(self._rules.items()):
+            if subject.args is not None and any(tools.vouching(subject)):
+                unlike, unnamed = conditions.unlike(subject.args), conditions.unnamed(subject.args)
+                if unlike:
+                    yield f"`{entry}` would let it through, but for {quoted(unlike)}"
+                elif unnamed:
+                    yield f"`{entry}` would let it through, but for arguments that the rule does not name"
+
+    def begin_anew(self) -> None:
+        """Forget what was compared: for lists that live long and judge many calls, each by itself."""
+        self._patterns.begin_anew()
+        self._seen.clear()
+        for tools, _ in self._rules.values():
+            tools.begin_anew()
+
+    def _by_paths(self, subject: Subject) -> set[str]:
+        if not subject.about_paths or subject.effect.destructive:
+            return set()
+        found = [self._vouching(path) for path in subject.paths]
+        return set[str]().union(*found) if all(found) else set()
+
+    def _vouching(self, path: NamedPath) -> set[str]:
+        if path not in self._seen:
+            vouching = self._patterns.matching(path.exact, deep=path.deep) if path.exact is not None else set[str]()
+            self._seen[path] = vouching
+        return self._seen[path]
+
+
+class ListVerdict(msgspec.Struct, frozen=True):
+    """What the lists say of one effect, in the words that all effects like it share."""
+
+    answer: Literal["deny", "ask", "allow"]
+    said: str
+    paths: tuple[str, ...] = ()
+    """The paths that decided; none where no path did."""
+
+
+class Judge:
+    """The policy's three lists."""
+
+    def __init__(self, settings: Settings) -> None:
+        rules = settings.rules
+        self._deny, self._ask = Strict(settings.deny, rules), Strict(settings.ask, rules)
+        self._allow = AllowList(settings.allow, rules)
+
+    def verdict(self, subject: Subject) -> ListVerdict:
+        denied, may_be_denied, paths = self._deny.names(subject)
+        if denied:
+            return ListVerdict("deny", f"the deny list names {quoted(denied)}", paths)
+        if may_be_denied:
+            return ListVerdict(
+                "ask", f"{_may(may_be_denied)} what the policy's deny list names ({quoted(may_be_denied)})", paths
+            )
+        asked, may_be_asked, paths = self._ask.names(subject)
+        if asked:
+            return ListVerdict("ask", f"is in the policy's ask list ({quoted(asked)})", paths)
+        if may_be_asked:
+            return ListVerdict(
+                "ask", f"{_may(may_be_asked)} what the policy's ask list names ({quoted(may_be_asked)})", paths
+            )
+        words, vouching = self._allow.vouching(subject)
+        if words & {subject.effect.tool, subject.effect.effect.value}:
+            return ListVerdict("allow", "is allowed without asking")
+        if words:
+            return ListVerdict("allow", f"is allowed by {quoted(words)}")
+        if vouching:
+            return ListVerdict("allow", f"is allowed by {quoted(vouching)}", tuple(path.text for path in subject.paths))
+        return ListVerdict("ask", "is not in the policy's allow list")
+
+    def too_much(self) -> Iterator[Problem]:
+        """That not every path could be compared with what is denied. Asking would not do: no approval overrides a
+        deny."""
+        if self._deny.exhausted:
+            yield Problem(
+                code="E_POLICY_DENIED",
+                detail="Policy denies the plan: its paths cannot all be compared with the deny list, there is too much "
+                "of both.",
+                hints=("Split the plan, or write fewer patterns with `*` in `[policy] deny`.",),
+            )
+
+
+def _may(entries: Iterable[str]) -> str:
+    return "may be" if any(entry.startswith(RULE) for entry in entries) else "may touch"
+
+
+def quoted(words: Iterable[str]) -> str:
+    """Entries, as sentences have them."""
+    return ", ".join(f"`{word}`" for word in sorted(words))
+
+
+# --- Policy ----------------------------------------------------------------------------------------------------------
+
+
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+    """What policy says of a plan."""
+
+    requires_approval: bool
+    reasons: tuple[str, ...]
+    denied: tuple[Problem, ...] = ()
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """Effects of one kind of which the same is said."""
+
+    steps: list[StepId]
+    paths: set[tuple[str, ...]]
+
+
+def rule(plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings) -> Ruling:
+    """Whether this plan may run unasked, must be approved, or is denied; with a reason for each kind of effect."""
+    judge = Judge(settings)
+    groups: dict[tuple[str, EffectClass, str, str], _Group] = {}
+    claims: list[str] = []
+    for subject in subjects(plan, tools, settings):
+        effect, verdict = subject.effect, judge.verdict(subject)
+        key = (effect.tool, effect.effect, verdict.answer, verdict.said)
+        group = groups.setdefault(key, _Group(steps=[], paths=set()))
+        group.steps.append(effect.step)
+        group.paths.add(verdict.paths)
+        if effect.claimed_repeatable:
+            claims.append(
+                f"`{effect.step}` claims that it may be run again after a crash, which only an approver can say"
+            )
+    asks: list[str] = []
+    allows: list[str] = []
+    denied: list[Problem] = []
+    for (tool, effect_class, answer, said), group in groups.items():
+        what = _described(tool, effect_class, group)
+        match answer:
+            case "deny":
+                denied.append(
+                    Problem(
+                        code="E_POLICY_DENIED",
+                        detail=f"Policy denies {what}: {said}.",
+                        where=Place(step=group.steps[0]),
+                        hints=("`[policy] deny` in ordain.toml says so.",),
+                    )
+                )
+            case "ask":
+                asks.append(f"{what} {said}")
+            case _:
+                allows.append(f"{what} {said}")
+    asks += claims
+    denied += judge.too_much()
+    return Ruling(requires_approval=bool(asks), reasons=tuple(asks or allows), denied=tuple(denied))
+
+
+def _described(tool: str, effect_class: EffectClass, group: _Group) -> str:
+    """What is judged: with its paths where they decided and are the same for all."""
+    paths = next(iter(group.paths)) if len(group.paths) == 1 else ()
+    times = f"{len(group.steps)} time{'s' if len(group.steps) > 1 else ''}"
+    return f"`{tool}`{''.join(f' `{path}`' for path in paths)} ({effect_class.value}, {times})"

@@ -1,0 +1,198 @@
+"""The settings in force, with their defaults. Where they were read from is not known here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ordain.core.plan.failure import Abort, FailurePolicy
+from ordain.core.plan.tool import ToolDefinition, ToolSource
+from ordain.core.policy.agent import Agent
+from ordain.core.policy.rule import CallRule
+from ordain.core.policy.tier import SandboxLimits
+from ordain.core.text.limit import DAY_MS
+from ordain.core.text.secret import may_name
+
+# --- Limits ----------------------------------------------------------------------------------------------------------
+# The part of the settings that stays with a run.
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings in force when a run was opened; they stay with the run, whatever the configuration says later."""
+
+    concurrency: int
+    step_timeout_ms: int
+    contract_timeout_ms: int
+    on_failure: FailurePolicy
+    env: tuple[str, ...]
+    """Names of environment variables that commands and contracts may see."""
+    handlers: Mapping[str, ToolDefinition] = {}
+    """The handlers of the custom actions that the run may do, and the tools it may call that are not built in, by their
+    names among the tools: what was approved."""
+    tier: int = 0
+    """The trust tier that commands and contracts run at."""
+    sandbox: SandboxLimits = SandboxLimits()
+    """What they are held to at tier 1."""
+    agents: Mapping[str, Agent] = {}
+    """Who performs the run's tasks: what was approved."""
+    agent: str = ""
+    """Who performs those that name nobody, and whose kind no rule names."""
+    agent_for: Mapping[str, str] = {}
+    """The rules, by kind."""
+    prompt: str = ""
+    """The template of prompts; ours where it is empty."""
+
+
+# --- Settings --------------------------------------------------------------------------------------------------------
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+
+SECRET_NAMES = (
+    "*TOKEN", "*_KEY", "*APIKEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*PASSPHRASE*", "*_PASS", "*_PWD", "*_PAT",
+    "*CREDENTIAL*", "*_AUTH", "*COOKIE*", "SSHPASS", "*DBPASS", "PGPASS", "PAT", "*_PW", "*BINDPW", "*API_KEY_*",
+    "*_TOKEN_*", "TOKEN_*", "*PRIVATEKEY", "*JWT",
+)  # fmt: skip
+"""What variables with secrets are called: the one list of it. A password inside an address is found under any name."""
+
+USER_FILE = "config.toml"
+"""The name of the user's own file, in `$XDG_CONFIG_HOME/ordain`."""
+USER_SECTIONS = ("programs", "audit")
+PROGRAMS = ("bash", "bwrap", "git")
+"""The programs that Ordain itself runs, and whose paths the user can set."""
+
+
+class UserSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user's own file can say, and never a workspace."""
+
+    programs: Mapping[str, str] = {}
+    """Program → its absolute path, where the user says it."""
+    robot_backup_outputs: bool = False
+    """Whether `audit backup` keeps exact outputs when a robot asks for it."""
+    file: str = ""
+    """Where they were read from; empty where there is no file."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What `ordain.toml` can say so far."""
+
+    propose_ttl_ms: int = 7 * DAY_MS
+    """A prepared plan nobody started expires."""
+    max_rejections: int = 3
+    """After so many rejections a plan needs a person's own revision."""
+    max_pending: int = 20
+    """Open proposals that one agent may have."""
+    documents: str = ".ordain/plans"
+    """Where proposals that came without a file get one."""
+    approval_ttl_ms: int = 4 * HOUR_MS
+    """From approval to start."""
+    separate: bool = False
+    """Whoever prepared a plan may not approve it."""
+    require_signature: bool = False
+    approvers: tuple[str, ...] = ()
+    """Who may approve; empty: any person."""
+    bind_git_head: bool = False
+    """An approval holds only for the commit that was checked out."""
+    tier: int = 0
+    """The trust tier that every plan runs at, at least."""
+    concurrency: int = 4
+    writers: int = 1
+    """Runs that may change this workspace at once."""
+    step_timeout_ms: int = 10 * MINUTE_MS
+    contract_timeout_ms: int = MINUTE_MS
+    stalled_after_ms: int = 30 * MINUTE_MS
+    """A run that is not waiting for a person and gave no sign of life for so long is called stalled."""
+    on_failure: FailurePolicy = Abort()
+    env: tuple[str, ...] = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
+    """Variables that commands and contracts may see."""
+    sandbox_read: tuple[str, ...] = ()
+    sandbox_processes: int = SandboxLimits().processes
+    sandbox_open_files: int = SandboxLimits().open_files
+    sandbox_file_mib: int = SandboxLimits().file_mib
+    sandbox_memory_mib: int = SandboxLimits().memory_mib
+    sandbox_tmp_mib: int = SandboxLimits().tmp_mib
+    control: tuple[str, ...] = ()
+    """Patterns of files that no agent writes, besides those of `core.control`."""
+    allow: tuple[str, ...] = ("reads",)
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    rules: Mapping[str, CallRule] = {}
+    """What lists may name as `rule:NAME`."""
+    guard_mode: str = "observe"
+    """Whether guarded calls outside of a plan are only noted (`observe`) or refused (`enforce`)."""
+    guarded: tuple[str, ...] = ("*",)
+    """What needs a plan; `*` is whatever `open_calls` does not name, and any other entry wins over it."""
+    open_calls: tuple[str, ...] = ("reads",)
+    """What needs none."""
+    agent: str = ""
+    """Who performs tasks that name nobody."""
+    agent_for: Mapping[str, str] = {}
+    """Who performs tasks of a kind (`core.kind`) that name nobody."""
+    agents: Mapping[str, Agent] = {}
+    prompt: str = ""
+    """The template of prompts; ours where it is empty (`core.prompt`)."""
+    actions: Mapping[str, ToolDefinition] = {}
+    """The handlers of custom actions, by their names among the tools (`core.tool.handler_name`)."""
+    notify: tuple[str, ...] = ()
+    """The command that is told when something waits for a person or has ended."""
+    secret_env: tuple[str, ...] = SECRET_NAMES
+    """Names of environment variables whose values are secrets."""
+    secret_files: tuple[str, ...] = ()
+    """Files that hold secrets."""
+    sources: Mapping[str, ToolSource] = {}
+    """Where tools come from that are not built in, by the names that plans call them by."""
+
+
+DEFAULTS = Settings()
+"""What holds where nobody has trusted a configuration."""
+
+
+def limits(
+    settings: Settings,
+    handlers: Mapping[str, ToolDefinition] | None = None,
+    agents: Mapping[str, Agent] | None = None,
+    *,
+    tier: int = 0,
+) -> Limits:
+    """The part of the settings that stays with a run, which uses these handlers and tools that are not built in, and
+    these agents, and has this trust tier."""
+    return Limits(
+        concurrency=settings.concurrency,
+        step_timeout_ms=settings.step_timeout_ms,
+        contract_timeout_ms=settings.contract_timeout_ms,
+        on_failure=settings.on_failure,
+        env=settings.env,
+        handlers=handlers or {},
+        agents=agents or {},
+        agent=settings.agent if agents else "",
+        agent_for=settings.agent_for if agents else {},
+        prompt=settings.prompt if agents else "",
+        tier=tier,
+        sandbox=sandbox_limits(settings) if tier else SandboxLimits(control=settings.control),
+    )
+
+
+def secret_variables(settings: Settings) -> tuple[str, ...]:
+    """The patterns of variables whose values are secrets: those that the settings name, and whatever an agent may see
+    besides every command that is called like a credential."""
+    seen = {name for agent in settings.agents.values() for name in agent.env}
+    return (*settings.secret_env, *sorted(name for name in seen if may_name(name, SECRET_NAMES)))
+
+
+def is_secret_variable(name: str, settings: Settings) -> bool:
+    """Whether the value of a variable of this name is a secret, by the settings or by what it is called."""
+    return may_name(name, (*settings.secret_env, *SECRET_NAMES))
+
+
+def sandbox_limits(settings: Settings) -> SandboxLimits:
+    """What commands are held to at tier 1."""
+    return SandboxLimits(
+        processes=settings.sandbox_processes,
+        open_files=settings.sandbox_open_files,
+        file_mib=settings.sandbox_file_mib,
+        memory_mib=settings.sandbox_memory_mib,
+        tmp_mib=settings.sandbox_tmp_mib,
+        read=settings.sandbox_read,
+        control=settings.control,
+    )

@@ -1,0 +1,168 @@
+"""What a run of a plan would be like: who waits for whom, what is decided only then, what holds already, how long.
+
+Pure: what was found out by looking (contracts that hold, how long steps took before) is passed in, and nothing is
+claimed about what nobody looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+
+import msgspec
+
+from ordain.core.lint.waves import fallbacks_for, waits_for, waves
+from ordain.core.plan.canonical import action_digest
+from ordain.core.plan.command import decided_later
+from ordain.core.plan.condition import Precondition
+from ordain.core.plan.failure import FailurePolicy
+from ordain.core.plan.model import Action, Budget, ForEach, Plan, contract_of
+from ordain.core.plan.value import PlanId, StepId
+from ordain.core.policy.assignment import Assignment
+from ordain.core.run.event import Verdict
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What looking at a step's contract showed, before anything was done; no verdict where nobody could look."""
+
+    verdict: Verdict | None = None
+    detail: str = ""
+
+
+class SimulatedStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step as it would go."""
+
+    number: int
+    id: StepId
+    description: str
+    action: Action
+    """With the values that are known now; `decided_later` names those that are not."""
+    wave: int
+    """The first wave is 1; a step of no wave (0) waits for itself and never begins."""
+    waits_for: tuple[StepId, ...] = ()
+    when: str | None = None
+    """The step is skipped where this is false then."""
+    preconditions: tuple[Precondition, ...] = ()
+    for_each: ForEach | None = None
+    approval: str | None = None
+    """`ask` where a person is asked before it."""
+    budget: Budget | None = None
+    """What it may spend over all its attempts."""
+    on_failure: FailurePolicy | None = None
+    """Its own; else the plan's."""
+    decided_later: Mapping[str, tuple[str, ...]] = {}
+    """By the name of the argument, the references whose values are known only when the step begins."""
+    contract: Looked | None = None
+    proof: str | None = None
+    """What the step must prove about its contract before it does anything."""
+    usually_ms: int | None = None
+    """How long the same action took before, where it ever did."""
+
+
+class SimulatedFallback(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A step that comes to be only after a failure."""
+
+    id: StepId
+    description: str
+    action: Action
+    used_by: tuple[StepId, ...] = ()
+    """The steps whose own failure policy names it."""
+
+
+class Simulation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run that did not happen."""
+
+    plan_id: PlanId
+    title: str
+    concurrency: int
+    waves: tuple[tuple[StepId, ...], ...]
+    steps: tuple[SimulatedStep, ...]
+    expected_ms: int | None = None
+    """How long it would take, where it is known of every step how long it took before."""
+    unknown_durations: int = 0
+    budget: Budget | None = None
+    on_failure: FailurePolicy | None = None
+    """The plan's own, for steps that have none."""
+    preconditions: tuple[Precondition, ...] = ()
+    """What must hold before the first step."""
+    fallbacks: tuple[SimulatedFallback, ...] = ()
+    tasks: tuple[Assignment, ...] = ()
+    """Who would perform each task, those of nested plans and of fallbacks too."""
+
+
+def simulate(
+    plan: Plan,
+    identity: PlanId,
+    *,
+    concurrency: int,
+    looked: Mapping[StepId, Looked],
+    usual: Mapping[str, Sequence[int]],
+    tasks: tuple[Assignment, ...] = (),
+) -> Simulation:
+    """How a run would go. `usual` holds, by the digest of an action, how long it took before."""
+    needs = waits_for(plan)
+    layers = waves(needs)
+    wave_of = {step: number for number, layer in enumerate(layers, start=1) for step in layer}
+    steps = tuple(
+        SimulatedStep(
+            number=number,
+            id=step.id,
+            description=step.description,
+            action=step.action,
+            wave=wave_of.get(step.id, 0),
+            waits_for=needs[step.id],
+            when=step.when,
+            preconditions=step.preconditions,
+            for_each=step.for_each,
+            approval=step.approval,
+            budget=step.budget,
+            on_failure=step.on_failure,
+            decided_later=decided_later(step),
+            contract=looked.get(step.id, Looked()) if contract_of(step) is not None else None,
+            proof=step.proof,
+            usually_ms=_median(usual.get(action_digest(step.action), ())),
+        )
+        for number, step in enumerate(plan.steps, start=1)
+    )
+    users = fallbacks_for(plan)
+    unknown = sum(step.usually_ms is None for step in steps)
+    return Simulation(
+        plan_id=identity,
+        title=plan.title,
+        concurrency=concurrency,
+        waves=layers,
+        steps=steps,
+        expected_ms=None if unknown else _expected(steps, layers, concurrency),
+        unknown_durations=unknown,
+        budget=plan.budget,
+        on_failure=plan.on_failure,
+        preconditions=plan.preconditions,
+        tasks=tasks,
+        fallbacks=tuple(
+            SimulatedFallback(id=one.id, description=one.description, action=one.action, used_by=users[one.id])
+            for one in plan.fallbacks
+        ),
+    )
+
+
+def _median(durations: Sequence[int]) -> int | None:
+    return sorted(durations)[len(durations) // 2] if durations else None
+
+
+def _expected(steps: Sequence[SimulatedStep], layers: Sequence[Sequence[StepId]], concurrency: int) -> int | None:
+    """How long steps of these durations take, as many at once as may be, in the plan's order where there is a
+    choice; None where some step never begins."""
+    if sum(map(len, layers)) < len(steps):
+        return None
+    by_id = {step.id: step for step in steps}
+    ready_at: dict[StepId, int] = {}
+    slots = [0] * concurrency
+    end = 0
+    waiting = sorted(steps, key=lambda step: (step.wave, step.number))
+    for step in waiting:
+        free = heappop(slots)
+        ready = max((ready_at[need] for need in step.waits_for), default=0)
+        ready_at[step.id] = max(free, ready) + (by_id[step.id].usually_ms or 0)
+        heappush(slots, ready_at[step.id])
+        end = max(end, ready_at[step.id])
+    return end

@@ -1,0 +1,280 @@
+"""What many plans and runs come to: counts, times and causes, as values that every view shows alike.
+
+Nothing here reads events; `core.tally` makes these from what was counted. Every total is the sum of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.text.limit import DAY_MS
+
+HOUR_MS, WEEK_MS = DAY_MS // 24, 7 * DAY_MS
+_MONDAY = 4 * DAY_MS
+"""The first Monday there is; weeks begin on it."""
+_HOURS_MAX, _DAYS_MAX = 48, 60
+"""Longer than this, a history is told in the next larger unit."""
+
+
+class Part(StrEnum):
+    """What time was spent on."""
+
+    EXECUTING = "executing"
+    """A step was at work."""
+    VERIFYING = "verifying"
+    """A contract was run, or a doubt looked into."""
+    PERSON = "person"
+    """A person was asked and had not answered."""
+    WAITING = "waiting"
+    """For a lock of another run, or for the next attempt of a step that failed."""
+    STOPPED = "stopped"
+    """Nobody carried the run out, as far as is recorded; of one who died it is known only when they recorded last."""
+    BETWEEN = "between"
+    """The rest: starting, ending, writing down."""
+
+
+class Time(msgspec.Struct, frozen=True, kw_only=True):
+    """How long something took, and what of that for what. Parts of nothing are left out."""
+
+    total_ms: int = 0
+    parts: Mapping[Part, int] = {}
+
+    def of(self, part: Part) -> int:
+        return self.parts.get(part, 0)
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Several durations in few numbers, each of them one that occurred; absent where there are none."""
+
+    count: int = 0
+    median_ms: int | None = None
+    ninetieth_ms: int | None = None
+    """Nine in ten took no longer."""
+    longest_ms: int | None = None
+
+
+class Period(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs that were started in one hour, day or week, by how they ended."""
+
+    since: Instant
+    by_status: Mapping[str, int]
+
+    @property
+    def count(self) -> int:
+        return sum(self.by_status.values())
+
+
+class Plans(msgspec.Struct, frozen=True, kw_only=True):
+    """How plans end. One that was put away counts as what it was before."""
+
+    count: int = 0
+    by_status: Mapping[str, int] = {}
+    archived: int = 0
+    revised: int = 0
+    """Plans that had more than one revision."""
+    rejections: int = 0
+    expiries: int = 0
+    """How often nobody decided in time."""
+    tried: int = 0
+    """Plans whose first run has ended."""
+    completed_at_first: int = 0
+    """Those of them whose first run completed."""
+    to_approval: Spread = Spread()
+    """From a proposal to the approval that followed it; none for one that was declined."""
+    approvals: Mapping[str, int] = {}
+    """What became of approvals: `used`, `unused`, `revoked`, `expired` or `superseded`."""
+    runs_approved: int = 0
+    """Runs that were started on an approval."""
+    runs_unasked: int = 0
+    """Runs that needed none."""
+
+
+class Runs(msgspec.Struct, frozen=True, kw_only=True):
+    """How runs end, and how long they take."""
+
+    count: int = 0
+    by_status: Mapping[str, int] = {}
+    """`completed`, `failed`, `cancelled`, and `open` for those that have not ended."""
+    durations: Spread = Spread()
+    """Of those that have ended, from start to end."""
+    unit: str = "day"
+    over_time: Sequence[Period] = ()
+    """From the first to the last, the empty ones too."""
+    reruns: int = 0
+    kept: int = 0
+    """Steps of reruns that were not run again, for their contract held."""
+    not_kept: int = 0
+    unverified: int = 0
+    """Steps that passed by somebody's word alone."""
+    takeovers: int = 0
+    """How often another executor went on with a run."""
+
+
+class StepTime(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of one document, through all its runs."""
+
+    plan: str
+    """The document it is in, or the title of a plan that came without one."""
+    id: StepId
+    description: str
+    kind: str
+    runs: int
+    """In how many runs it began."""
+    attempts: int
+    failures: int
+    time: Time
+
+
+class KindTime(msgspec.Struct, frozen=True, kw_only=True):
+    """All steps that run the same program or call the same tool."""
+
+    kind: str
+    attempts: int
+    failures: int
+    time: Time
+
+
+class StepCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How often something happened to one step."""
+
+    plan: str
+    step: StepId
+    count: int
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause of failures: how often, what followed at once, and what became of the steps in the end."""
+
+    code: str
+    count: int
+    then: Mapping[str, int]
+    """`retried`, `skipped`, `escalated`, `failed` (others went on), or `aborted`, which ended the run."""
+    ended: Mapping[str, int]
+    """`passed`, `passed by decision`, `skipped`, `failed`, `cancelled` or `open`."""
+    steps: Sequence[StepCount]
+    """Where, the most frequent first."""
+
+
+class Retries(msgspec.Struct, frozen=True, kw_only=True):
+    """How many attempts steps needed."""
+
+    attempts: int = 0
+    passed: int = 0
+    """Passes of steps that were carried out; those that were kept are not among them."""
+    passed_again: int = 0
+    """Those that needed more than one attempt."""
+    passes_by_attempts: Mapping[int, int] = {}
+
+
+class MissingProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that was not found or could not be run (exit status 126 or 127)."""
+
+    program: str | None
+    """Absent where neither the action nor what was written names it."""
+    commands: int
+    contracts: int
+
+
+class Doubts(msgspec.Struct, frozen=True, kw_only=True):
+    """Steps that were begun and whose end nobody saw."""
+
+    found: int = 0
+    settled: Mapping[str, int] = {}
+    """By whom, and what came of it: `rule: run again`, `contract: passed`, `person: did-not` …"""
+    unsettled: int = 0
+    """Those nobody has settled, or that ended with their run."""
+
+
+class Decisions(msgspec.Struct, frozen=True, kw_only=True):
+    """What people were asked while plans ran."""
+
+    asked: int = 0
+    answers: Mapping[str, int] = {}
+    waited: Spread = Spread()
+    """From the question to the answer."""
+
+
+class Contracts(msgspec.Struct, frozen=True, kw_only=True):
+    """One step's contract that did not hold and then did, in the same run: the work was done after all, or the contract
+    cannot make up its mind."""
+
+    plan: str
+    step: StepId
+    held: int
+    broken: int
+    inconclusive: int
+    held_after_retry: int
+    """How often it held for a later attempt than the one it was not held for."""
+    held_same_attempt: int
+    """How often it held for the very attempt it was not held for."""
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is counted, of plans that were proposed and runs that were started in a span of time."""
+
+    since: Instant | None
+    until: Instant
+    plans: Plans | None
+    """Absent where only one run is looked at."""
+    runs: Runs
+    time: Time
+    """All time of all runs, each moment of a run counted once: for what was done first in the order of `Part`."""
+    steps: Sequence[StepTime]
+    """The longest first. Steps that are at work together each have their own time."""
+    kinds: Sequence[KindTime]
+    failures: Sequence[Failure]
+    retries: Retries
+    missing: Sequence[MissingProgram]
+    doubts: Doubts
+    decisions: Decisions
+    contracts: Sequence[Contracts]
+
+    @property
+    def empty(self) -> bool:
+        return not self.runs.count and (self.plans is None or not self.plans.count)
+
+
+def time_of(parts: Mapping[Part, int]) -> Time:
+    """The time that these parts add up to."""
+    kept = {part: parts[part] for part in Part if parts.get(part)}
+    return Time(total_ms=sum(kept.values()), parts=kept)
+
+
+def spread(durations_ms: Iterable[int]) -> Spread:
+    """The smallest of these that as many are no longer than, as its name says."""
+    ordered = sorted(durations_ms)
+    if not ordered:
+        return Spread()
+    last = len(ordered) - 1
+    return Spread(
+        count=len(ordered),
+        median_ms=ordered[last // 2],
+        ninetieth_ms=ordered[-(-9 * len(ordered) // 10) - 1],
+        longest_ms=ordered[last],
+    )
+
+
+def periods(runs: Iterable[tuple[Instant, str]]) -> tuple[str, tuple[Period, ...]]:
+    """Runs by when they were started, in hours, days or weeks (UTC) as fits their span; the unit, and each of them."""
+    runs = list(runs)
+    if not runs:
+        return "day", ()
+    first, last = min(at for at, _ in runs), max(at for at, _ in runs)
+    unit, size, origin = "week", WEEK_MS, _MONDAY
+    if last - first <= _HOURS_MAX * HOUR_MS:
+        unit, size, origin = "hour", HOUR_MS, 0
+    elif last - first <= _DAYS_MAX * DAY_MS:
+        unit, size, origin = "day", DAY_MS, 0
+    begin = (first - origin) // size
+    found: list[dict[str, int]] = [{} for _ in range((last - origin) // size - begin + 1)]
+    for at, status in runs:
+        counted = found[(at - origin) // size - begin]
+        counted[status] = counted.get(status, 0) + 1
+    return unit, tuple(
+        Period(since=Instant((begin + number) * size + origin), by_status=counted)
+        for number, counted in enumerate(found)
+    )

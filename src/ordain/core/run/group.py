@@ -1,0 +1,151 @@
+"""Steps that come to be while a run goes on: one for each item of a repeated step, the steps of a nested plan, and the
+fallback steps of a step that failed.
+
+Their names say whose they are: `build[3]` is the fourth item of `build`, `deploy/stop` the step `stop` of the plan
+nested in `deploy`, `build+undo` the fallback `undo` used for `build`. What is approved is the plan; these steps are
+made of nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from ordain.core.plan.expr import named
+from ordain.core.plan.graph import needs_of
+from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.value import StepId
+from ordain.core.run.event import GroupKind
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A step of a group, and where it belongs."""
+
+    parent: StepId
+    kind: GroupKind
+    name: StepId
+    """What the plan calls it: references and failure policies use that."""
+    index: int = 0
+    """Of its item."""
+    label: str = ""
+    """What tells its item from the others."""
+
+
+class Group(msgspec.Struct):
+    """The steps that a step waits for. Owned by its RunState.
+
+    `live` counts the members that may still come to something: at work, waiting, with a person, or ready. Where it is
+    zero the group has come to its end.
+    """
+
+    kind: GroupKind
+    members: tuple[StepId, ...]
+    limit: int | None = None
+    """How many of the members may have begun and not settled."""
+    begun: dict[StepId, None] = msgspec.field(default_factory=dict)
+    """Where there is a limit: those that have, or may."""
+    held: dict[StepId, None] = msgspec.field(default_factory=dict)
+    """Those that could begin, were there room; the first first."""
+    live: int = 0
+    aborted_by: StepId | None = None
+    items_seal: str = ""
+
+
+Made = tuple[tuple[Step, tuple[StepId, ...]], ...]
+"""Steps of a group with what each waits for."""
+
+
+def asks_about_item(step: Step) -> bool:
+    """Whether the condition of a repeated step is about each item, and not about the whole."""
+    if step.when is None or step.for_each is None:
+        return False
+    return bool({step.for_each.name or "item", "item", "index"}.intersection(named(step.when).others))
+
+
+def repeated(step: Step) -> Step:
+    """A repeated step as the one that waits for its items: what is about each of them is not about it."""
+    return replace(
+        step,
+        when=None if asks_about_item(step) else step.when,
+        preconditions=(),
+        verification=None,
+        proof=None,
+        protect=(),
+        approval=None,
+    )
+
+
+def item_members(step: Step, original: Step, count: int, labels: Sequence[str] = ()) -> Made:
+    """One step for each item, told from the others by its label. `original` is the step with all that the plan says of
+    it; its budget is for all items, and stays with the repeated step."""
+    kept = original.when if asks_about_item(original) else None
+    one = replace(original, needs=(), when=kept, for_each=None, budget=None)
+    return tuple(
+        (
+            replace(
+                one,
+                id=StepId(f"{step.id}[{index}]"),
+                description=f"{original.description}: {labels[index]}" if labels else original.description,
+            ),
+            (),
+        )
+        for index in range(count)
+    )
+
+
+def within(step: Step, plan: Plan, around: Step) -> Step:
+    """A step of a nested plan with what that plan, and the step that holds it, say of all steps in it."""
+    protect = tuple(dict.fromkeys((*step.protect, *plan.protect, *around.protect)))
+    return replace(step, protect=protect, timeout_ms=step.timeout_ms or plan.timeout_ms)
+
+
+def nested_members(around: Step, plan: Plan) -> Made:
+    """The steps of the plan nested in a step."""
+    known = needs_of(plan)
+
+    def inner(name: StepId) -> StepId:
+        return StepId(f"{around.id}/{name}")
+
+    return tuple(
+        (
+            replace(within(step, plan, around), id=inner(step.id), needs=()),
+            tuple(inner(need) for need in known[step.id]),
+        )
+        for step in plan.steps
+    )
+
+
+def fallback_members(
+    step_id: StepId, fallbacks: Iterable[Step], names: Sequence[StepId], outside: Callable[[StepId], StepId]
+) -> Made:
+    """The fallback steps that a failure policy names, one after the other, each after those that it needs. `outside`
+    finds the step that a name means which is no fallback."""
+    known = {step.id: step for step in fallbacks}
+    made: dict[StepId, tuple[Step, tuple[StepId, ...]]] = {}
+
+    def inner(name: StepId) -> StepId:
+        return StepId(f"{step_id}+{name}")
+
+    begun: set[StepId] = set()
+    before: tuple[StepId, ...] = ()
+    for first in names:
+        todo = [first]  # no recursion: as many may need one another as a plan has steps
+        while todo:
+            name = todo[-1]
+            if name not in begun:
+                begun.add(name)
+                todo += [need for need in reversed(known[name].needs) if need in known and need not in begun]
+                continue
+            todo.pop()
+            if name not in made:
+                needs = tuple(inner(need) if need in known else outside(need) for need in known[name].needs)
+                made[name] = (replace(known[name], id=inner(name), needs=()), tuple(dict.fromkeys((*before, *needs))))
+        before = (inner(first),)
+    return tuple(made.values())
+
+
+def nested_plan_of(step: Step) -> Plan | None:
+    """The plan nested in a step that is not repeated itself."""
+    return step.action.plan if isinstance(step.action, NestedPlan) else None

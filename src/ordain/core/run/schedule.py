@@ -1,0 +1,605 @@
+"""What happens next: `decide` looks at the state and the time and says which effects the loop should perform.
+
+Same in, same out; no I/O. The rules of this module are the whole behaviour of a run: order and concurrency
+(`decide`), what follows a failure (`consequence`), what may be done about a step in doubt (`doubt`), and why a step
+waits (`why_waiting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.failure import (
+    Abort,
+    AskApproval,
+    Continue,
+    Escalate,
+    FailurePolicy,
+    Fallback,
+    LastPolicy,
+    Recover,
+    Replan,
+    Retry,
+    Skip,
+)
+from ordain.core.plan.model import NestedPlan, Step, check_of, contract_of
+from ordain.core.plan.role import EffectClass, about
+from ordain.core.plan.tool import ToolDefinition, definition_of
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.budget import Held, may_begin, over_at, over_by_now
+from ordain.core.run.event import (
+    AttemptEnded,
+    BudgetReached,
+    ContractBroken,
+    ContractHeld,
+    ContractInconclusive,
+    DoubtFound,
+    DoubtReferred,
+    DoubtSettled,
+    Evidence,
+    FallbackEnded,
+    GroupKind,
+    Outcome,
+    PreconditionBroken,
+    Settlement,
+    StepKept,
+    StepNotKept,
+    StepState,
+    Verdict,
+)
+from ordain.core.run.prompt import AGENT_CANNOT
+from ordain.core.run.run_state import SETTLED, RunState
+from ordain.core.run.spending import BUDGET
+from ordain.core.text.limit import DAY_MS
+
+# --- Effects: what `decide` asks the loop to do --------------------------------------------------------------------
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Begin the next attempt of a step."""
+
+    step: StepId
+
+
+class Recheck(msgspec.Struct, frozen=True):
+    """Look whether a step that passed in the run before need not be run again."""
+
+    step: StepId
+
+
+class Verify(msgspec.Struct, frozen=True):
+    """Run a step's contract."""
+
+    step: StepId
+
+
+class SettleByContract(msgspec.Struct, frozen=True):
+    """Run the contract of a step in doubt, to find out whether its effect happened."""
+
+    step: StepId
+
+
+class WaitOn(msgspec.Struct, frozen=True):
+    """Look again for what a step waits for, when that may have come or its time is over."""
+
+    step: StepId
+
+
+class GiveUp(msgspec.Struct, frozen=True):
+    """End an attempt that waited for a person, whose time is over."""
+
+    step: StepId
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """End an attempt that runs or waits, because the run is being aborted."""
+
+    step: StepId
+
+
+class Gather(msgspec.Struct, frozen=True):
+    """The steps that a step waited for have come to their end: say what that makes of it."""
+
+    step: StepId
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """The time of a budget is over while steps are at work: say so."""
+
+    event: BudgetReached
+
+
+class Wake(msgspec.Struct, frozen=True):
+    """Look again at this instant."""
+
+    at: Instant
+
+
+class End(msgspec.Struct, frozen=True):
+    """Nothing is left to do: finish the run with this status."""
+
+    status: str
+    reason: str = ""
+
+
+Effect = Start | Recheck | Verify | SettleByContract | WaitOn | Gather | GiveUp | Stop | Reach | Wake | End
+
+
+def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
+    """The effects that this state calls for now. Empty means: wait for what is under way, or for a person."""
+    if state.finished:
+        return ()
+    effects: list[Effect] = [
+        SettleByContract(step) for step in state.doubtful if state.steps[step].settle is Settlement.CONTRACT
+    ]
+    verifying = [step for step in state.active if state.steps[step].state is StepState.VERIFYING]
+    # Whatever runs, is settled or verified takes a place. More can wait to be verified than there are places, where
+    # people have answered that what was in doubt happened.
+    places = max(concurrency(state) - len(effects) - (len(state.active) - len(verifying)), 0)
+    effects += [Verify(step) for step in verifying[:places]]
+    effects += [Gather(step) for step in state.gatherable]
+    # What runs is ended; what is being verified is judged to the end, for its effect is there already.
+    stopped = state.stopped
+    effects += [Stop(step) for step in stopped]
+    if state.aborted_by is not None:
+        over = not effects and not state.doubtful and not state.gathering
+        return (End("failed", _why_aborted(state)),) if over else tuple(effects)
+    if state.budgeted:
+        effects += [Reach(event) for event in over_by_now(state, now)]  # before anything else could reach it
+    with_person, times_over = _waits(state, now, effects) if state.waiting else (False, [])
+    # Only as many are looked at as there are free places. What was begun before goes first, once its time has come.
+    free = max(0, places - len(verifying))
+    ready, delayed = _unheld(state)
+    due = [position for not_before, position in islice(delayed, free) if not_before <= now]
+    positions = [*due, *islice(ready, free - len(due))]
+    for position in positions:
+        step = state.names[position]
+        effects.append(Recheck(step) if step in state.may_keep else Start(step))
+    if state.budgeted and (reached_at := over_at(state, now)) is not None:
+        times_over.append(reached_at)
+    if len(positions) < free and len(due) < len(delayed):
+        effects.append(Wake(min((delayed[len(due)][0], *times_over))))
+    elif times_over and (effects or state.active):  # nobody stays only to see that a person does not answer
+        effects.append(Wake(min(times_over)))
+    held = state.reached and (state.ready or state.delayed)
+    if effects or state.active or with_person or state.doubtful or state.escalated or held:
+        return tuple(effects)
+    return (End("failed" if state.unsatisfied else "completed"),)
+
+
+def _unheld(state: RunState) -> tuple[Sequence[int], Sequence[tuple[Instant, int]]]:
+    """The steps that are ready, and those that will be, but for those that a reached budget keeps from beginning."""
+    if not state.reached:
+        return state.ready, state.delayed
+    ready = [position for position in state.ready if not state.held(state.names[position])]
+    return ready, [one for one in state.delayed if not state.held(state.names[one[1]])]
+
+
+def _waits(state: RunState, now: Instant, effects: list[Effect]) -> tuple[bool, list[Instant]]:
+    """Add what is to be done about the steps that wait, which take no place; whether any waits for a person, and when
+    the time of those is over that may still get an answer."""
+    with_person, times_over = False, []
+    for step in state.waiting:
+        if state.aborting(step) is not None:
+            continue  # it is stopped
+        until = state.steps[step].waits_until
+        if not asks(state, step):
+            effects.append(WaitOn(step))
+            continue
+        with_person = True
+        if until is not None and until <= now:
+            effects.append(GiveUp(step))
+        elif until is not None:
+            times_over.append(until)
+    return with_person, times_over
+
+
+def asks(state: RunState, step_id: StepId) -> bool:
+    """Whether a step waits for what only a person can say."""
+    record = state.steps[step_id]
+    return record.state is StepState.WAITING and not record.gathers and state.is_persons(step_id)
+
+
+def _why_aborted(state: RunState) -> str:
+    """The message of the failure policy that ended the run, where it has one."""
+    assert state.aborted_by is not None
+    if state.aborted_by == BUDGET:
+        return "its budget was reached, and a person ended it"
+    last = last_policy(state, state.aborted_by)
+    if isinstance(last, Fallback):
+        last = _general(state, state.aborted_by)
+    return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"
+
+
+def concurrency(state: RunState) -> int:
+    """How many steps may be under way at once."""
+    return state.plan.concurrency or state.limits_in_force.concurrency
+
+
+def why_waiting(state: RunState, step_id: StepId, now: Instant) -> str | None:
+    """One sentence on why a step is not under way, or None when it is under way or settled."""
+    record = state.steps[step_id]
+    match record.state:
+        case StepState.IN_DOUBT:
+            return "in doubt: it was begun, and nobody saw it end"
+        case StepState.ESCALATED:
+            return "waits for a person's decision"
+        case StepState.WAITING if record.gathers:
+            return f"waits for {_of_its_own(state, step_id)}"
+        case StepState.WAITING:
+            return f"waits for {record.waits_for}"
+        case StepState.PENDING:
+            unmet = state.unmet_needs(step_id)
+            if unmet:
+                parts = [f"{need} ({state.steps[need].state.value})" for need in unmet]
+                return "needs " + ", ".join(parts)
+            if state.paused_by is not None:
+                return f"the run is paused by {state.paused_by.name}"
+            if state.aborted_by is not None:
+                return f"the run is being aborted by {state.aborted_by}"
+            if isinstance(found := may_begin(state, step_id, now), Held):
+                return f"waits for {found.why}"
+            if record.not_before is not None and record.not_before > now:
+                return f"next attempt in {(record.not_before - now + 999) // 1000} s"
+            return "waits for its turn"
+        case _:
+            return None
+
+
+_GROUP_WORDS = {GroupKind.ITEMS: "items", GroupKind.NESTED: "steps", GroupKind.FALLBACK: "fallback steps"}
+
+
+def _of_its_own(state: RunState, step_id: StepId) -> str:
+    """The steps that a step waits for, in words."""
+    group = state.groups[step_id]
+    settled = sum(state.steps[name].state in SETTLED for name in group.members)
+    return f"its {_GROUP_WORDS[group.kind]}: {settled} of {len(group.members)} have ended"
+
+
+# --- After a failure -----------------------------------------------------------------------------------------------
+
+
+class Consequence(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a failure takes a step."""
+
+    to: StepState
+    not_before: Instant | None = None
+    aborts: bool = False
+    fallback: tuple[StepId, ...] = ()
+
+
+def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
+    """What the failure policy says after one more attempt of this step went badly."""
+    if state.aborting(step_id) is not None:
+        return Consequence(to=StepState.FAILED)
+    policy = policy_of(state, step_id)
+    if isinstance(policy, Retry):
+        failures = state.steps[step_id].failures + 1
+        if failures < policy.max_attempts:
+            return Consequence(to=StepState.PENDING, not_before=Instant(now + _delay_ms(policy, failures - 1)))
+    last = last_policy(state, step_id)
+    full = not state.has_room(len(state.plan_around(step_id).fallbacks))
+    if isinstance(last, Fallback) and (state.steps[step_id].fell_back or full):
+        last = _without_fallback(state, step_id)  # once is enough
+    return _follows(last)
+
+
+def _follows(last: LastPolicy) -> Consequence:
+    """Where a policy takes a step that is not tried again."""
+    match last:
+        case Abort():
+            return Consequence(to=StepState.FAILED, aborts=True)
+        case Skip():
+            return Consequence(to=StepState.SKIPPED)
+        case Continue():
+            return Consequence(to=StepState.FAILED)
+        case Fallback(steps=steps):
+            return Consequence(to=StepState.WAITING, fallback=steps)
+        case Escalate() | AskApproval() | Replan() | Recover():
+            # Who decides is a person, who may have a planner propose something (core.brief).
+            return Consequence(to=StepState.ESCALATED)
+        case _:
+            assert_never(last)
+
+
+def _without_fallback(state: RunState, step_id: StepId) -> LastPolicy:
+    """What the policy of a step's plan says of one that its fallback did not help, or could not."""
+    general = _general(state, step_id)
+    return Abort() if isinstance(general, Fallback) else general
+
+
+def policy_of(state: RunState, step_id: StepId) -> FailurePolicy:
+    """The failure policy of a step: its own, its plan's, that of the settings. What fails among fallback steps ends
+    them, unless they say otherwise: the plan's policy is what they are part of."""
+    own = state.step(step_id).on_failure
+    if own is not None:
+        return own
+    if _is_fallback(state, step_id):
+        return Abort()
+    return state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
+
+
+def last_policy(state: RunState, step_id: StepId) -> LastPolicy:
+    """What follows when a step's tries have run out."""
+    policy = policy_of(state, step_id)
+    return policy.then or _general(state, step_id) if isinstance(policy, Retry) else policy
+
+
+def _is_fallback(state: RunState, step_id: StepId) -> bool:
+    """Whether a step is a fallback step, or an item of one."""
+    member = state.members.get(step_id)
+    while member is not None and member.kind is GroupKind.ITEMS:
+        member = state.members.get(member.parent)
+    return member is not None and member.kind is GroupKind.FALLBACK
+
+
+def _general(state: RunState, step_id: StepId) -> LastPolicy:
+    """The policy of a step's plan for when tries have run out, else abort."""
+    if _is_fallback(state, step_id):
+        return Abort()
+    policy = state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
+    return policy.then or Abort() if isinstance(policy, Retry) else policy
+
+
+def _delay_ms(policy: Retry, retries_done: int) -> int:
+    longest = DAY_MS if policy.max_delay_ms is None else min(policy.max_delay_ms, DAY_MS)
+    try:
+        grown = policy.initial_delay_ms * policy.backoff_multiplier**retries_done
+        return int(min(grown + policy.increment_ms * retries_done, longest))
+    except OverflowError:
+        return longest
+
+
+# --- From what the loop saw to the event that says so ----------------------------------------------------------------
+
+
+def ended(state: RunState, step_id: StepId, outcome: Outcome, now: Instant, *, stopped: bool) -> AttemptEnded:
+    """The event for an attempt that ended with this outcome; `stopped` when we ended it because the run aborts."""
+    if state.steps[step_id].tampered and not stopped:
+        outcome = _tampered_outcome(outcome, state.steps[step_id].tampered)
+    group = state.groups.get(step_id) if state.steps[step_id].gathers else None
+    if stopped:
+        after = Consequence(to=StepState.CANCELLED)
+    elif outcome.error is not None and group is not None and group.kind is GroupKind.ITEMS:
+        after = Consequence(to=StepState.FAILED)  # each item had the failure policy for itself
+    elif outcome.error == AGENT_CANNOT and state.aborting(step_id) is None:
+        after = Consequence(to=StepState.ESCALATED)  # to try again would help nobody, whatever the policy is
+    elif outcome.error is not None:
+        after = consequence(state, step_id, now)
+    elif check_of(state.step(step_id)) is not None:
+        after = Consequence(to=StepState.VERIFYING)
+    else:
+        # Its own observed result is the evidence: the harness saw the exit status, or called the tool itself.
+        after = Consequence(to=StepState.PASSED)
+    attempt = state.steps[step_id].attempts
+    return AttemptEnded(
+        step=step_id,
+        attempt=attempt,
+        outcome=outcome,
+        to=after.to,
+        not_before=after.not_before,
+        aborts=after.aborts,
+        fallback=after.fallback,
+    )
+
+
+def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEnded:
+    """The event for a step whose fallback steps have come to their end: its contract is tried again. Where that could
+    show nothing, or one of them failed, the policy of the plan goes on."""
+    failed = [name for name in state.groups[step_id].members if not state.steps[name].satisfies]
+    unproved = wants_proof(state, step_id)
+    reason = f"its fallback steps were run, and {', '.join(failed)} did not pass" if failed else "its fallback was run"
+    if unproved and not failed:
+        reason += ", and its contract was never seen broken"
+    after = Consequence(to=StepState.VERIFYING)
+    if state.aborting(step_id) is not None:
+        after = Consequence(to=StepState.CANCELLED)
+    elif failed or unproved or check_of(state.step(step_id)) is None:
+        after = _follows(_without_fallback(state, step_id))
+    return FallbackEnded(
+        step=step_id,
+        attempt=state.steps[step_id].attempts,
+        reason=reason,
+        to=after.to,
+        not_before=after.not_before,
+        aborts=after.aborts,
+    )
+
+
+def rechecked(step_id: StepId, outcome: Outcome | None, evidence: Evidence | None) -> StepKept | StepNotKept:
+    """The event for a step that passed in the run before, with that outcome, and whose contract shows this now."""
+    if evidence is None or evidence.verdict is Verdict.HELD:
+        return StepKept(step=step_id, outcome=outcome, evidence=evidence)
+    return StepNotKept(step=step_id, evidence=evidence)
+
+
+def keepable(former: RunState, again_from: StepId | None, *, person: bool) -> tuple[StepId, ...]:
+    """The steps that a rerun need not run again if their contract holds: those that passed, but for `again_from` and
+    all that depends on it. One without a contract is run again too, unless a person said from where on. Where files
+    are protected everything is run again: only an attempt looks after them."""
+    plan, again = former.plan, set[StepId]()
+    if again_from is not None:
+        again, front = {again_from}, [again_from]
+        while front:
+            for step_id in former.dependents_of(front.pop()):
+                if step_id not in again:
+                    again.add(step_id)
+                    front.append(step_id)
+    found = []
+    for step in plan.steps:
+        record = former.steps[step.id]
+        if record.state is not StepState.PASSED or step.id in again or former.protects(step.id):
+            continue
+        if about(step.action).held or isinstance(step.action, NestedPlan) or step.for_each is not None:
+            continue  # the run before gave its locks back; and what became steps of its own is done again as a whole
+        # An expression asks about the attempt itself, which there is none of; nobody's word is evidence.
+        observed = check_of(step) is None and record.decided_by is None and not isinstance(step.action, Task)
+        if contract_of(step) is not None or (observed and again_from is not None and person):
+            found.append(step.id)
+    return tuple(found)
+
+
+def judged(
+    state: RunState, step_id: StepId, evidence: Evidence, now: Instant
+) -> ContractHeld | ContractBroken | ContractInconclusive:
+    """The event for a contract that was run after its step."""
+    attempt = state.steps[step_id].attempts
+    evidence = _untouched(state, step_id, evidence)
+    if evidence.verdict is Verdict.HELD:
+        return ContractHeld(step=step_id, attempt=attempt, evidence=evidence)
+    after = consequence(state, step_id, now)
+    kind = ContractBroken if evidence.verdict is Verdict.BROKEN else ContractInconclusive
+    return kind(
+        step=step_id,
+        attempt=attempt,
+        evidence=evidence,
+        to=after.to,
+        not_before=after.not_before,
+        aborts=after.aborts,
+        fallback=after.fallback,
+    )
+
+
+def not_held(state: RunState, step_id: StepId, error: str, detail: str, now: Instant) -> PreconditionBroken:
+    """The event for a step before which something did not hold."""
+    after = consequence(state, step_id, now)
+    return PreconditionBroken(
+        step=step_id,
+        attempt=state.steps[step_id].attempts,
+        error=error,
+        detail=detail,
+        to=after.to,
+        not_before=after.not_before,
+        aborts=after.aborts,
+        fallback=after.fallback,
+    )
+
+
+FILES_NAMED_MAX = 20
+
+
+def tampered_words(files: Sequence[str]) -> str:
+    """What is said of protected files that were changed, which are put back before anything goes on."""
+    named = ", ".join(files[:FILES_NAMED_MAX])
+    more = f" and {len(files) - FILES_NAMED_MAX} more" if len(files) > FILES_NAMED_MAX else ""
+    return f"protected files changed while it was at work, and were put back: {named}{more}"
+
+
+def _tampered_outcome(outcome: Outcome, files: Sequence[str]) -> Outcome:
+    before = f"{outcome.detail}; " if outcome.detail else ""
+    error = outcome.error if outcome.error == AGENT_CANNOT else "F_CONTRACT_TAMPERED"
+    return replace(outcome, error=error, detail=before + tampered_words(files))
+
+
+def _untouched(state: RunState, step_id: StepId, evidence: Evidence) -> Evidence:
+    """The evidence, which is none for a step that was at work while protected files changed: its contract is broken."""
+    files = state.steps[step_id].tampered
+    if not files:
+        return evidence
+    return replace(evidence, verdict=Verdict.BROKEN, error="F_CONTRACT_TAMPERED", detail=tampered_words(files))
+
+
+# --- Before an effect ------------------------------------------------------------------------------------------------
+
+
+def wants_proof(state: RunState, step_id: StepId) -> bool:
+    """Whether the contract must be seen broken before the effect. Once is enough: a later attempt may find what an
+    earlier one has done."""
+    return state.step(step_id).proof is not None and not state.steps[step_id].seen_broken
+
+
+def not_begun(seen: Evidence, duration_ms: int) -> Outcome | None:
+    """The outcome of an attempt that wanted proof and did not get it, so that its effect was not begun; None where the
+    contract is broken, as it should be."""
+    match seen.verdict:
+        case Verdict.BROKEN:
+            return None
+        case Verdict.HELD:
+            detail = "its contract held before it did anything, so it could prove nothing"
+            return Outcome(duration_ms=duration_ms, error="F_CONTRACT_GREEN_BEFORE", detail=detail)
+        case Verdict.INCONCLUSIVE:
+            detail = f"its contract could not be judged before the step: {seen.detail}"
+            return Outcome(duration_ms=duration_ms, error="F_CONTRACT_INCONCLUSIVE", detail=detail)
+
+
+# --- Doubt -----------------------------------------------------------------------------------------------------------
+
+
+def effect_class(step: Step, tools: Mapping[str, ToolDefinition]) -> EffectClass:
+    """What a step's action counts as after a crash: the tool's class, sharpened by what the plan claims or forbids.
+
+    A claim (`idempotent: true`) is an approver's word, given with the approval that showed it.
+    """
+    tool = definition_of(step.action, tools)
+    effect = tool.effect if tool is not None else EffectClass.OPAQUE
+    if effect is EffectClass.READS or about(step.action).recorded:
+        return effect
+    if step.idempotent is not None:
+        return EffectClass.REPEATABLE if step.idempotent else EffectClass.OPAQUE
+    return effect
+
+
+def looks_first(step: Step, tools: Mapping[str, ToolDefinition]) -> bool:
+    """Whether the contract is run once before the effect, so that it can settle doubt later."""
+    return contract_of(step) is not None and effect_class(step, tools) is EffectClass.CHECKABLE
+
+
+def doubt(state: RunState, step_id: StepId, tools: Mapping[str, ToolDefinition]) -> DoubtFound:
+    """What the table of doubt says of a step that was begun and has no recorded end."""
+    step, record = state.step(step_id), state.steps[step_id]
+    tool = definition_of(step.action, tools)
+    seen = record.seen_before
+    match effect_class(step, tools):
+        case _ if not _reached(state, step_id):
+            settle, reason = Settlement.AGAIN, "it had not got as far as its effect, so it is run again"
+        case EffectClass.READS:
+            settle, reason = Settlement.AGAIN, "it only reads, so it is run again"
+        case EffectClass.REPEATABLE:
+            settle, reason = Settlement.AGAIN, "running it twice has the effect of once, so it is run again"
+        case EffectClass.CHECKABLE if looks_first(step, tools) and seen is None:
+            settle, reason = Settlement.AGAIN, "it had not got as far as its effect, so it is run again"
+        case EffectClass.CHECKABLE if tool and tool.atomic and seen and seen.verdict is Verdict.BROKEN:
+            settle, reason = Settlement.CONTRACT, "its contract was broken before and can tell"
+        case EffectClass.CHECKABLE:
+            settle, reason = Settlement.PERSON, "no contract can tell whether it happened"
+        case EffectClass.OPAQUE:
+            settle, reason = Settlement.PERSON, "nobody can tell from outside whether it happened"
+        case effect:
+            assert_never(effect)
+    return DoubtFound(step=step_id, attempt=record.attempts, settle=settle, reason=reason)
+
+
+def _reached(state: RunState, step_id: StepId) -> bool:
+    """Whether the effect may have begun, as far as what is recorded before every effect can tell."""
+    record = state.steps[step_id]
+    if isinstance(state.step(step_id).action, Task) and record.lease is None:
+        return False  # nobody had taken it
+    return not wants_proof(state, step_id) and (record.protected_now or not state.protects(step_id))
+
+
+def settled(state: RunState, step_id: StepId, evidence: Evidence, operand: str | None) -> DoubtSettled | DoubtReferred:
+    """The event for a contract that was run to settle a doubt, with what the tool changes as it is now.
+
+    Only a sound contract gets here (see `doubt`). A broken one proves nothing by itself: the effect may have happened
+    and something else be wrong. What tells is whether the thing the tool changes is still as it was.
+    """
+    record = state.steps[step_id]
+    evidence = _untouched(state, step_id, evidence)
+    if operand is not None and operand == record.operand_before:
+        reason = "what it changes is as it was before, so it did not happen; it is run again"
+        return DoubtSettled(
+            step=step_id, attempt=record.attempts, to=StepState.PENDING, reason=reason, evidence=evidence
+        )
+    if evidence.verdict is Verdict.HELD:
+        reason = "recovered by contract: it was broken before the step and holds now"
+        return DoubtSettled(
+            step=step_id, attempt=record.attempts, to=StepState.PASSED, reason=reason, evidence=evidence
+        )
+    reason = f"its contract is {evidence.verdict.value}, which does not tell whether it happened"
+    return DoubtReferred(step=step_id, attempt=record.attempts, reason=reason, evidence=evidence)

@@ -1,0 +1,661 @@
+"""State is a fold over history: the table of transitions, and `apply`.
+
+`apply` is total over TRANSITIONS and refuses everything else, so that no code path can take a step where the table
+does not allow it; what it refuses changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.model import Plan, Step, check_of
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.plan.words import counted, sayable
+from ordain.core.run.attempt import CANNOT, DONE, with_try
+from ordain.core.run.event import (
+    AgentCalled,
+    AgentCallFailed,
+    AttemptEnded,
+    AttemptStarted,
+    AttemptWaiting,
+    BudgetReached,
+    ConditionFalse,
+    ContractBroken,
+    ContractHeld,
+    ContractInconclusive,
+    ContractSeen,
+    DecisionGiven,
+    DoubtFound,
+    DoubtReferred,
+    DoubtSettled,
+    ExecutorStarted,
+    FallbackEnded,
+    FilesProtected,
+    GroupKind,
+    PreconditionBroken,
+    ProtectedChanged,
+    RunCancelled,
+    RunEvent,
+    RunFinished,
+    RunOpened,
+    RunPaused,
+    Settlement,
+    StepApprovalAsked,
+    StepEvent,
+    StepKept,
+    StepNotKept,
+    StepState,
+    StepUnfolded,
+    Verdict,
+    WorkClaimed,
+    WorkOffered,
+)
+from ordain.core.run.group import (
+    Group,
+    Member,
+    fallback_members,
+    item_members,
+    nested_members,
+    nested_plan_of,
+    within,
+)
+from ordain.core.run.prompt import AGENT_CANNOT
+from ordain.core.run.run_state import SETTLED, IllegalTransition, RunState, StepRecord
+from ordain.core.run.spending import RUN, owner_of
+from ordain.core.text.limit import REPETITIONS_MAX
+
+PENDING, RUNNING, VERIFYING = StepState.PENDING, StepState.RUNNING, StepState.VERIFYING
+WAITING = StepState.WAITING
+PASSED, FAILED, SKIPPED, CANCELLED = StepState.PASSED, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED
+IN_DOUBT, ESCALATED = StepState.IN_DOUBT, StepState.ESCALATED
+
+AFTER_FAILURE = frozenset({PENDING, FAILED, SKIPPED, ESCALATED, WAITING})
+"""Where a failure policy can take a step; it waits where fallback steps are run."""
+
+TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
+    (PENDING, StepKept): frozenset({PASSED}),
+    (PENDING, StepNotKept): frozenset({PENDING}),
+    (PENDING, ConditionFalse): frozenset({SKIPPED}),
+    (PENDING, PreconditionBroken): AFTER_FAILURE,
+    (PENDING, StepApprovalAsked): frozenset({ESCALATED}),
+    (PENDING, StepUnfolded): frozenset({WAITING}),
+    (PENDING, AttemptStarted): frozenset({RUNNING}),
+    (RUNNING, AttemptWaiting): frozenset({WAITING}),
+    (WAITING, AttemptWaiting): frozenset({WAITING}),
+    (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED, ESCALATED}),
+    (VERIFYING, ContractHeld): frozenset({PASSED}),
+    (VERIFYING, ContractBroken): AFTER_FAILURE,
+    (VERIFYING, ContractInconclusive): AFTER_FAILURE,
+    (WAITING, FallbackEnded): frozenset({VERIFYING, FAILED, SKIPPED, ESCALATED, CANCELLED}),
+    (RUNNING, DoubtFound): frozenset({IN_DOUBT}),
+    (IN_DOUBT, DoubtSettled): frozenset({PASSED, PENDING}),
+    (IN_DOUBT, DecisionGiven): frozenset({VERIFYING, PASSED, PENDING, FAILED}),
+    (ESCALATED, DecisionGiven): frozenset({PENDING, SKIPPED, PASSED, FAILED}),
+}
+"""From state and event to the states it may lead to. Every move of every step is one of these; besides them,
+`run_finished` takes the steps that are still open (pending, or escalated when the run aborts) to cancelled,
+`run_cancelled` all that are; and where a plan that is nested or a step's fallback is ended early, its steps that are
+not at work are cancelled too. Only steps that belong to another one can leave a settled state: when that is tried
+again, they begin anew."""
+
+
+def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
+    """The state that a run's whole history adds up to."""
+    state = RunState(plan)
+    for at, event in history:
+        apply(state, event, at)
+    return state
+
+
+def apply(state: RunState, event: RunEvent, at: Instant) -> RunState:
+    """Fold one event into the state and return it; raises IllegalTransition for what the table does not allow, and then
+    nothing has changed."""
+    if state.finished:
+        raise IllegalTransition(f"{type(event).__name__} after the run finished")
+    match event:
+        case RunOpened():
+            if state.size:
+                raise IllegalTransition("a run is opened once, first")
+            state.run_id, state.lineage, state.opened_at = event.run_id, event.lineage, at
+            state.workspace, state.limits, state.plan_id = event.workspace, event.limits, event.plan_id
+            state.rerun_of, state.first_run = event.rerun_of, event.first_run or event.run_id
+            state.may_keep = {step_id for step_id in event.may_keep if step_id in state.steps}
+            state.opened_at, state.signals, state.environment = at, event.signals, event.environment
+            state.operands = event.operands
+        case ExecutorStarted():
+            if event.epoch <= state.epoch:
+                raise IllegalTransition(f"epoch {event.epoch} after {state.epoch}")
+            state.epoch, state.paused_by, state.reason = event.epoch, None, ""
+            state.executor_at = at
+            for account in state.accounts.values():
+                account.cut(state.worked_at, at)
+            state.worked_at = at
+        case RunPaused():
+            state.paused_by, state.reason = event.by, event.reason
+        case ProtectedChanged():
+            _tampered(state, event)
+        case BudgetReached():
+            _reach(state, event, at)
+        case RunFinished():
+            _finish(state, event, at)
+        case RunCancelled():
+            if event.status not in ("cancelled", "failed"):
+                raise IllegalTransition(f"nobody can end a run as {event.status}")
+            _cancel(state, at)
+            for account in state.accounts.values():
+                account.cut(state.worked_at, at)  # whether anybody was still at work then, nobody can tell
+                account.at_work = 0
+            state.status, state.reason = event.status, event.reason
+        case DecisionGiven() if (owner := owner_of(event.step)) is not None:
+            _decide_budget(state, owner, event, at)
+        case _:
+            was_at_work = event.step in state.active
+            _apply_to_step(state, event, at)
+            _spend(state, event, at, was_at_work=was_at_work)
+    state.size += 1
+    state.changed_at = at
+    return state
+
+
+def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
+    if event.step not in state.steps:
+        raise IllegalTransition(f"{type(event).__name__} for {event.step}, which is not in the plan")
+    record = state.steps[event.step]
+    expected = record.attempts + 1 if type(event) in (AttemptStarted, StepUnfolded) else record.attempts
+    if event.attempt != expected and not isinstance(event, DecisionGiven):
+        raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
+    _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
+    _refuse_fallback(state, event)
+    _refuse_group(state, record, event)
+    match event:
+        case AttemptStarted():
+            _refuse_blocked(state, event)
+            _refuse_held(state, event)
+            state.move(event.step, RUNNING)
+            _begin(state, event.step, record, at)
+            record.agent, record.agent_why = event.agent, event.why
+        case WorkOffered():
+            task = isinstance(state.step(event.step).action, Task)
+            if record.state is not RUNNING or record.work is not None or not task:
+                raise IllegalTransition(f"the task of {event.step} is offered once, before anybody performs it")
+            item = event.item
+            if (item.step, item.attempt, item.agent) != (event.step, event.attempt, record.agent):
+                raise IllegalTransition(f"what is offered is not the task of attempt {event.attempt} at {event.step}")
+            record.work = item
+        case WorkClaimed():
+            taken = record.lease is not None or state.is_persons(event.step)
+            if record.state is not RUNNING or record.work is None or taken:
+                raise IllegalTransition(f"the task of {event.step} is not to be had")
+            record.lease = event.lease
+        case AgentCalled():
+            if record.state is not RUNNING or record.work is None or event.call != record.calls + 1:
+                raise IllegalTransition(f"no agent of {event.step} can make call {event.call} now")
+            record.calls = event.call
+        case AgentCallFailed():
+            if record.state is not RUNNING or not 1 <= event.call <= record.calls:
+                raise IllegalTransition(f"no agent of {event.step} has made call {event.call}")
+        case AttemptEnded():
+            if event.outcome.error is None and event.to not in (VERIFYING, PASSED):
+                raise IllegalTransition(f"{event.step} went well and cannot go to {event.to}")
+            if event.outcome.error is not None and event.to in (VERIFYING, PASSED):
+                raise IllegalTransition(f"{event.step} went badly and cannot go to {event.to}")
+            if event.to is PASSED and check_of(state.step(event.step)) is not None:
+                raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
+            if event.to in (VERIFYING, PASSED):
+                _refuse_tampered(state, event.step)
+                _refuse_undone(state, event.step)
+            if event.outcome.error == AGENT_CANNOT and event.to is not _after_cannot(state, event.step):
+                raise IllegalTransition(f"{event.step} cannot be done, as was said; only a person decides what then")
+            if record.state is WAITING and not record.gathers and state.is_persons(event.step):
+                record.unanswered += 1
+            record.outcome, record.ended_at = event.outcome, at
+            record.waits_for, record.waits_until = "", None
+            _let_go(state, event.step)
+            _after(state, event, failed=event.outcome.error is not None)
+        case ContractHeld():
+            _refuse_tampered(state, event.step)
+            if event.evidence.verdict is not Verdict.HELD or check_of(state.step(event.step)) is None:
+                raise IllegalTransition(f"{event.step} has no contract that was seen to hold")
+            record.evidence, record.ended_at = event.evidence, at
+            state.move(event.step, PASSED)
+        case StepKept() | StepNotKept():
+            if event.step not in state.may_keep or state.unmet_needs(event.step):
+                raise IllegalTransition(f"{event.step} cannot be kept from the run before")
+            verdict = event.evidence.verdict if event.evidence is not None else None
+            checked = check_of(state.step(event.step)) is not None
+            if (verdict is Verdict.HELD) is not (checked and isinstance(event, StepKept)):
+                raise IllegalTransition(f"{event.step} is kept where its contract holds, and nowhere else")
+            state.may_keep.discard(event.step)
+            record.evidence = event.evidence
+            state.move(event.step, PASSED if isinstance(event, StepKept) else PENDING)
+            if isinstance(event, StepKept):
+                record.outcome, record.kept, record.ended_at = event.outcome, True, at
+        case ConditionFalse():
+            _refuse_blocked(state, event)
+            record.condition_false, record.ended_at = True, at
+            state.move(event.step, SKIPPED)
+        case PreconditionBroken():
+            _refuse_blocked(state, event)
+            record.ended_at = at
+            record.outcome, record.evidence, record.decided_by = None, None, None
+            _after(state, event, failed=True)
+            record.broken = event
+        case StepApprovalAsked():
+            _refuse_blocked(state, event)
+            record.asked, record.waits_since = event, at
+            state.move(event.step, ESCALATED)
+        case StepUnfolded():
+            _refuse_blocked(state, event)
+            _refuse_held(state, event)
+            _unfold(state, event)
+            _begin(state, event.step, record, at)
+        case FilesProtected():
+            if record.state is not RUNNING or record.protected_now:
+                raise IllegalTransition(f"what {event.step} must not change is kept once, before its effect")
+            known = state.protected or {}
+            if event.of_plan.keys() & known.keys() or (event.of_step and record.protected is not None):
+                raise IllegalTransition(f"{event.step} would have a protected file be another than it was")
+            state.protected = {**known, **event.of_plan} if event.of_plan or not known else known
+            if event.beside_plan is not None:
+                state.beside = (state.beside or frozenset()) | set(event.beside_plan)
+            if event.beside_step is not None and record.protected is None:
+                record.beside = frozenset(event.beside_step)
+            record.protected = dict(event.of_step) if record.protected is None else record.protected
+            record.protected_now = True
+        case ContractSeen():
+            if record.state is not RUNNING or record.seen_before is not None:
+                raise IllegalTransition(f"the contract of {event.step} is looked at once, before its effect")
+            record.seen_before, record.operand_before = event.evidence, event.operand
+            record.seen_broken = record.seen_broken or event.evidence.verdict is Verdict.BROKEN
+        case AttemptWaiting():
+            if record.tampered:
+                raise IllegalTransition(f"{event.step} was at work while protected files changed; it can only fail")
+            if isinstance(state.step(event.step).action, Task) and record.work is None:
+                raise IllegalTransition(f"{event.step} waits for somebody who was offered nothing")
+            if record.state is RUNNING:
+                record.waits_since = at
+            record.waits_for, record.waits_until = event.reason, event.until
+            state.move(event.step, WAITING)
+        case ContractBroken() | ContractInconclusive():
+            record.evidence, record.ended_at, record.broken = event.evidence, at, None
+            _after(state, event, failed=True)
+        case FallbackEnded():
+            record.fell_back, record.ended_at = event.reason, at
+            record.waits_for, record.waits_until = "", None
+            _let_go(state, event.step)
+            _after(state, event, failed=False)
+        case DoubtFound():
+            record.settle, record.how, record.waits_since = event.settle, event.reason, at
+            state.move(event.step, IN_DOUBT)
+        case DoubtReferred():
+            if record.state is not IN_DOUBT:
+                raise IllegalTransition(f"{event.step} is not in doubt")
+            record.settle, record.evidence, record.how = Settlement.PERSON, event.evidence, event.reason
+        case DoubtSettled():
+            if event.to is PASSED:
+                _refuse_tampered(state, event.step)
+                if event.evidence is None or event.evidence.verdict is not Verdict.HELD:
+                    raise IllegalTransition(
+                        f"{event.step} passes out of doubt by a contract that holds, or by a person"
+                    )
+            record.settle, record.how, record.ended_at = None, event.reason, at
+            record.evidence = event.evidence or record.evidence
+            _again(state, event.step, event.to)
+        case DecisionGiven():
+            if event.attempt not in (0, record.attempts):  # 0: of before answers were bound
+                raise IllegalTransition(f"a decision about attempt {event.attempt} of {event.step}, which is over")
+            if (record.asked is not None) is not (event.about == "step_approval"):
+                raise IllegalTransition(f"a decision about {event.step} that is not the one that was asked for")
+            if record.asked is not None and event.to is PASSED:
+                raise IllegalTransition(f"{event.step} was not begun and cannot have passed")
+            if record.state is WAITING or event.outcome is not None:
+                _refuse_answer(state, event)
+                record.outcome, record.waits_for, record.waits_until = event.outcome, "", None
+            record.decisions += 1
+            if event.outcome is None:  # an answer is what the step was for, and no second chance
+                record.failures = 0
+            record.settle = None
+            record.how, record.decided_by, record.said = event.choice, event.by.name, event.said
+            record.ended_at = at
+            record.fell_back, record.broken = "", None
+            if record.asked is not None:
+                record.allowed = record.asked.seal if event.to is PENDING else ""
+                record.denied = event.to is SKIPPED
+                record.asked = None
+            _again(state, event.step, event.to)
+            if event.aborts:
+                _abort(state, event.step, by_person=True)
+        case _:
+            assert_never(event)
+
+
+def _again(state: RunState, step_id: StepId, to: StepState) -> None:
+    """Take a step where a doubt or a question about it was settled to; nothing begins again that is part of something
+    which was ended meanwhile."""
+    state.move(step_id, to)
+    if to in (PENDING, ESCALATED) and step_id in state.members and state.aborting(step_id) is not None:
+        state.move(step_id, CANCELLED)
+
+
+def _tampered(state: RunState, event: ProtectedChanged) -> None:
+    """Note what was changed with every step that may have done it."""
+    for step_id in event.steps:
+        if step_id not in state.steps or state.steps[step_id].state not in (RUNNING, VERIFYING, IN_DOUBT):
+            raise IllegalTransition(f"{step_id} was not at work and cannot have changed anything")
+    for step_id in event.steps:
+        record = state.steps[step_id]
+        record.tampered = tuple(dict.fromkeys((*record.tampered, *event.files)))
+
+
+def _refuse_tampered(state: RunState, step_id: StepId) -> None:
+    if state.steps[step_id].tampered:
+        raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
+
+
+def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
+    """Raise IllegalTransition for what is no answer to a question that the plan asks, or about a task that it gives to
+    a person."""
+    step, error = state.step(event.step), event.outcome.error if event.outcome is not None else None
+    if state.steps[event.step].state is not WAITING or not state.is_persons(event.step):
+        raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
+    after = FAILED if event.aborts else VERIFYING if check_of(step) is not None else PASSED
+    if error is not None:
+        after = ESCALATED
+    if event.to is not after or event.aborts is not (event.outcome is None):
+        raise IllegalTransition(f"an answer cannot take {event.step} to {event.to}")
+    if isinstance(step.action, Task) and event.outcome is not None:
+        known = {DONE: None, CANNOT: AGENT_CANNOT}
+        if event.about != "task" or event.choice not in known or known[event.choice] != error:
+            raise IllegalTransition(f"{event.choice} is not what can be said of the task of {event.step}")
+    elif error is not None:
+        raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
+    if after in (VERIFYING, PASSED):
+        _refuse_tampered(state, event.step)
+
+
+def _refuse_undone(state: RunState, step_id: StepId) -> None:
+    """Raise IllegalTransition where a task would be done that nobody has taken, or a person's without their word."""
+    record = state.steps[step_id]
+    if isinstance(state.step(step_id).action, Task) and not record.gathers and record.lease is None:
+        raise IllegalTransition(f"the task of {step_id} was performed by nobody")
+
+
+def _after_cannot(state: RunState, step_id: StepId) -> StepState:
+    """Where a step goes of which was said that it cannot be done."""
+    return ESCALATED if state.aborting(step_id) is None else FAILED
+
+
+_MAY_FALL_BACK = (AttemptEnded, ContractBroken, ContractInconclusive, PreconditionBroken)
+
+
+def _refuse_fallback(state: RunState, event: StepEvent) -> None:
+    """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
+    have."""
+    if not isinstance(event, _MAY_FALL_BACK):
+        return
+    if not event.fallback and event.to is not WAITING:
+        return
+    if not event.fallback or event.to is not WAITING:
+        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
+    known = {one.id for one in state.plan_around(event.step).fallbacks}
+    if unknown := set(event.fallback) - known:
+        names = ", ".join(sorted(unknown))
+        raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
+
+
+def _refuse_blocked(state: RunState, event: StepEvent) -> None:
+    if state.is_blocked(event.step):
+        raise IllegalTransition(f"{event.step} started before what it needs")
+
+
+def _refuse_held(state: RunState, event: StepEvent) -> None:
+    if state.held(event.step):
+        raise IllegalTransition(f"{event.step} began although a budget was reached that pays for it")
+
+
+def _spend(state: RunState, event: StepEvent, at: Instant, *, was_at_work: bool) -> None:
+    """Note with every account that pays for a step what an event of it costs."""
+    kind, is_at_work = type(event), event.step in state.active
+    if kind is not DecisionGiven:  # which can be given while nobody is at work
+        state.worked_at = at
+    used = event.outcome.used if type(event) is AttemptEnded else None
+    if is_at_work is was_at_work and used is None:
+        return
+    for owner in state.payers(event.step) if len(state.accounts) > 1 else (RUN,):
+        account = state.accounts[owner]
+        if is_at_work and not was_at_work:
+            account.spent["attempts"] += kind is AttemptStarted
+            account.begin(at)
+        elif was_at_work and not is_at_work:
+            account.end(at)
+        if used is not None:
+            account.use(used)
+
+
+def _reach(state: RunState, event: BudgetReached, at: Instant) -> None:
+    """Note that nothing more is paid from an account until a person has decided."""
+    owner = owner_of(event.step)
+    if owner is None or owner not in state.accounts or owner in state.reached:
+        raise IllegalTransition(f"{event.step} is no budget that can be reached now")
+    account = state.accounts[owner]
+    if event.what not in account.limits:
+        raise IllegalTransition(f"{event.step} has no limit of {event.what}")
+    said = (event.spent, event.limit)
+    seen = (sayable(event.what, account.total(event.what, at)), sayable(event.what, account.limits[event.what]))
+    if said != seen:
+        raise IllegalTransition(f"{event.step} says {said} of {event.what}, where {seen} were spent and allowed")
+    wanted = account.total(event.what, at) + counted(event.what, event.wanted)
+    if account.total(event.what, at) < account.limits[event.what] >= wanted:
+        raise IllegalTransition(f"{event.step} is not reached: there is enough {event.what} left")
+    state.reached[owner] = event
+    account.reached_at = state.worked_at = at
+
+
+def _decide_budget(state: RunState, owner: StepId, event: DecisionGiven, at: Instant) -> None:
+    """Go on as a person decided about a budget, or end what it paid for."""
+    reached = state.reached.get(owner)
+    if reached is None:
+        raise IllegalTransition(f"nobody was asked about {event.step}")
+    to, aborts = (FAILED, True) if event.choice == "abort" else (PENDING, False)
+    known = event.choice in ("extend", "unlimited", "abort") and event.about == "budget" and event.outcome is None
+    if not known or (event.to, event.aborts) != (to, aborts):
+        raise IllegalTransition(f"{event.choice} is no answer about {event.step}, or does not do that")
+    account = state.accounts[owner]
+    account.decisions += 1
+    del state.reached[owner]
+    if event.choice == "extend":
+        account.extend(reached.what, at)
+    elif event.choice == "unlimited":
+        del account.limits[reached.what]
+    else:
+        _abort(state, owner or event.step, by_person=True)
+
+
+def _begin(state: RunState, step_id: StepId, record: StepRecord, at: Instant) -> None:
+    """Note that one more attempt of a step has begun."""
+    if state.may_keep:
+        state.run_again(step_id)
+    if record.started_at is not None:
+        record.tries = with_try(record.tries, record.last_try())
+    record.attempts += 1
+    record.outcome, record.evidence, record.broken = None, None, None
+    record.seen_before, record.operand_before = None, None
+    record.protected_now, record.tampered, record.fell_back = False, (), ""
+    record.work, record.lease, record.calls = None, None, 0
+    record.started_at, record.ended_at, record.how, record.decided_by, record.said = at, None, "", None, ""
+
+
+def _unfold(state: RunState, event: StepUnfolded) -> None:
+    """Let a step become steps of its own."""
+    step_id, count = event.step, event.count
+    step = state.step(step_id)
+    if len(event.labels) not in (0, count):
+        raise IllegalTransition(f"{step_id} has {count} items and {len(event.labels)} names for them")
+    if not state.has_room(count):
+        raise IllegalTransition(f"{step_id} becomes {count} steps, and then there are more than a run can have")
+    match event.kind:
+        case GroupKind.ITEMS if step.for_each is not None and 0 <= count <= min(step.for_each.max, REPETITIONS_MAX):
+            original = _as_written(state, step_id)
+            made = item_members(step, original, count, event.labels)
+            limit = step.for_each.concurrency
+            names = [state.written_name(step_id)] * count
+        case GroupKind.NESTED if (nested := _nested(step)) is not None and count == len(nested.steps):
+            made, limit = nested_members(step, nested), nested.concurrency
+            names = [one.id for one in nested.steps]
+        case _:
+            raise IllegalTransition(f"{step_id} does not become {event.kind.value}")
+    labels = event.labels or [""] * count
+    members = [Member(step_id, event.kind, name, index, labels[index]) for index, name in enumerate(names)]
+    group = Group(kind=event.kind, members=tuple(one.id for one, _ in made), limit=limit, items_seal=event.items_seal)
+    state.gather(step_id)
+    state.unfold(step_id, group, made, members)
+
+
+def _nested(step: Step) -> Plan | None:
+    return nested_plan_of(step) if step.for_each is None else None
+
+
+def _as_written(state: RunState, step_id: StepId) -> Step:
+    """A step with everything that the plan says of it."""
+    plan, name = state.plan_around(step_id), state.written_name(step_id)
+    return _within(state, step_id, next(one for one in (*plan.steps, *plan.fallbacks) if one.id == name))
+
+
+def _within(state: RunState, step_id: StepId, written: Step) -> Step:
+    """A step of the plan that this one is of, with what is said of all steps in that plan, if it is a nested one."""
+    around = state.holder(step_id)
+    return written if around is None else within(written, state.plan_around(step_id), state.step(around))
+
+
+def _fall_back(state: RunState, step_id: StepId, names: tuple[StepId, ...]) -> None:
+    """Let the fallback steps of a step begin."""
+    fallbacks = [_within(state, step_id, one) for one in state.plan_around(step_id).fallbacks]
+    if not state.has_room(len(fallbacks)):
+        raise IllegalTransition(f"{step_id} falls back, and then there are more steps than a run can have")
+    made = fallback_members(step_id, fallbacks, names, lambda name: state.named(step_id, name))
+    prefix = len(step_id) + 1
+    members = [
+        Member(step_id, GroupKind.FALLBACK, StepId(one.id[prefix:]), index) for index, (one, _) in enumerate(made)
+    ]
+    state.gather(step_id)
+    group = Group(kind=GroupKind.FALLBACK, members=tuple(one.id for one, _ in made))
+    state.unfold(step_id, group, made, members)
+
+
+def _let_go(state: RunState, step_id: StepId) -> None:
+    """End the steps of a step's own that have not come to an end and never will."""
+    if state.steps[step_id].gathers:
+        for name in state.groups[step_id].members:
+            if state.steps[name].state is PENDING:
+                state.move(name, CANCELLED)
+
+
+def _abort(state: RunState, step_id: StepId, *, by_person: bool = False) -> None:
+    """A step ends the run, or the nested plan or the fallback that it is of. A person who gives up means the run."""
+    parent = state.ended_with(step_id) if not by_person else None
+    if parent is not None:
+        state.end_early(parent, step_id)
+        return
+    state.aborted_by = step_id
+    for one in list(state.gathering):
+        if one in state.gathering:
+            state.end_early(one, step_id)
+
+
+def _after(
+    state: RunState,
+    event: AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken | FallbackEnded,
+    *,
+    failed: bool,
+) -> None:
+    """Take a step where its outcome or verdict, and the failure policy written into the event, sent it."""
+    record = state.steps[event.step]
+    if failed and event.to is not CANCELLED:
+        record.failures += 1
+    if not isinstance(event, FallbackEnded) and event.to is WAITING:
+        _fall_back(state, event.step, event.fallback)
+    else:
+        state.move(event.step, event.to, event.not_before)
+    if event.aborts:
+        _abort(state, event.step)
+
+
+def _refuse_move(origin: StepState, event: StepEvent) -> None:
+    match event:  # the most common first
+        case AttemptStarted():
+            to = RUNNING
+        case AttemptEnded():
+            to = event.to
+        case FilesProtected() | ContractSeen() | DoubtReferred() | WorkOffered() | WorkClaimed():
+            return  # they leave a step where it is, and are refused where they have no place
+        case AgentCalled() | AgentCallFailed():
+            return
+        case AttemptWaiting() | StepUnfolded():
+            to = WAITING
+        case ConditionFalse():
+            to = SKIPPED
+        case StepApprovalAsked():
+            to = ESCALATED
+        case ContractHeld() | StepKept():
+            to = PASSED
+        case StepNotKept():
+            to = PENDING
+        case DoubtFound():
+            to = IN_DOUBT
+        case _:
+            to = event.to
+    if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
+        raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
+
+
+def _refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None:
+    """Refuse what does not fit the steps that a step waits for, or would wait for."""
+    name = event.step
+    if record.gathers:
+        group = state.groups[name]
+        if name not in state.gatherable:
+            raise IllegalTransition(f"{name} waits for steps of its own")
+        if type(event) is not (FallbackEnded if group.kind is GroupKind.FALLBACK else AttemptEnded):
+            raise IllegalTransition(f"{type(event).__name__} is not how {name} ends to wait for its {group.kind.value}")
+        went_well = type(event) is AttemptEnded and event.outcome.error is None
+        if went_well and not all(state.steps[one].satisfies for one in group.members):
+            raise IllegalTransition(f"{name} went well, and not all steps of its own did")
+    elif type(event) is FallbackEnded:
+        raise IllegalTransition(f"{name} has no fallback under way")
+    elif type(event) is AttemptStarted:
+        step = state.step(name)
+        if step.for_each is not None or nested_plan_of(step) is not None:
+            raise IllegalTransition(f"{name} becomes steps of its own and is not begun itself")
+
+
+def _finish(state: RunState, event: RunFinished, at: Instant) -> None:
+    under_way = state.active or state.waiting or state.gathering or state.doubtful
+    if under_way or (state.escalated and state.aborted_by is None):
+        raise IllegalTransition("a run cannot finish while a step is running, waiting, in doubt or with a person")
+    # "None ready" is never "complete": only every step passed or skipped is.
+    if (event.status == "completed") is not (state.unsatisfied == 0):
+        raise IllegalTransition(f"the run is called {event.status}, but its steps say otherwise")
+    _cancel(state, at)
+    state.status, state.reason = event.status, event.reason
+
+
+def _cancel(state: RunState, at: Instant) -> None:
+    """End every step that is still open; of one that was under way nobody knows what it did."""
+    for step_id, record in state.steps.items():
+        if record.state not in SETTLED:
+            record.how = ""
+            if record.state in (RUNNING, IN_DOUBT):
+                record.how = "was under way when the run was cancelled; nobody looked whether it happened"
+            elif record.gathers:
+                record.how = "waited for its own steps when the run was cancelled"
+            elif record.state is WAITING:
+                record.how = f"waited for {record.waits_for} when the run was cancelled"
+                record.waits_for, record.waits_until = "", None
+            elif record.state is VERIFYING:
+                record.how = "was done and not verified when the run was cancelled"
+            state.move(step_id, CANCELLED)
+            record.ended_at = at

@@ -1,0 +1,195 @@
+"""Named locks: who holds one, and what that means for a step that has come to it.
+
+A lock is a stream of its own (`lock/NAME`), and whoever appends to it says how many events they saw there, so of many
+runs one gets it. The invariant: a lock is taken when it is free and given back by the run that holds it, nothing else.
+Locks are between runs; within a run, steps are kept apart by what they need.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordain.core.plan.actions.lock import lock_taken
+from ordain.core.plan.model import Plan, Step, all_steps
+from ordain.core.plan.role import Name, parts
+from ordain.core.plan.value import Instant, RunId, StepId
+from ordain.core.run.event import (
+    AttemptEnded,
+    AttemptWaiting,
+    LockEvent,
+    LockReleased,
+    LockTaken,
+    Outcome,
+    SignalGiven,
+    StepState,
+)
+from ordain.core.run.run_state import IllegalTransition, RunState
+from ordain.core.run.schedule import ended
+
+# --- Outside ---------------------------------------------------------------------------------------------------------
+# What follows for a step that has come to something outside of its run: a lock, a signal.
+#
+# It goes on, fails, or waits with an instant until when, which no restart makes later. Nothing is at work meanwhile,
+# so no crash puts the step in doubt.
+
+
+class Settled(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows for a step: an event of its run and, where a lock changes hands, one of the lock. They stand in one
+    append or not at all."""
+
+    event: AttemptEnded | AttemptWaiting
+    change: LockEvent | None = None
+
+
+def well(
+    state: RunState, step_id: StepId, now: Instant, change: LockEvent | None = None, given: Outcome | None = None
+) -> Settled:
+    """It has what it came for; `given` is what that gave it."""
+    return Settled(event=_ended(state, step_id, now, given or Outcome(duration_ms=0)), change=change)
+
+
+def badly(state: RunState, step_id: StepId, now: Instant, error: str, detail: str) -> Settled:
+    """It does not get what it came for."""
+    return Settled(event=_ended(state, step_id, now, Outcome(duration_ms=0, error=error, detail=detail)))
+
+
+def waits(state: RunState, step_id: StepId, now: Instant, reason: str, timeout_ms: int | None) -> Settled | None:
+    """It waits for `reason`, in words that follow on "waits for", as long as it may; None where it did that already.
+    Without a time of its own it waits as long as the step may take."""
+    step, record = state.step(step_id), state.steps[step_id]
+    usual = step.timeout_ms or state.plan.timeout_ms or state.limits_in_force.step_timeout_ms
+    begun = record.state is not StepState.WAITING
+    until = Instant((record.started_at or 0) + (timeout_ms or usual)) if begun else record.waits_until
+    if until is not None and until <= now:
+        return badly(state, step_id, now, "F_STEP_TIMEOUT", f"waited in vain for {reason}")
+    if not begun and record.waits_for == reason:
+        return None
+    return Settled(event=AttemptWaiting(step=step_id, attempt=record.attempts, reason=reason, until=until))
+
+
+def _ended(state: RunState, step_id: StepId, now: Instant, outcome: Outcome) -> AttemptEnded:
+    duration_ms = max(now - (state.steps[step_id].started_at or now), 0)
+    outcome = msgspec.structs.replace(outcome, duration_ms=duration_ms)
+    return ended(state, step_id, outcome, now, stopped=False)
+
+
+# --- Lock ------------------------------------------------------------------------------------------------------------
+
+_LOCK_PREFIX = "lock/"
+
+
+class LockState(msgspec.Struct):
+    """One lock, folded from its events."""
+
+    name: str
+    size: int = 0
+    """Events folded so far: what the next append expects."""
+    holder: RunId | None = None
+
+
+def stream_of(name: str) -> str:
+    """The stream of a lock."""
+    return _LOCK_PREFIX + name
+
+
+def apply_lock(state: LockState, event: LockEvent) -> LockState:
+    """Fold one event into the state and return it; raises IllegalTransition for what cannot happen, which changes
+    nothing."""
+    if event.lock != state.name:
+        raise IllegalTransition(f"an event of the lock {event.lock} in the stream of {state.name}")
+    match event:
+        case LockTaken():
+            if state.holder is not None:
+                raise IllegalTransition(f"{event.run_id} takes the lock {state.name}, which {state.holder} holds")
+            state.holder = event.run_id
+        case LockReleased():
+            if state.holder != event.run_id:
+                raise IllegalTransition(f"{event.run_id} gives the lock {state.name} back, and does not hold it")
+            state.holder = None
+    state.size += 1
+    return state
+
+
+def locks_of(plan: Plan) -> tuple[str, ...]:
+    """The locks that a run of this plan may hold."""
+    taken = (lock_taken(step.action) for step in all_steps(plan))
+    return tuple(dict.fromkeys(name for name in taken if name is not None))
+
+
+def take_lock(
+    state: RunState, step_id: StepId, lock: LockState, now: Instant, timeout_ms: int | None
+) -> Settled | None:
+    """What a step that takes a lock finds; None where it waits as before."""
+    if lock.holder is None:
+        return well(state, step_id, now, LockTaken(lock=lock.name, run_id=state.run_id, step=step_id))
+    if lock.holder == state.run_id:
+        return well(state, step_id, now)
+    return waits(state, step_id, now, f"the lock `{lock.name}`, which {lock.holder} holds", timeout_ms)
+
+
+def release_lock(state: RunState, step_id: StepId, lock: LockState, now: Instant) -> Settled:
+    """What a step that gives a lock back finds."""
+    if lock.holder == state.run_id:
+        reason = f"{step_id} gave it back"
+        return well(state, step_id, now, LockReleased(lock=lock.name, run_id=state.run_id, reason=reason))
+    whose = f"{lock.holder} does" if lock.holder is not None else "nobody does"
+    return badly(state, step_id, now, "F_STEP_FAILED", f"this run does not hold the lock `{lock.name}`; {whose}")
+
+
+# --- Signal ----------------------------------------------------------------------------------------------------------
+# Signals from outside: that something has happened which a run waits for, perhaps with a value.
+#
+# A signal is a stream of its own (`signal/KEY`) to which anybody may add: it permits nothing. The invariant: in a run
+# counts what was given after it was opened, told by its place in the stream and by no clock; and once it was given,
+# it is there for every step of that run that waits for it. The newest value is the one that counts.
+
+_SIGNAL_PREFIX = "signal/"
+
+
+class SignalState(msgspec.Struct):
+    """One signal, folded from its events."""
+
+    key: str
+    size: int = 0
+    """How often it was given so far: what the next append expects."""
+    newest: SignalGiven | None = None
+
+
+def stream_of_signal(key: str) -> str:
+    """The stream of a signal."""
+    return _SIGNAL_PREFIX + key
+
+
+def apply_signal(state: SignalState, event: SignalGiven) -> SignalState:
+    """Fold one event into the state and return it; raises IllegalTransition for what cannot happen."""
+    if event.key != state.key:
+        raise IllegalTransition(f"the signal {event.key} in the stream of {state.key}")
+    state.newest = event
+    state.size += 1
+    return state
+
+
+def signal_of(step: Step) -> str | None:
+    """The key of the signal that a step waits for, if it waits for one."""
+    return next((part.value for part in parts(step.action, Name) if part.role.kind == "signal"), None)
+
+
+def signals_of(plan: Plan) -> tuple[str, ...]:
+    """The keys of the signals that a run of this plan may wait for."""
+    return tuple(dict.fromkeys(key for step in all_steps(plan) if (key := signal_of(step)) is not None))
+
+
+def at_signal(state: RunState, step_id: StepId, signal: SignalState, now: Instant, timeout_ms: int) -> Settled | None:
+    """What a step that waits for a signal finds; None where it waits as before."""
+    newest = signal.newest
+    if newest is not None and signal.size > state.signals.get(signal.key, 0):
+        given = Outcome(
+            duration_ms=0,
+            output_tail=newest.shown,
+            output_bytes=newest.value_bytes,
+            output_seal=newest.value_seal,
+            output_json=newest.value_json,
+        )
+        return well(state, step_id, now, given=given)
+    reason = f"the signal `{signal.key}` (ordain signal {signal.key})"
+    return waits(state, step_id, now, reason, timeout_ms)

@@ -1,0 +1,311 @@
+"""One step of a Markdown document: a draft to a `Step`.
+
+Knows what the fields of a step mean together; knows nothing of headings, lists or sections.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any, cast
+
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.condition import Contract, NoCheck, Precondition, Strategy, Verification
+from ordain.core.plan.model import Action, ForEach, Step
+from ordain.core.plan.name import id_fault
+from ordain.core.plan.value import StepId
+from ordain.core.text.limit import EXIT_CODE_MAX, string_fault
+from ordain.core.text.problem import closest
+from ordain.documents.document import PROBLEMS_MAX, ProblemList
+from ordain.documents.markdown.draft import Draft
+from ordain.documents.markdown.field import (
+    Field,
+    belongs_to_no_field,
+    budget_value,
+    failure_value,
+    list_value,
+    one_line,
+    one_of,
+    only_fence,
+    text_line,
+    timeout_value,
+    truth_value,
+)
+from ordain.documents.markdown.front_matter import fenced_value, shaped
+from ordain.documents.markdown.scan import Block, Fence, Text, blank, trimmed
+from ordain.documents.markdown.step_action import fenced_command, line_command, read_action, sound_command, sound_prose
+from ordain.documents.shape import shape
+from ordain.documents.yaml import read_yaml
+
+_EXIT_CODE = re.compile(r"exit_code[ \t]*==[ \t]*([0-9]{1,3})")
+_STDOUT = re.compile(r'stdout[ \t]*=~[ \t]*(".*")', re.DOTALL)
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_LIST_ITEM = re.compile(r" {0,3}[-*][ \t]+(.*)", re.DOTALL)
+
+
+def read_steps(
+    drafts: Sequence[Draft],
+    fallbacks: Sequence[Draft],
+    lines: Sequence[str],
+    record: MutableMapping[str, Mapping[str, Any]],
+    problems: ProblemList,
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The steps and the fallback steps of these drafts, in order.
+
+    A step that can not be read is left out, and its problems are noted. What nested plans say beside themselves is
+    added to `record`.
+    """
+    reader = _StepReader(drafts, fallbacks, lines, record)
+
+    def read(some: Sequence[Draft]) -> tuple[Step, ...]:
+        steps = (reader.read(draft, problems.about(draft.id, draft.line)) for draft in some)
+        return tuple(step for step in steps if step is not None)
+
+    return read(drafts), read(fallbacks)
+
+
+def preconditions_value(field: Field, problems: ProblemList) -> tuple[Precondition, ...]:
+    """A fence with a list of preconditions."""
+    fence = only_fence(field, problems)
+    if fence is None:
+        _wants_fence(field, "Use a ```yaml fence with a list: `- {type: lock_available, lock_name: deploy}`.", problems)
+        return ()
+    read: tuple[Precondition, ...] | None = shaped(field.name, fence, tuple[Precondition, ...], problems)
+    return read or ()
+
+
+def _wants_fence(field: Field, hint: str, problems: ProblemList) -> None:
+    problems.add("E_FIELD_VALUE", f"`{field.name}` is not written in a fence.", hint, line=field.line)
+
+
+class _StepReader:
+    """Reads the fields of drafts; the ids of all steps are known before the first is read."""
+
+    def __init__(
+        self,
+        drafts: Sequence[Draft],
+        fallbacks: Sequence[Draft],
+        lines: Sequence[str],
+        record: MutableMapping[str, Mapping[str, Any]],
+    ) -> None:
+        self.ids = [draft.id for draft in drafts]
+        self.known = frozenset((*self.ids, *(draft.id for draft in fallbacks)))
+        self.lines = lines
+        self.record = record
+
+    def read(self, draft: Draft, problems: ProblemList) -> Step | None:
+        fields = draft.fields
+        action: Action | None = draft.action
+        if action is None:
+            action = read_action(draft.id, fields, self.known, self.lines, self.record, problems)
+        elif not self._sound_item(action, draft.line, problems):
+            action = None
+        values: dict[str, Any] = {}
+        for name, field in fields.items():
+            if name in _READS:
+                key, read = _READS[name]
+                values[key] = read(field, problems)
+        if "contract" in fields:
+            values["verification"] = self._contract(fields["contract"], problems)
+        if "verify" in fields:
+            if "contract" in fields:
+                detail = "`contract` and `verify` both say how the step is seen to be done."
+                problems.add("E_DOC_DUPLICATE", detail, "Keep one of them.", line=fields["verify"].line)
+            values["verification"] = _verify(fields["verify"], problems)
+        needs = self._needs(draft, problems)
+        if action is None:
+            return None
+        return Step(id=draft.id, description=draft.title, action=action, needs=needs, **values)
+
+    def _sound_item(self, action: Action, line: int, problems: ProblemList) -> bool:
+        """Whether the action of a list item may stand in a plan as it is."""
+        if isinstance(action, RunCommand):
+            return sound_command(action.command, line, self.known, problems)
+        sound_prose("task", getattr(action, "task", None), line, self.known, problems)
+        return True
+
+    # --- What it waits for ---
+
+    def _needs(self, draft: Draft, problems: ProblemList) -> tuple[StepId, ...]:
+        field = draft.fields.get("needs")
+        if field is None:
+            return (self.ids[draft.number - 2],) if draft.number > 1 else ()
+        named = set(map(str.strip, field.inline.split(",")))
+        if named <= self.known and not trimmed(field.body):
+            return cast(tuple[StepId, ...], tuple(sorted(named)))
+        words = _words(field, problems)
+        if [word for word, _ in words] == ["none"]:
+            return ()
+        needs: set[StepId] = set()
+        for word, line in words:
+            if word in self.known:
+                needs.add(StepId(word))
+                continue
+            need = self._need(word, line, problems)
+            if need is not None:
+                needs.add(need)
+            elif len(problems) >= PROBLEMS_MAX:
+                break
+        return tuple(sorted(needs))
+
+    def _need(self, word: str, line: int, problems: ProblemList) -> StepId | None:
+        if _NUMBER.fullmatch(word):
+            if 1 <= int(word) <= len(self.ids):
+                return self.ids[int(word) - 1]
+            detail = f"`needs` names step {word}; the plan has {len(self.ids)}."
+            problems.add("E_STEP_UNKNOWN_NEED", detail, line=line)
+            return None
+        if word in ("", "none"):
+            detail = "`none` stands among other needs." if word else "`needs` has an empty place."
+            hint = "Write ids with commas between them, or `none` alone."
+            problems.add("E_FIELD_VALUE", detail, hint, line=line)
+            return None
+        fault = id_fault(word)
+        if fault:
+            problems.add(*fault, *closest(word[:64], self.ids[:200]), line=line)
+            return None
+        return StepId(word)
+
+    # --- How it is seen to be done ---
+
+    def _contract(self, field: Field, problems: ProblemList) -> Verification | None:
+        line, command, body = field.line, field.inline, trimmed(field.body) if field.body else ()
+        checked: str | None = None
+        if not command and body and isinstance(body[0], Fence):
+            line = body[0].line
+            checked = fenced_command("contract", body[0], problems)
+            body = body[1:]
+        else:
+            if not command and body and isinstance(body[0], Text):
+                line, command, body = body[0].line, body[0].text.strip(), body[1:]
+            if not command or command.startswith(("exit_code ", "exit_code=", "stdout ", "stdout=")):
+                hint = "Write a command that checks the result."
+                problems.add("E_CONTRACT_SYNTAX", "The contract has no command.", hint, line=field.line)
+            else:
+                checked = line_command("contract", command, line, problems)
+        expected = _expected(body, problems) if body else {}
+        if checked is None or expected is None or not sound_command(checked, line, self.known, problems):
+            return None
+        return Verification(strategy=Contract(command=checked, **expected))
+
+
+def _words(field: Field, problems: ProblemList) -> list[tuple[str, int]]:
+    """The words of `needs` with their lines: separated by commas, or one to a list item."""
+    found = [(word.strip(), field.line) for word in field.inline.split(",")] if field.inline else []
+    for block in trimmed(field.body):
+        if blank(block):
+            continue
+        item = _LIST_ITEM.fullmatch(block.text) if isinstance(block, Text) else None
+        if field.inline or not isinstance(block, Text) or (found and not item):
+            belongs_to_no_field([block], problems)
+            return found
+        found += [(word.strip(), block.line) for word in (item[1] if item else block.text).split(",")]
+    if not found:
+        hint = "Write ids, or `none` for a step that waits for nothing."
+        problems.add("E_FIELD_VALUE", "`needs` names nothing.", hint, line=field.line)
+    return found
+
+
+def _expected(body: Sequence[Block], problems: ProblemList) -> dict[str, Any] | None:
+    """What a contract expects, from the lines after its command: `exit_code` and `stdout`."""
+    expected: dict[str, Any] = {}
+    for block in body:
+        if blank(block):
+            continue
+        text = block.text.strip() if isinstance(block, Text) else ""
+        value: int | str | None
+        if text.startswith("exit_code"):
+            name, value, hint = "exit_code", _exit_code(text), "Write `exit_code == 0`, with a number from 0 to 255."
+        elif text.startswith("stdout"):
+            name, value, hint = "stdout", _pattern(text), 'Write `stdout =~ "pattern"`, as JSON spells a text.'
+        else:
+            belongs_to_no_field([block], problems)
+            return None
+        if value is None:
+            problems.add("E_FIELD_VALUE", f"`{text[:60]}` is not understood.", hint, line=block.line)
+            return None
+        if name in expected:
+            problems.add("E_DOC_DUPLICATE", f"`{name}` is given twice.", line=block.line)
+        fault = string_fault(value) if isinstance(value, str) else None
+        if fault:
+            problems.add(*fault, line=block.line)
+        expected[name] = value
+    return expected
+
+
+def _exit_code(text: str) -> int | None:
+    found = _EXIT_CODE.fullmatch(text)
+    return int(found[1]) if found and int(found[1]) <= EXIT_CODE_MAX else None
+
+
+def _pattern(text: str) -> str | None:
+    found = _STDOUT.fullmatch(text)
+    try:
+        pattern = json.loads(found[1]) if found else None
+    except ValueError:
+        return None
+    return pattern if isinstance(pattern, str) else None
+
+
+def _verify(field: Field, problems: ProblemList) -> Verification | None:
+    """A fence with a verification, or with nothing but its strategy; or the word `none`."""
+    if field.inline == "none" and not trimmed(field.body):
+        return Verification(strategy=NoCheck())
+    fence = only_fence(field, problems)
+    if fence is None:
+        hint = "Use a ```yaml fence: `type: pattern_match`, or `**verify:** none`; a command stands in `contract`."
+        _wants_fence(field, hint, problems)
+        return None
+    read = fenced_value("verify", fence, problems)
+    if read is None:
+        return None
+    if isinstance(read.value, dict) and "type" in read.value:
+        strategy = shape(read.value, Strategy, locate=read.locate, problems=problems)
+        return None if strategy is None else Verification(strategy=strategy)
+    verification: Verification | None = shape(read.value, Verification, locate=read.locate, problems=problems)
+    return verification
+
+
+def _for_each(field: Field, problems: ProblemList) -> ForEach | None:
+    """What to repeat the step for: a fence with a mapping, or the mapping in braces on one line."""
+    fence = only_fence(field, problems)
+    if fence is not None:
+        in_fence: ForEach | None = shaped("for_each", fence, ForEach, problems)
+        return in_fence
+    text = one_line(field, problems)
+    if text is None:
+        return None
+    if not text.startswith("{"):
+        hint = 'Write `{in: "${list.output}", max: 50}`.'
+        problems.add("E_FIELD_VALUE", "`for_each` is not a mapping in braces.", hint, line=field.line)
+        return None
+    read = read_yaml(text, first_line=field.line)
+    for problem in read.problems:
+        # Its column would be counted from the start of the value.
+        problems.add(problem.code, problem.detail, *problem.hints, line=field.line)
+    if read.problems:
+        return None
+    value: ForEach | None = shape(read.value, ForEach, locate=lambda _: (field.line, None), problems=problems)
+    return value
+
+
+_READS: dict[str, tuple[str, Callable[[Field, ProblemList], Any]]] = {
+    "when": ("when", text_line),
+    "for_each": ("for_each", _for_each),
+    "preconditions": ("preconditions", preconditions_value),
+    "proof": ("proof", lambda field, problems: one_of(field, ("red-then-green",), problems)),
+    "protect": ("protect", lambda field, problems: list_value(field, problems) or ()),
+    "writes": ("writes", lambda field, problems: list_value(field, problems) or ()),
+    "inputs": ("inputs", lambda field, problems: list_value(field, problems) or ()),
+    "on_fail": ("on_failure", failure_value),
+    "timeout": ("timeout_ms", timeout_value),
+    "idempotent": ("idempotent", truth_value),
+    "approval": ("approval", lambda field, problems: one_of(field, ("ask",), problems)),
+    "budget": ("budget", budget_value),
+    "model": ("model", text_line),
+    "network": ("network", truth_value),
+    "worktree": ("worktree", truth_value),
+    "pool": ("pool", text_line),
+}
+"""The fields that stand for themselves: the step's own name for each, and who reads it."""

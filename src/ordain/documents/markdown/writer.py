@@ -1,0 +1,442 @@
+"""A plan to the text of a Markdown document: the inverse of `markdown`.
+
+What is written reads back to the same plan id, and is written again byte for byte the same. Each part is written the
+way a person would, and where that would not be read back exactly (text that looks like structure, a value the words
+of a field can not say) as a fence, which holds every value. Both are decided by asking the reader's own functions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.condition import Contract, Verification
+from ordain.core.plan.failure import FailurePolicy
+from ordain.core.plan.model import Action, Budget, Plan, Step
+from ordain.core.plan.name import name_fault, scope_fault, tool_name_fault
+from ordain.core.plan.refs import misplaced_reference
+from ordain.core.plan.words import read_failure, write_budget, write_duration, write_failure
+from ordain.core.text.limit import EXIT_CODE_MAX
+from ordain.documents.document import Document, ProblemList
+from ordain.documents.markdown.draft import code_span, names_work, title_of_heading
+from ordain.documents.markdown.field import PLAN_FIELDS, STEP_FIELDS, FieldNames, Vocabulary
+from ordain.documents.markdown.front_matter import FOR_READERS
+from ordain.documents.markdown.outline import escaped_title
+from ordain.documents.markdown.scan import (
+    Block,
+    Fence,
+    Heading,
+    Text,
+    hides_text,
+    opens_comment,
+    scan,
+    trimmed,
+    underlines,
+)
+from ordain.documents.reading import notation_of
+from ordain.documents.tree_writer import distinct_slugs, slug
+from ordain.documents.yaml import yaml_text
+
+_BACKTICKS = re.compile("`{3,}")
+_SPANS = re.compile("`+")
+_UNUSUAL = re.compile(r"[^\w .,:;()/-]+")
+_TITLE_SHOWN = 60
+
+
+def write_markdown(source: Document | Plan) -> str:
+    """The Markdown document of a plan, with what a document holds beside it.
+
+    A plan of nothing but commands, one after the other, is written as a list.
+    """
+    document = Document(plan=source) if isinstance(source, Plan) else source
+    if document.plan is None:
+        raise ValueError("a document that could not be read is never written")
+    return _Writer(document.plan, document).text()
+
+
+class _Writer:
+    """Writes one document."""
+
+    def __init__(self, plan: Plan, document: Document) -> None:
+        self.plan = plan
+        self.document = document
+        self.ids = frozenset(step.id for step in (*plan.steps, *plan.fallbacks))
+
+    def text(self) -> str:
+        notes = [written_note(heading, text) for heading, text in self.document.notes]
+        free = [text for heading, text in notes if not heading and text]
+        items = None if free or self.plan.fallbacks else self._items()
+        parts = [*self._front_matter(), self._head(short=items is not None), *free]
+        if items is not None:
+            parts.append("\n".join(items))
+        else:
+            parts.append("## Steps")
+            parts += [self._step(number, step) for number, step in enumerate(self.plan.steps, 1)]
+        if self.plan.fallbacks:
+            parts.append("## Fallbacks")
+            parts += [self._step(0, step) for step in self.plan.fallbacks]
+        for heading, text in notes:
+            if heading:
+                parts += [f"## {heading}", text] if text else [f"## {heading}"]
+        text = "\n\n".join(parts) + "\n"
+        # What looks like YAML under a comment is told from it by front matter.
+        return text if notation_of(text) == "markdown" else f"---\ntype: plan\n---\n\n{text}"
+
+    # --- The plan ---
+
+    def _front_matter(self) -> Iterator[str]:
+        plan = self.plan
+        values: dict[str, Any] = {}
+        if plan.workspace_id is not None:
+            values["workspace_id"] = plan.workspace_id
+        if plan.tools is not None:
+            values["tools"] = plan.tools
+        if plan.protect:
+            values["protect"] = plan.protect
+        beside = self.document.record.get("", {})
+        values |= {key: beside[key] for key in FOR_READERS if key in beside}
+        others = {owner: self._other_record(owner) for owner in sorted(self.document.record)}
+        if any(others.values()):
+            values["record"] = {owner: said for owner, said in others.items() if said}
+        if values:
+            yield f"---\n{yaml_text({'type': 'plan', **values})}---"
+
+    def _other_record(self, owner: str) -> dict[str, Any]:
+        """What is said beside the plan or a step, sorted, less what Markdown has a place of its own for."""
+        said = self.document.record[owner]
+        own_place = () if owner else (*FOR_READERS, *(("priority",) if _is_priority(said.get("priority")) else ()))
+        return {key: said[key] for key in sorted(said) if key not in own_place}
+
+    def _head(self, *, short: bool) -> str:
+        plan = self.plan
+        line, title = _heading("# ", plan.title)
+        fields = _Fields(PLAN_FIELDS)
+        fields.text("title", title)
+        # Without a heading `## Steps` the first line that looks like an item would start the list.
+        fields.prose("task", plan.task, "fence" if short else "beside")
+        fields.prose("context", plan.context, "fence" if short else "beside")
+        fields.budget(plan.budget)
+        priority = self.document.record.get("", {}).get("priority")
+        if _is_priority(priority):
+            fields.text("priority", priority)
+        fields.failure("on_failure", plan.on_failure)
+        fields.value("preconditions", plan.preconditions)
+        fields.text("agent", plan.agent)
+        fields.text("model", plan.model)
+        fields.duration("timeout", plan.timeout_ms)
+        fields.number("concurrency", plan.concurrency)
+        fields.number("tier", plan.tier)
+        fields.value("params", plan.params)
+        return "\n\n".join([line, *fields.block()])
+
+    # --- Steps ---
+
+    def _items(self) -> list[str] | None:
+        """The plan's steps as a list, or None where a list can not say all about them."""
+        items = []
+        commands = [step.action.command for step in self.plan.steps if isinstance(step.action, RunCommand)]
+        if len(commands) < len(self.plan.steps):
+            return None
+        ids = distinct_slugs(commands)
+        for number, (step, command, name) in enumerate(zip(self.plan.steps, commands, ids, strict=True), 1):
+            span = _code_span(command)
+            if span is None or misplaced_reference(command, self.ids):
+                return None
+            item = f"{number}. {span}"
+            plain = Step(id=name, description=command, action=RunCommand(command=command), needs=step.needs)
+            if step != plain or step.needs != self._usual_needs(number) or hides_text(item):
+                return None
+            items.append(item)
+        return items
+
+    def _usual_needs(self, number: int) -> tuple[str, ...]:
+        """What a step needs that does not say so: the one before it, and for a fallback step nothing."""
+        return (self.plan.steps[number - 2].id,) if number > 1 else ()
+
+    def _step(self, number: int, step: Step) -> str:
+        line, title = _heading(f"### {number or step.id}. ", step.description)
+        fields = _Fields(STEP_FIELDS)
+        fields.text("title", title)
+        if number and slug(step.description, number) != step.id:
+            fields.line("id", step.id)
+        if step.needs != self._usual_needs(number):
+            fields.line("needs", ", ".join(step.needs) or "none")
+        fields.text("when", step.when)
+        fields.value("for_each", step.for_each)
+        fields.value("preconditions", step.preconditions)
+        self._action(fields, step.action)
+        self._verification(fields, step.verification)
+        fields.text("proof", step.proof)
+        fields.list("protect", step.protect)
+        fields.list("writes", step.writes)
+        fields.list("inputs", step.inputs)
+        fields.failure("on_fail", step.on_failure)
+        fields.duration("timeout", step.timeout_ms)
+        fields.truth("idempotent", step.idempotent)
+        fields.text("approval", step.approval)
+        fields.budget(step.budget)
+        fields.text("model", step.model)
+        fields.truth("network", step.network)
+        fields.truth("worktree", step.worktree)
+        fields.text("pool", step.pool)
+        return "\n\n".join([line, *fields.block()])
+
+    def _action(self, fields: _Fields, action: Action) -> None:
+        match action:
+            case RunCommand(command=command) if self._sound(command):
+                fields.command("run", command)
+                fields.value("env", action.env)
+            case CallTool(tool=tool) if not tool_name_fault(tool):
+                fields.line("tool", tool)
+                fields.text("operation", action.operation)
+                fields.value("args", action.args)
+            case Task() if self._plain_task(action):
+                fields.text("agent", action.agent)
+                fields.list("reads", action.reads)
+                if action.tools is not None:
+                    fields.line("tools", ", ".join(action.tools) or "none")
+                fields.prose("task", action.task)
+                fields.prose("instructions", action.instructions)
+                fields.list("criteria", action.criteria)
+            case _:
+                fields.value("action", action)
+
+    def _plain_task(self, task: Task) -> bool:
+        tools = task.tools or ()
+        return not (
+            (task.agent is not None and name_fault("agent", task.agent))
+            or any(scope_fault(tool) for tool in tools)
+            or len(set(tools)) < len(tools)
+            or tools == ("none",)
+            or misplaced_reference(task.task, self.ids)
+            or misplaced_reference(task.instructions or "", self.ids)
+        )
+
+    def _verification(self, fields: _Fields, verification: Verification | None) -> None:
+        match verification:
+            case Verification(
+                strategy=Contract(command=command, exit_code=exit_code, stdout=stdout),
+                description=None,
+                timeout_ms=None,
+            ) if self._sound(command) and 0 <= exit_code <= EXIT_CODE_MAX:
+                expected = [f"exit_code == {exit_code}"] if exit_code else []
+                if stdout is not None:
+                    expected.append(f"stdout =~ {json.dumps(stdout, ensure_ascii=False)}")
+                if any(hides_text(line) for line in expected):
+                    fields.value("verify", verification)
+                else:
+                    fields.command("contract", command)
+                    fields.lines += expected
+            case Verification(description=None, timeout_ms=None):
+                fields.value("verify", verification.strategy)
+            case _:
+                fields.value("verify", verification)
+
+    def _sound(self, command: str) -> bool:
+        return bool(command.strip()) and not misplaced_reference(command, self.ids)
+
+
+class _Fields:
+    """Gathers the field lines of a plan or step; what is absent is left out."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.lines: list[str] = []
+
+    def block(self) -> list[str]:
+        if not self.lines:
+            return []
+        text = "\n".join(self.lines)
+        return [text.removesuffix("\n")]
+
+    def _named(self, name: str) -> str:
+        return f"**{self.vocabulary.shown(name)}:**"
+
+    def line(self, name: str, value: str) -> None:
+        self.lines.append(f"{self._named(name)} {value}")
+
+    def fence(self, name: str, language: str, content: str) -> None:
+        self.lines += [self._named(name), fence(language, content)]
+
+    def text(self, name: str, value: str | None) -> None:
+        """One line of text, or anything else as a `text` fence."""
+        if value is None:
+            return
+        if _fits_line(f"{self._named(name)} ", value):
+            self.line(name, value)
+        else:
+            self.fence(name, "text", value)
+
+    def prose(self, name: str, value: str | None, several: Literal["below", "beside", "fence"] = "below") -> None:
+        """Free text; `several` says where several lines may stand, beside the name only as one paragraph."""
+        if value is None:
+            return
+        head = self._named(name)
+        if _fits_line(f"{head} ", value):
+            self.line(name, value)
+        elif several == "below" and self._is_prose(f"{head}\n{value}", value):
+            self.lines += [head, *value.split("\n"), ""]
+        elif several == "beside" and self._is_prose(f"{head} {value}", value) and _is_paragraph(value):
+            self.lines += f"{head} {value}".split("\n")
+        else:
+            self.fence(name, "text", value)
+
+    def _is_prose(self, written: str, value: str) -> bool:
+        """Whether the text reads back as itself when it stands below its field's name as it is."""
+        if not value or value != value.strip():
+            return False
+        problems, names = ProblemList(), FieldNames()
+        blocks = scan(written.split("\n"))
+        if len(blocks) == 2 and isinstance(blocks[1], Fence) and blocks[1].language == "text":
+            return False
+        before = blocks[0]
+        for block in blocks[1:]:
+            match block:
+                case Fence():
+                    if not block.closed:
+                        return False
+                case Heading():
+                    if block.level <= 3 or hides_text(block.text):
+                        return False
+                case Text():
+                    if hides_text(block.text) or names.line(block, self.vocabulary, problems) is not None:
+                        return False
+                    if isinstance(before, Text) and not before.blank and underlines(block.text):
+                        return False
+            before = block
+        return not problems and not hides_text(written.partition("\n")[0])
+
+    def list(self, name: str, values: Sequence[str]) -> None:
+        """Texts as list items, or as a fence where one of them is no item."""
+        if all(_fits_line("- ", value) and not value.startswith(("```", "~~~")) for value in values):
+            if values:
+                self.lines += [self._named(name), *(f"- {value}" for value in values), ""]
+        else:
+            self.fence(name, "yaml", _yaml(values))
+
+    def command(self, name: str, command: str) -> None:
+        """A command for bash, on the field's line or as a fence."""
+        told = command.startswith(("exit_code", "stdout"))
+        if _fits_line(f"{self._named(name)} ", command) and code_span(command) is None and not told:
+            self.line(name, command)
+        else:
+            self.fence(name, "shell", command)
+
+    def value(self, name: str, value: Any) -> None:
+        """A structured value, as a fence."""
+        if value is not None and value != () and value != {}:
+            self.fence(name, "yaml", _yaml(value))
+
+    def duration(self, name: str, duration_ms: int | None) -> None:
+        if duration_ms is not None:
+            self.line(name, write_duration(duration_ms))
+
+    def number(self, name: str, number: int | None) -> None:
+        if number is not None:
+            self.line(name, str(number))
+
+    def truth(self, name: str, truth: bool | None) -> None:
+        if truth is not None:
+            self.line(name, "true" if truth else "false")
+
+    def failure(self, name: str, policy: FailurePolicy | None) -> None:
+        words = write_failure(policy) if policy is not None else ""
+        if policy is not None and read_failure(words) == policy and not hides_text(words):
+            self.line(name, words)
+        else:
+            self.value(name, policy)
+
+    def budget(self, budget: Budget | None) -> None:
+        words = write_budget(budget) if budget is not None else None
+        if words is not None:
+            self.line("budget", words)
+        elif budget != Budget():
+            self.value("budget", budget)
+
+
+# --- Small parts ---------------------------------------------------------------------------------------------------
+
+
+def fence(language: str, content: str) -> str:
+    """A fence that holds exactly this content: its marks are longer than any inside."""
+    longest = max((len(marks) for marks in _BACKTICKS.findall(content)), default=2)
+    marks = "`" * (longest + 1)
+    return f"{marks}{language}\n{content}\n{marks}"
+
+
+def _yaml(value: Any) -> str:
+    return yaml_text(msgspec.to_builtins(value))[:-1]
+
+
+def _fits_line(head: str, value: str) -> bool:
+    """Whether a text reads back as itself from the rest of a line that begins with `head`."""
+    return bool(value) and "\n" not in value and value == value.strip() and not hides_text(head + value)
+
+
+def _is_paragraph(text: str) -> bool:
+    """Whether a text is nothing but lines with something on each, the first of which ends without white space."""
+    first, *rest = text.split("\n")
+    return first == first.rstrip() and all(isinstance(block, Text) and not block.blank for block in scan(rest))
+
+
+def _is_priority(priority: Any) -> bool:
+    """Whether a priority is text that the field can hold; another is kept in the front matter."""
+    return isinstance(priority, str)
+
+
+def _heading(head: str, title: str) -> tuple[str, str | None]:
+    """The heading of a title, and the title itself where the heading can not show it as it is."""
+    line = head + escaped_title(title)
+    if title_of_heading(line) == title:
+        return line, None
+    shown = _UNUSUAL.sub("", " ".join(title.split()))[:_TITLE_SHOWN].strip()
+    line = head + escaped_title(shown)
+    return (line if shown and title_of_heading(line) == shown else f"{head}Untitled"), title
+
+
+def _code_span(command: str) -> str | None:
+    """A command as a code span that is a whole list item, or None where it can not be one."""
+    if "\n" in command or not command.strip():
+        return None
+    runs = {len(marks) for marks in _SPANS.findall(command)}
+    marks = "`" * next(length for length in range(1, len(runs) + 2) if length not in runs)
+    for span in (f"{marks}{command}{marks}", f"{marks} {command} {marks}"):
+        if code_span(span) == command:
+            return span
+    return None
+
+
+def written_note(heading: str, text: str) -> tuple[str, str]:
+    """A note as it can be written: under a heading that starts no steps, with nothing in it that starts a section."""
+    blocks = trimmed(scan(text.split("\n")))
+    kept = "\n".join(text.split("\n")[blocks[0].line - 1 : blocks[-1].end]) if blocks else ""
+    if any(_is_structure(block, top=not heading) for block in blocks):
+        kept = fence("text", kept)
+    if heading:
+        found = scan([f"## {heading}"])[0]
+        is_heading = "\n" not in heading and isinstance(found, Heading) and found.text == heading
+        if not is_heading or heading.casefold() in ("steps", "fallbacks"):
+            return "Notes", fence("text", f"{heading}\n\n{text}".rstrip())
+    return heading, kept
+
+
+def _is_structure(block: Block, *, top: bool) -> bool:
+    """Whether a block of a note would be taken for more than text, at the top of a document or in a section."""
+    match block:
+        case Heading():
+            return block.level <= (3 if top else 2)
+        case Fence():
+            return not block.closed
+        case Text():
+            return top and (
+                opens_comment(block.text)
+                or names_work(block)
+                or FieldNames().line(block, PLAN_FIELDS, ProblemList()) is not None
+            )

@@ -1,0 +1,361 @@
+"""A JSON value to YAML text in block style, which the strict reader reads back as the very same value.
+
+A string is written plain only where no reader of any version of YAML could take it for something else; text of
+several lines is a literal block where that keeps every character.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from ordain.core.plan.canonical import canonical_bytes
+from ordain.core.text.limit import DEPTH_MAX, string_fault
+from ordain.documents.document import PROBLEMS_MAX, Mark, ProblemList, ReadValue, exact_number
+
+# --- Yaml value ------------------------------------------------------------------------------------------------------
+# Strict YAML text to a JSON value: what a plain scalar means never depends on the reader's version of YAML.
+#
+# Knows nothing of plans. The value is built from the parser's events with an explicit stack, so that depth, aliases
+# and tags are refused before anything is expanded and no nesting can exhaust the interpreter's own stack.
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_WORDS = {"null": None, "true": True, "false": False}
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)|NaN|-?Infinity")
+_AMBIGUOUS = re.compile(
+    r"""
+      (?i: yes | no | on | off | true | false | null ) | ~ | <<
+    | [-+]? (?: [0-9][0-9_]* (?:\.[0-9_]*)? | \.[0-9][0-9_]* ) (?: [eE][-+]?[0-9]+ )?
+    | [-+]? 0 (?: [xX][0-9a-fA-F_]+ | [oO][0-7_]+ | [bB][01_]+ )
+    | [-+]? [0-9][0-9_]* (?: :[0-5]?[0-9] )+ (?: \.[0-9_]* )?
+    | [0-9]{4}-[0-9]{1,2}-[0-9]{1,2} (?: [Tt \t] .* )?
+    """,
+    re.VERBOSE,
+)
+_COMMENT = re.compile(r"(?:^|(?<=[\s,\[\]{}'\"]))#[ \t]?(.*)", re.MULTILINE)
+_LINE_SEPARATOR = re.compile("[\u2028\u2029]")
+
+
+def read_yaml(text: str, *, first_line: int = 1, depth_max: int = DEPTH_MAX) -> ReadValue:
+    """The value of a YAML text that starts on `first_line` of its document, or all that is wrong with it."""
+    reader = _YamlReader(first_line, depth_max)
+    separator = _LINE_SEPARATOR.search(text)
+    if separator:
+        # PyYAML ends a line here and an editor does not: a reader would see another structure.
+        line = first_line + text.count("\n", 0, separator.start())
+        detail = "A Unicode line separator stands in YAML, where readers disagree about it."
+        reader.problems.add("E_DOC_SYNTAX", detail, 'Write it as "\\u2028" in double quotes.', line=line)
+    else:
+        reader.read(text)
+    if reader.problems:
+        return ReadValue(problems=reader.problems.in_order())
+    return ReadValue(value=reader.value, depth=reader.depth, locate=reader.root.find)
+
+
+def reads_as_text(plain: str) -> bool:
+    """Whether this spelling, written plain, is text and nothing else to every reader."""
+    return not (
+        plain in _WORDS or plain == "" or any(form.fullmatch(plain) for form in (_NO_NUMBER, _JSON_NUMBER, _AMBIGUOUS))
+    )
+
+
+def yaml_comments(text: str) -> tuple[str, ...]:
+    """The comments of a YAML text that can be read, in order and without their marks: what a value does not hold."""
+    found: list[str] = []
+    end = 0
+    if _COMMENT.search(text):
+        for token in yaml.scan(text, Loader=_Loader):
+            # Between two tokens stand white space and comments only.
+            found += (comment[1].rstrip() for comment in _COMMENT.finditer(text[end : token.start_mark.index]))
+            end = max(end, token.end_mark.index)
+            if isinstance(token, yaml.ScalarToken) and token.style in ("|", ">"):
+                header = text[token.start_mark.index : end].partition("\n")[0]
+                found += (comment[1].rstrip() for comment in _COMMENT.finditer(header))
+    return tuple(found)
+
+
+def open_lines(text: str) -> set[int]:
+    """The lines of a YAML text that can be read, from one, whose end is inside a scalar: its white space may count."""
+    found: set[int] = set()
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.ScalarEvent) and event.start_mark and event.end_mark:
+            first, last = event.start_mark.line + 1, event.end_mark.line
+            in_block = event.style in ("|", ">")
+            # The first line of a block is its mark, and a block ends where a line does or at the document's end.
+            found.update(range(first + in_block, last + 1 + (in_block and event.end_mark.column > 0)))
+    return found
+
+
+class _OpenMapping:
+    """A mapping being read: `key` is None while the next node is a key, or after a key that was refused."""
+
+    def __init__(self, mark: Mark) -> None:
+        self.value: dict[str, Any] = {}
+        self.mark = mark
+        self.key: str | None = None
+        self.wants_key = True
+
+
+class _Sequence:
+    """A list being read."""
+
+    def __init__(self, mark: Mark) -> None:
+        self.value: list[Any] = []
+        self.mark = mark
+
+
+class _YamlReader:
+    """One pass over the events with a stack of open containers."""
+
+    def __init__(self, first_line: int, depth_max: int) -> None:
+        self.first_line = first_line
+        self.depth_max = depth_max
+        self.problems = ProblemList()
+        self.value: Any = None
+        self.depth = 0
+        self.root = Mark(first_line, 1)
+        self._open: list[_OpenMapping | _Sequence] = []
+        self._documents = 0
+
+    def read(self, text: str) -> None:
+        try:
+            for event in yaml.parse(text, Loader=_Loader):
+                if not self._take(event):
+                    return
+        except yaml.MarkedYAMLError as error:
+            self._syntax(error, text)
+        except (yaml.YAMLError, ValueError, OverflowError):
+            self.problems.add("E_DOC_SYNTAX", "This YAML holds a character that YAML forbids.", line=self.first_line)
+
+    def _take(self, event: yaml.Event) -> bool:
+        """Take one more event; false where reading further makes no sense."""
+        match event:
+            case yaml.DocumentStartEvent():
+                return self._start_document(event)
+            case yaml.AliasEvent():
+                self._add("E_YAML_ALIAS", f"`*{event.anchor}` is an alias.", event, "Write the value out.")
+                self._put(None, event)
+            case yaml.ScalarEvent():
+                self._refuse_decoration(event)
+                self._put_scalar(event)
+            case yaml.SequenceStartEvent() | yaml.MappingStartEvent():
+                self._refuse_decoration(event)
+                if len(self._open) == self.depth_max:
+                    detail = f"More than {self.depth_max} lists and mappings stand inside one another."
+                    self._add("E_DOC_DEPTH", detail, event)
+                    return False
+                mark = self._mark(event)
+                self._open.append(_Sequence(mark) if isinstance(event, yaml.SequenceStartEvent) else _OpenMapping(mark))
+                self.depth = max(self.depth, len(self._open))
+            case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
+                self._put(self._open.pop().value, event)
+        return len(self.problems) < PROBLEMS_MAX
+
+    def _start_document(self, event: yaml.DocumentStartEvent) -> bool:
+        self._documents += 1
+        if self._documents > 1:
+            self._add("E_DOC_SYNTAX", "A second YAML document starts here.", event, "Write one document only.")
+            return False
+        if event.tags:
+            self._add("E_YAML_TAG", "A %TAG directive is not allowed.", event, "Delete it.")
+        if event.version:
+            self._add("E_DOC_SYNTAX", "A %YAML directive is not allowed.", event, "Delete it.")
+        return True
+
+    def _refuse_decoration(self, event: Any) -> None:
+        if event.anchor is not None:
+            self._add(
+                "E_YAML_ALIAS", f"`&{event.anchor}` is an anchor.", event, "Write the value out where it is used."
+            )
+        if event.tag is not None:
+            self._add("E_YAML_TAG", f"`{event.tag}` is a tag.", event, "Delete it; quote the value if it is text.")
+
+    def _put_scalar(self, event: yaml.ScalarEvent) -> None:
+        """Put a scalar where it belongs; a key is text by the same rule that makes a value text."""
+        wants_key = bool(self._open) and isinstance(self._open[-1], _OpenMapping) and self._open[-1].wants_key
+        before = len(self.problems)
+        value = self._scalar(event)
+        self._mark(event)
+        if wants_key and not isinstance(value, str) and len(self.problems) == before:
+            self._add("E_DOC_SYNTAX", f"The key `{event.value}` is not text.", event, f'Write "{event.value}".')
+        self._put(value, event)
+
+    def _put(self, value: Any, event: yaml.Event) -> None:
+        if not self._open:
+            self.value = value
+            return
+        container = self._open[-1]
+        if isinstance(container, _Sequence):
+            container.value.append(value)
+        elif container.wants_key:
+            container.wants_key = False
+            container.key = value if isinstance(value, str) else None
+            self._check_key(container, value, event)
+        else:
+            container.wants_key = True
+            if container.key is not None:
+                container.value[container.key] = value
+
+    def _check_key(self, container: _OpenMapping, key: Any, event: yaml.Event) -> None:
+        if isinstance(key, list | dict):
+            self._add("E_DOC_SYNTAX", "A list or mapping stands where a key should be.", event)
+        elif isinstance(key, str) and key in container.value:
+            self._add("E_DOC_DUPLICATE", f"The key `{key}` stands twice in one mapping.", event)
+        elif isinstance(key, str):
+            container.mark.inside[key] = Mark(*self._position(event))
+
+    def _mark(self, event: yaml.Event) -> Mark:
+        """The mark of the node that starts here: that of its key in a mapping, its own elsewhere."""
+        container = self._open[-1] if self._open else None
+        if isinstance(container, _OpenMapping):
+            return container.mark.inside.get(container.key or "", container.mark)
+        mark = Mark(*self._position(event))
+        if container is None:
+            self.root = mark
+        else:
+            container.mark.inside[len(container.value)] = mark
+        return mark
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Any:
+        spelling: str = event.value
+        fault = string_fault(spelling)
+        if fault:
+            self._add(fault[0], fault[1], event)
+            return None
+        if event.style:
+            return spelling
+        if spelling in _WORDS:
+            return _WORDS[spelling]
+        if spelling == "":
+            self._add("E_YAML_AMBIGUOUS", "Nothing is written here.", event, 'Write null, or "" for empty text.')
+            return None
+        return self._plain(spelling, event)
+
+    def _plain(self, spelling: str, event: yaml.ScalarEvent) -> Any:
+        shown = spelling if len(spelling) <= 32 else spelling[:29] + "…"
+        quote = f"If it is text, quote it: '{shown}'."
+        if _NO_NUMBER.fullmatch(spelling):
+            self._add("E_DOC_NUMBER", f"`{shown}` is no number that a plan can hold.", event, quote)
+            return None
+        if _JSON_NUMBER.fullmatch(spelling):
+            number = exact_number(spelling)
+            if number is None:
+                self._add("E_DOC_NUMBER", f"The number {shown} can not be kept exactly.", event, quote)
+                return None
+            canonical = canonical_bytes(number).decode()
+            if canonical != spelling:
+                hint = f"If it is a number, write {canonical}."
+                self._add("E_YAML_AMBIGUOUS", f"`{shown}` may be a number or text.", event, quote, hint)
+            return number
+        if _AMBIGUOUS.fullmatch(spelling):
+            self._add("E_YAML_AMBIGUOUS", f"`{shown}` means different things to different readers.", event, quote)
+            return None
+        return spelling
+
+    def _syntax(self, error: yaml.MarkedYAMLError, text: str) -> None:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line, mark.column + 1) if mark else (0, 1)
+        last = text.count("\n")
+        if line > last:
+            # libyaml counts a line break after the last character.
+            line, column = last, len(text) - text.rfind("\n")
+        reason = error.problem or error.context or "it ends too early"
+        # libyaml refuses an escaped half of a surrogate pair itself; everywhere else that is a forbidden character.
+        code = "E_DOC_CONTROL_CHARACTER" if "invalid Unicode character escape" in reason else "E_DOC_SYNTAX"
+        self.problems.add(code, f"This is not YAML: {reason}.", line=self.first_line + line, column=column)
+
+    def _add(self, code: str, detail: str, event: yaml.Event, *hints: str) -> None:
+        line, column = self._position(event)
+        self.problems.add(code, detail, *hints, line=line, column=column)
+
+    def _position(self, event: yaml.Event) -> tuple[int, int]:
+        mark = event.start_mark
+        return (self.first_line + mark.line, mark.column + 1) if mark else (self.first_line, 1)
+
+
+# --- Yaml text -------------------------------------------------------------------------------------------------------
+
+_PLAIN = re.compile(r"[A-Za-z_/.$(][^\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]*")
+_NOT_PLAIN = re.compile(r": |:\Z| #|\s\Z|\A\.\.\.|\A[yYnN]\Z")
+_UNWRITABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_ONLY_ESCAPED = re.compile(f"{_UNWRITABLE.pattern}|[\t\n]")
+_LONG_KEY = 512
+"""A key of YAML on one line ends within 1,024 characters; a longer one is written with a question mark."""
+
+
+def yaml_text(value: Any) -> str:
+    """The YAML document of a value, ended by a newline."""
+    return "\n".join(_lines(value, "")) + "\n"
+
+
+def _lines(value: Any, indent: str) -> Iterator[str]:
+    """The lines of a value that starts on a line of its own."""
+    match value:
+        case dict() if value:
+            for key, inner in value.items():
+                written = _quoted(key)
+                head = f"{indent}{written}:"
+                if len(written) > _LONG_KEY:
+                    yield f"{indent}? {written}"
+                    head = f"{indent}:"
+                yield from _after(head, inner, indent + "  ")
+        case list() | tuple() if value:
+            for inner in value:
+                if isinstance(inner, dict | list | tuple) and inner:
+                    first, *rest = _lines(inner, indent + "  ")
+                    yield f"{indent}- {first[len(indent) + 2 :]}"
+                    yield from rest
+                else:
+                    yield from _after(f"{indent}-", inner, indent + "  ")
+        case _:
+            yield from _after(indent, value, indent + "  ")
+
+
+def _after(head: str, value: Any, indent: str) -> Iterator[str]:
+    """The lines of a value whose head, a key or a dash, is already written; `indent` is that of lines below it."""
+    lead = f"{head} " if head.strip() else head
+    match value:
+        case str() if _is_literal(value):
+            body = value.split("\n")
+            if body[-1] == "":
+                body.pop()
+            yield f"{lead}|" + ("" if value.endswith("\n") else "-")
+            yield from (f"{indent}{line}" if line else "" for line in body)
+        case str():
+            yield lead + _quoted(value)
+        case dict() | list() | tuple() if value:
+            yield head
+            yield from _lines(value, indent)
+        case dict():
+            yield lead + "{}"
+        case list() | tuple():
+            yield lead + "[]"
+        case _:
+            yield lead + canonical_bytes(value).decode()
+
+
+def _is_literal(text: str) -> bool:
+    """Whether a literal block holds exactly this text: its first line tells the indent, its end the last newline."""
+    return (
+        "\n" in text.rstrip("\n")
+        and not text.endswith("\n\n")
+        and "\t" not in text
+        and not text[0].isspace()
+        and not any(line.isspace() for line in text.split("\n"))
+        and not _UNWRITABLE.search(text)
+    )
+
+
+def _quoted(text: str) -> str:
+    """A string on one line."""
+    if _PLAIN.fullmatch(text) and not _NOT_PLAIN.search(text) and reads_as_text(text):
+        return text
+    if ("\\" in text or '"' in text) and not _ONLY_ESCAPED.search(text):
+        return "'" + text.replace("'", "''") + "'"
+    return _UNWRITABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", json.dumps(text, ensure_ascii=False))

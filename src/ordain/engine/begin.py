@@ -1,0 +1,307 @@
+"""Whether a step whose turn has come begins: its condition, what must hold before it, a person's yes, its items.
+
+Everything is looked at in that order, right before the intent is recorded, and nothing is begun by looking. The answer
+is one event: the step begins, becomes steps of its own, is skipped, waits for a person, or goes where its failure
+policy says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, assert_never
+
+import msgspec
+
+from ordain.core.approval.approval import Approval
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.condition import (
+    ApprovalScope,
+    ApprovalValid,
+    CustomCondition,
+    LockAvailable,
+    LockHeld,
+    PaneExists,
+    PaneState,
+    PatternMatched,
+    PatternNotMatched,
+    Precondition,
+    StepCompleted,
+)
+from ordain.core.plan.expr import ExpressionError, Expressions
+from ordain.core.plan.model import Plan, Step
+from ordain.core.plan.refs import as_text
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import Instant, RunId, StepId
+from ordain.core.policy.effect import effects_of
+from ordain.core.run.budget import may_begin
+from ordain.core.run.event import (
+    AttemptStarted,
+    BudgetReached,
+    ConditionFalse,
+    GroupKind,
+    RunEvent,
+    StepApprovalAsked,
+    StepState,
+    StepUnfolded,
+)
+from ordain.core.run.group import nested_plan_of
+from ordain.core.run.result import Missing
+from ordain.core.run.run_state import RunState
+from ordain.core.run.schedule import not_held
+from ordain.core.text.limit import OUTPUT_BYTES_MAX, STEPS_OF_RUN_MAX
+from ordain.core.text.problem import Problem
+from ordain.engine.bound_file import BoundFiles
+from ordain.engine.result import Results
+from ordain.ports.ports import Panes
+from ordain.records.sink import Sink
+
+# --- Conditions ------------------------------------------------------------------------------------------------------
+# Whether what must hold before a plan or a step holds now: locks, approval, other steps, panes, expressions.
+#
+# Only looks. What cannot be told does not hold.
+
+
+def covers(approval: Approval | None, scope: ApprovalScope) -> str | None:
+    """Why this run's approval does not cover a kind of action, in words that follow on "the approval"; None where it
+    does. A run that needed no approval has none that could cover anything."""
+    if approval is None:
+        return "is missing: this run needed none and has none"
+    if scope.action_kind not in approval.action_kinds:
+        return f"does not cover the action kind `{scope.action_kind}`"
+    if scope.workspace_id not in (None, approval.workspace.id):
+        return f"is for another workspace than `{scope.workspace_id}`"
+    if scope.pane_id is not None and str(scope.pane_id) not in approval.panes:
+        return f"does not cover the pane {scope.pane_id}"
+    return None
+
+
+class Conditions:
+    """What holds here and now, for one run."""
+
+    def __init__(
+        self,
+        *,
+        run_id: RunId | None,
+        lock_holder: Callable[[str], RunId | None],
+        approval: Approval | None,
+        passed: Callable[[str], str | None],
+        variables: Callable[[str], Mapping[str, Any]],
+        expressions: Callable[[], Expressions],
+        panes: Panes | None,
+    ) -> None:
+        """`run_id` is absent before the run begins, which then holds nothing; `passed` says why a step has not passed,
+        None where it has; `variables` is what an expression may ask about."""
+        self._run_id, self._lock_holder, self._approval = run_id, lock_holder, approval
+        self._passed, self._variables, self._expressions, self._panes = passed, variables, expressions, panes
+
+    def fault(self, condition: Precondition) -> str | None:
+        """Why a condition does not hold, in words; None where it does."""
+        match condition:
+            case LockHeld(lock_name=name):
+                holder = self._lock_holder(name)
+                whose = f"{holder} holds it" if holder is not None else "nobody holds it"
+                held = holder is not None and holder == self._run_id
+                return None if held else f"this run does not hold the lock `{name}`; {whose}"
+            case LockAvailable(lock_name=name):
+                holder = self._lock_holder(name)
+                return None if holder in (None, self._run_id) else f"the lock `{name}` is held by {holder}"
+            case ApprovalValid(scope=scope):
+                why = covers(self._approval, scope)
+                return f"the approval {why}" if why is not None else None
+            case StepCompleted(step_id=name):
+                return self._passed(name)
+            case CustomCondition(name=name, expression=expression):
+                return self.false(f"`{name}`", expression)
+            case PaneExists() | PaneState() | PatternMatched() | PatternNotMatched():
+                if self._panes is None:
+                    return "no panes can be looked at here"
+                return self._panes.fault(condition)
+            case _:
+                assert_never(condition)
+
+    def false(self, what: str, expression: str) -> str | None:
+        """Why an expression is not true, in words; None where it is."""
+        try:
+            held = self._expressions().evaluate(expression, self._variables(expression))
+        except ExpressionError as error:
+            return f"{what} gave no answer: {error}"
+        return None if held else f"{what} is false: {expression}"
+
+
+# --- Beginning -------------------------------------------------------------------------------------------------------
+
+LABELLED_MAX = 1000
+LABEL_LENGTH = 60
+
+Beginning = tuple[RunEvent, tuple[bytes, ...]]
+"""The event that says how a step begins, or why it does not; and the bytes to be kept with it."""
+BEGINS = (AttemptStarted, StepUnfolded)
+"""The events with which a step begins."""
+
+
+class Beginnings:
+    """The first look at the steps of one run."""
+
+    def __init__(
+        self,
+        state: RunState,
+        *,
+        results: Results,
+        sink: Sink,
+        tools: Mapping[str, ToolDefinition],
+        expressions: Callable[[], Expressions],
+        lock_holder: Callable[[str], RunId | None],
+        approval: Approval | None,
+        bound: BoundFiles | None,
+        denied: Callable[[Step, bool], Problem | None],
+        panes: Panes | None,
+        key: Callable[[StepId], str],
+    ) -> None:
+        """`denied` says what policy denies of a step, and is told whether its values were decided by the run; `bound`
+        compares what steps read with what was approved."""
+        self._bound = bound
+        self._state, self._results, self._sink, self._tools = state, results, sink, tools
+        self._expressions, self._lock_holder, self._panes = expressions, lock_holder, panes
+        self._approval, self._denied, self._key = approval, denied, key
+
+    def look(self, step_id: StepId, now: Instant) -> Beginning | None:
+        """How a step begins whose turn has come; None where it waits until there is enough of a budget again."""
+        found = self._look(step_id, now)
+        if self._state.budgeted and isinstance(found[0], BEGINS):
+            kept = may_begin(self._state, step_id, now)
+            if kept is not None:
+                return (kept, ()) if isinstance(kept, BudgetReached) else None
+        if self._bound is not None and isinstance(found[0], AttemptStarted):
+            self._bound.began(step_id)
+        return found
+
+    def ended(self, step_id: StepId) -> None:
+        """An attempt has ended; where it may be tried again, what it reads must stay as it is."""
+        waits = self._state.steps[step_id].state not in (StepState.PASSED, StepState.VERIFYING)
+        if self._bound is not None and waits:
+            self._bound.ended(step_id)
+
+    def _look(self, step_id: StepId, now: Instant) -> Beginning:
+        self._results.looked_at(step_id)
+        step, record = self._state.step(step_id), self._state.steps[step_id]
+        if step.when is not None and not record.attempts and record.broken is None:
+            try:
+                true = self._expressions().evaluate(step.when, self._results.variables(step_id, step.when))
+            except ExpressionError as error:
+                return self._fault(step_id, f"`when` gave no answer: {error}", now)
+            if not true:
+                return ConditionFalse(step=step_id, attempt=record.attempts), ()
+        why = self._broken(step_id, step.preconditions)
+        if why is not None:
+            return self._fault(step_id, why, now)
+        if step.for_each is not None:
+            return self._items(step_id, now)
+        nested = nested_plan_of(step)
+        why = self._broken(step_id, nested.preconditions, nested) if nested is not None else None
+        if why is not None:
+            return self._fault(step_id, f"of its plan: {why}", now)
+        if step.approval is not None or self._results.refers(step_id):
+            stopped = self._decided(step_id, now)
+            if stopped is not None:
+                return stopped, ()
+        if nested is not None:
+            attempt, count = record.attempts + 1, len(nested.steps)
+            if not self._state.has_room(count):
+                return self._full(step_id, count, now)
+            return StepUnfolded(step=step_id, attempt=attempt, kind=GroupKind.NESTED, count=count), ()
+        if not self._results.refers(step_id) and (denied := self._denied(step, False)) is not None:
+            return self._fault(step_id, denied.detail, now, "F_POLICY_DENIED")
+        why = self._bound.fault(step_id) if self._bound is not None else None
+        if why is not None:
+            return self._fault(step_id, why, now, "F_INPUT_CHANGED")
+        agent = self._state.choice(step_id) if isinstance(step.action, Task) else None
+        return AttemptStarted(
+            step=step_id,
+            attempt=record.attempts + 1,
+            key=self._key(step_id),
+            agent=agent.agent if agent is not None else "",
+            why=agent.why if agent is not None else "",
+        ), ()
+
+    def _broken(self, step_id: StepId, conditions: Sequence[Precondition], of: Plan | None = None) -> str | None:
+        """What of these does not hold first, in words."""
+        if not conditions:
+            return None
+        here = self._conditions(step_id, of)
+        return next((why for one in conditions if (why := here.fault(one)) is not None), None)
+
+    def _conditions(self, step_id: StepId, of: Plan | None = None) -> Conditions:
+        """Those of a step, or of the plan nested in it."""
+        return Conditions(
+            run_id=self._state.run_id,
+            lock_holder=self._lock_holder,
+            approval=self._approval,
+            passed=lambda name: self._not_passed(step_id, name),
+            variables=lambda expression: self._results.variables(step_id, expression, of=of),
+            expressions=self._expressions,
+            panes=self._panes,
+        )
+
+    def _not_passed(self, step_id: StepId, name: str) -> str | None:
+        other = self._state.steps.get(self._state.named(step_id, name))
+        if other is None:
+            return f"there is no step `{name}`"
+        return None if other.state is StepState.PASSED else f"`{name}` has not passed: it is {other.state.value}"
+
+    def _fault(self, step_id: StepId, why: str, now: Instant, error: str = "F_PRECONDITION") -> Beginning:
+        return not_held(self._state, step_id, error, self._sink.text(why), now), ()
+
+    def _full(self, step_id: StepId, count: int, now: Instant) -> Beginning:
+        why = f"with the {count:,} steps that it becomes the run would have more than {STEPS_OF_RUN_MAX:,}"
+        return self._fault(step_id, why, now)
+
+    def _items(self, step_id: StepId, now: Instant) -> Beginning:
+        try:
+            items = self._results.listed(step_id)
+        except Missing as missing:
+            return self._fault(step_id, f"it cannot be repeated: {missing}", now)
+        if not self._state.has_room(len(items)):
+            return self._full(step_id, len(items), now)
+        data = json.dumps(items, ensure_ascii=False).encode()
+        if len(data) > OUTPUT_BYTES_MAX:
+            return self._fault(step_id, f"its items take {len(data):,} bytes, which is too much", now)
+        event = StepUnfolded(
+            step=step_id,
+            attempt=self._state.steps[step_id].attempts + 1,
+            kind=GroupKind.ITEMS,
+            count=len(items),
+            items_seal=self._sink.seal(data),
+            labels=tuple(self._label(item) for item in items) if len(items) <= LABELLED_MAX else (),
+        )
+        return event, (data,)
+
+    def _label(self, item: object) -> str:
+        """An item in so few words that it can stand on a line."""
+        words = " ".join(self._sink.text(as_text(item)).split())
+        return words if len(words) <= LABEL_LENGTH else f"{words[: LABEL_LENGTH - 1]}…"
+
+    def _decided(self, step_id: StepId, now: Instant) -> RunEvent | None:
+        """What keeps a step from beginning now that its values are known: policy denies it, or a person has to say yes
+        to exactly that."""
+        step, record = self._state.step(step_id), self._state.steps[step_id]
+        try:
+            known = self._results.step(step_id)
+        except Missing:
+            return None  # the attempt says so
+        denied = self._denied(known, True)
+        if denied is not None:
+            return not_held(self._state, step_id, "F_POLICY_DENIED", self._sink.text(denied.detail), now)
+        if step.approval is not None:
+            reason = "the plan wants a person's yes before it"
+        elif any(effect.destructive for effect in effects_of(known, self._tools)):
+            reason = "it destroys what was not known yet when the plan was approved"
+        else:
+            return None
+        # Results of steps may be any JSON, which is more than can stand in a plan.
+        body = json.dumps(msgspec.to_builtins(known.action), ensure_ascii=False, sort_keys=True).encode()
+        seal = self._sink.seal(body)
+        if record.allowed == seal:
+            return None
+        shown = self._sink.text(body.decode())
+        return StepApprovalAsked(step=step_id, attempt=record.attempts, reason=reason, shown=shown, seal=seal)

@@ -1,0 +1,308 @@
+"""What an agent calls through the door of its step: looked at, recorded, performed here, and answered.
+
+The agent decides nothing and holds nothing. Whoever carries out the run compares each call with the step and with
+policy, and performs it with what the run has. That a call is made is durable before it is performed, for what was cut
+short by a crash is what a person most wants to know of; what went wrong with one is recorded after it. Calls are no
+evidence: the contract judges what is there in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.guard.host_tool import CLAUDE_CODE
+from ordain.core.lineage.refusal import PER_HOUR
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import short_id
+from ordain.core.plan.command import command_of, program_of, typed
+from ordain.core.plan.model import Step, contract_of
+from ordain.core.plan.role import EffectClass
+from ordain.core.plan.tool import COMMANDS, SHELL, ToolDefinition, unbearable
+from ordain.core.plan.tool import DEFINITIONS as FILE_TOOLS
+from ordain.core.policy.scope import beyond, call_problem, out_of_scope
+from ordain.core.run.event import AgentCalled, AgentCallFailed, RunEvent
+from ordain.core.run.run_state import RunState
+from ordain.core.task.offer import CANNOT_TOOL, CallAnswer, Offer, door_names, offer_of
+from ordain.core.task.work_item import WorkItem
+from ordain.core.text.limit import NAME_LENGTH_MAX
+from ordain.core.text.problem import Problem
+from ordain.core.text.secret import Secret
+from ordain.engine.perform.effects import how_it_ended
+from ordain.ports.ports import Clock, Command, Lost, Shell, Sources, Toolbox, ToolResult
+from ordain.records.sink import Sink
+
+CALLS_MAX = 10_000
+"""How many calls of one attempt are answered, refused ones included: what they leave in the ledger stays small."""
+SHOWN_MAX = 500
+"""How much of a call's arguments stands in the ledger."""
+TEXT_MAX = 128 << 10
+"""How many characters of a result an agent is given: more than that no model reads with care."""
+VALUE_MAX = 16 << 10
+"""How long a result may be that is given a second time, as a value."""
+
+_HOSTS = frozenset((*COMMANDS, *FILE_TOOLS, CLAUDE_CODE))
+"""What the tools of an agent's host are called by in our words (`core.host_tool`)."""
+
+Record = Callable[[tuple[RunEvent, ...], tuple[bytes, ...]], Awaitable[None]]
+"""Has events recorded, with bytes to keep, and goes on when they are durable."""
+Refuse = Callable[[str, str, Principal, Sequence[Problem]], Awaitable[None]]
+"""Records that something was refused: the verb, what it was about, to whom, and why."""
+
+
+class AgentCalls:
+    """What the calls of one run are performed with. `unpermitted` says what policy has against one, `withheld` why what
+    is at a path, or where that is said beneath it, is not for agents."""
+
+    def __init__(
+        self,
+        state: RunState,
+        *,
+        shell: Shell,
+        toolbox: Toolbox,
+        sources: Sources | None,
+        secret: Secret,
+        tools: Mapping[str, ToolDefinition],
+        clock: Clock,
+        sink: Sink,
+        record: Record,
+        unpermitted: Callable[[Step], Problem | None],
+        withheld: Callable[[str, bool], str | None],
+        refuse: Refuse | None,
+    ) -> None:
+        self.state, self.tools = state, tools
+        self.shell, self.toolbox, self.sources, self.secret = shell, toolbox, sources, secret
+        self.clock, self.sink, self.record = clock, sink, record
+        self.unpermitted, self.withheld, self.refuse = unpermitted, withheld, refuse
+        self.refusing = asyncio.Lock()
+        """One after another: who comes second would have to begin anew, and is heard only so often."""
+
+
+class Calls:
+    """ports.Behind for one attempt."""
+
+    def __init__(self, run: AgentCalls, item: WorkItem, mark: str) -> None:
+        """`mark` is the attempt's own, which what it calls must not bear."""
+        self._run, self._item = run, item
+        self._step = run.state.step(item.step)
+        self._mark = mark
+        self._until = run.clock.now() + item.timeout_ms
+        self._names = {door: name for name, door in door_names(item.tools).items()}
+        self._protect = (*run.state.plan.protect, *self._step.protect)
+        self._who = Principal(name=f"{item.agent} in {item.run_id}/{item.step}", channel=Channel.MCP)
+        self._told: Counter[str] = Counter()
+        self.made = 0
+        """How many calls were performed, or begun."""
+        self.refused = 0
+        self.cannot: str | None = None
+        """Why the agent says that it cannot be done, where it does."""
+        self.lost: str | None = None
+        """Of which call nobody can tell whether it happened, though it matters, and why; None where there is none."""
+
+    def listed(self) -> Sequence[Offer]:
+        tools = self._run.tools
+        return (*(offer_of(tools[name], door) for door, name in self._names.items()), CANNOT_TOOL)
+
+    async def serve(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
+        if tool == CANNOT_TOOL.name:
+            return self._cannot(args)
+        name = self._names.get(tool, tool)
+        refused = await self._refused(name, tool, args)
+        return refused if refused is not None else await self._call(name, args)
+
+    async def may(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
+        """Whether a call may be made by the agent itself, with a tool of its host: as if it were made here, but that
+        the step's own check may be run by whoever wants to know how it stands. Nothing is performed."""
+        agent = self._run.state.limits_in_force.agents.get(self._item.agent)
+        if agent is not None and agent.own_tools and tool.partition(":")[0] in _HOSTS:
+            # A person approved that it works with the tools of its host; what policy denies nobody can approve.
+            return await self._unless_denied(tool, args)
+        check = contract_of(self._step)
+        if tool == SHELL.name and check is not None and args == {"command": check.command}:
+            return await self._unless_denied(tool, args)
+        if tool == SHELL.name and SHELL.name not in self._names.values() and check is not None:
+            problem = Problem(
+                code="E_TOOL_ARGS_NOT_APPROVED",
+                detail=f"`{self._step.id}` has no tool `{SHELL.name}`; the only command that may be run is its check, "
+                "letter by letter.",
+                hints=(f"Its check is: {check.command}", "Use the tools of the step, or say `cannot`."),
+                command=f"ordain show {short_id(self._item.plan_id)}",
+            )
+            return await self._refuse(tool, args, problem)
+        return await self._refused(tool, tool, args) or CallAnswer()
+
+    async def _unless_denied(self, tool: str, args: Mapping[str, Any]) -> CallAnswer:
+        """Refuse what policy denies, and everything while work is stopped."""
+        problem = self._run.unpermitted(self._as_step(tool, args)) if not unbearable(args) else None
+        denied = problem is not None and problem.code in ("E_POLICY_DENIED", "E_STOPPED", "E_STATE_DIR")
+        return await self._refuse(tool, args, problem) if problem is not None and denied else CallAnswer()
+
+    async def stranger(self) -> CallAnswer:
+        detail = f"This is not the token of an attempt at `{self._step.id}` that is under way."
+        return await self._refuse("", {}, Problem(code="E_DOOR_TOKEN", detail=detail))
+
+    # --- Whether it may be -----------------------------------------------------------------------------------------
+
+    async def _refused(self, name: str, asked: str, args: Mapping[str, Any]) -> CallAnswer | None:
+        """The refusal of a call, recorded; None where it may be made."""
+        asked = asked[:NAME_LENGTH_MAX]
+        if self.made + self.refused >= CALLS_MAX:
+            detail = f"`{self._step.id}` has made {CALLS_MAX:,} calls in this attempt, and no more are answered."
+            return await self._refuse(asked, args, Problem(code="E_CALLS_TOO_MANY", detail=detail))
+        if faults := unbearable(args):
+            return await self._refuse(asked, {}, Problem(code="E_CALL_ARGUMENTS", detail=faults[0][0]))
+        problem = await self._problem(name, asked, args)
+        return await self._refuse(asked, args, problem) if problem is not None else None
+
+    async def _problem(self, name: str, asked: str, args: Mapping[str, Any]) -> Problem | None:
+        """What keeps a call from being made."""
+        if name not in self._names.values():
+            command = f"ordain revise {short_id(self._item.plan_id)} DOCUMENT"
+            return out_of_scope(asked, self._step, tuple(self._names), command)
+        control = self._run.state.limits_in_force.sandbox.control
+        problem = call_problem(self._run.tools[name], args, self._step, self._protect, control)
+        problem = problem or await self._withheld(self._run.tools[name], args)
+        return problem or self._run.unpermitted(self._as_step(name, args))
+
+    async def _withheld(self, tool: ToolDefinition, args: Mapping[str, Any]) -> Problem | None:
+        """What the files themselves say against a call, whatever they are called."""
+        for parameter in tool.parameters:
+            path = args.get(parameter.name) if parameter.path else None
+            # In a thread: a slow disk must not hold up the loop.
+            why = await asyncio.to_thread(self._run.withheld, path, parameter.deep) if isinstance(path, str) else None
+            if why is not None:
+                return beyond(f"The path `{path}` {why}", "No agent is handed that, and none moves or changes it.")
+        return None
+
+    def _as_step(self, name: str, args: Mapping[str, Any]) -> Step:
+        """A call as the step that it would be in a plan."""
+        tool, _, operation = name.partition(":")
+        action = CallTool(tool=tool, operation=operation or None, args=args)
+        return Step(id=self._step.id, description=self._step.description, action=action, needs=())
+
+    async def _refuse(self, tool: str, args: Mapping[str, Any], problem: Problem) -> CallAnswer:
+        self.refused += 1
+        self._told[problem.code] += 1
+        # As many as are recorded: beyond that nobody need look.
+        if self._run.refuse is not None and self._told[problem.code] <= PER_HOUR:
+            subject = f"{tool} {json.dumps(args, ensure_ascii=False)}" if args else tool
+            async with self._run.refusing:
+                await self._run.refuse("call", subject, self._who, (problem,))
+        clean = self._run.sink.text
+        told = Problem(
+            code=problem.code,
+            detail=clean(problem.detail),
+            hints=tuple(map(clean, problem.hints)),
+            command=problem.command,
+        )
+        return CallAnswer(problem=told)
+
+    def _cannot(self, args: Mapping[str, Any]) -> CallAnswer:
+        reason = args.get("reason")
+        text = reason.strip() if isinstance(reason, str) else ""
+        if not self.cannot:
+            self.cannot = text
+        if not text:
+            return CallAnswer(
+                text="Noted, but a person has to know why: call this again with a `reason`, and then end."
+            )
+        return CallAnswer(text="Noted. A person decides what happens. Do nothing more, and end.")
+
+    # --- Performing ------------------------------------------------------------------------------------------------
+
+    async def _call(self, name: str, args: Mapping[str, Any]) -> CallAnswer:
+        self.made += 1
+        run, number = self._run, self.made
+        body = json.dumps(args, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace")
+        shown = run.sink.text(body.decode())
+        event = AgentCalled(
+            step=self._item.step,
+            attempt=self._item.attempt,
+            call=number,
+            tool=name,
+            args=shown if len(shown) <= SHOWN_MAX else f"{shown[: SHOWN_MAX - 1]}…",
+            seal=run.sink.seal(body),
+        )
+        await run.record((event,), ())
+        try:
+            result = await self._perform(name, args, number)
+        except Lost as lost:
+            result = self._lost(name, str(lost))
+        except Exception as error:  # a bug in a tool is a failure of this call, and no more
+            result = ToolResult(error="F_STEP_FAILED", detail=f"the tool broke: {error!r}")
+        if result.error is None:
+            return self._given(result)
+        detail = run.sink.text(result.detail)
+        failed = AgentCallFailed(
+            step=self._item.step, attempt=self._item.attempt, call=number, error=result.error, detail=detail[:SHOWN_MAX]
+        )
+        await run.record((failed,), ())
+        if result.error == "F_PATH_ESCAPE":
+            return await self._refuse(name, args, Problem(code="E_CALL_BOUNDS", detail=f"{detail}."))
+        return CallAnswer(text=self._given(result).text, problem=Problem(code=result.error, detail=f"{detail}."))
+
+    def _lost(self, name: str, why: str) -> ToolResult:
+        """Nobody is left to answer. Where it would do harm to call it twice, that is for a person to settle."""
+        if self._run.tools[name].effect in (EffectClass.READS, EffectClass.REPEATABLE):
+            return ToolResult(error="F_STEP_FAILED", detail=why)
+        self.lost = self.lost or f"`{name}`: {why}"
+        return ToolResult(error="F_STEP_IN_DOUBT", detail=f"{why}; it may have happened, so do not call it again")
+
+    async def _perform(self, name: str, args: Mapping[str, Any], number: int) -> ToolResult:
+        run, key = self._run, f"{self._item.key}/{self._item.attempt}/{number}"
+        if name in COMMANDS:
+            return await self._command(name, args, number, key)
+        tool = run.tools[name]
+        if tool.schema is None:
+            return await run.toolbox.call(name, args, key, control=run.state.limits_in_force.sandbox.control)
+        if run.sources is None:
+            return ToolResult(error="F_STEP_FAILED", detail="there is no such tool here")
+        return await run.sources.call(tool, args, key, run.secret)
+
+    async def _command(self, name: str, args: Mapping[str, Any], number: int, key: str) -> ToolResult:
+        run, action = self._run, self._as_step(name, args).action
+        command, program = command_of(action), program_of(action)
+        argv = tuple(program.argv) if program is not None else ()
+        text = command.command if command is not None else typed(argv)
+        given = (command.env if command is not None else program.env if program is not None else {}) or {}
+        names = {"ORDAIN_RUN": self._item.run_id, "ORDAIN_STEP": self._item.step, "ORDAIN_STEP_KEY": key}
+        timeout_ms = max(1, self._until - run.clock.now())
+        finished = await run.shell.run(
+            Command(
+                text=text,
+                argv=argv,
+                env={**run.shell.environment(run.state.limits_in_force.env), **given, **names},
+                timeout_ms=timeout_ms,
+                mark=f"{self._mark}/{number}",
+                writes=self._step.writes or None,
+            )
+        )
+        error, detail = how_it_ended(finished, timeout_ms)
+        return ToolResult(output=finished.output, output_bytes=finished.output_bytes, error=error, detail=detail)
+
+    def _given(self, result: ToolResult) -> CallAnswer:
+        """What a tool gave, as an agent may have it: it goes where nobody can call it back."""
+        clean = self._run.sink.text
+        if result.output is not None:
+            size = max(result.output_bytes, len(result.output))
+            text = self._run.sink.end(result.output, size, TEXT_MAX)
+            cut = f"[This is only the end of {size:,} bytes.]\n" if len(text.encode()) < size else ""
+            return CallAnswer(text=cut + text)
+        if result.value is None:
+            return CallAnswer(text="" if result.error is not None else "Done.")
+        if isinstance(result.value, str):
+            return CallAnswer(text=_cut(clean(result.value)))
+        text = clean(json.dumps(result.value, ensure_ascii=False))
+        value = json.loads(text) if isinstance(result.value, Mapping) and len(text) <= VALUE_MAX else None
+        return CallAnswer(text=_cut(text), value=value)
+
+
+def _cut(text: str) -> str:
+    """A text that is not too long, and what is said where it was."""
+    if len(text) <= TEXT_MAX:
+        return text
+    return f"{text[:TEXT_MAX]}\n[This is only the beginning: {len(text):,} characters are too many.]"

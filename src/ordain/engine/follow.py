@@ -1,0 +1,189 @@
+"""Beside the loop: what is told of a run while it goes on, and its step log.
+
+Once a second it is looked what the attempts under way have written, and whatever was told is added to the run's log.
+Nothing here can disturb the run: it decides nothing, and what cannot be told or written is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ordain.core.plan.value import StepId
+from ordain.core.report.report import AttemptOutput, Told, wire_line
+from ordain.core.run.event import Recorded
+from ordain.core.run.run_state import RunState
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Clock, Ledger, Observer, Shell, StepLogs
+from ordain.records.sink import Sink
+
+LOOK_S = 1.0
+"""How often it is looked what attempts have written, and the log is written."""
+OUTPUTS_MAX = 32
+"""Of how many attempts it is told at a time: to redact the end of a long output takes a millisecond or two."""
+LOG_BYTES_MAX = 64 << 20
+OUTPUTS_BYTES_MAX = 16 << 20
+"""How long the log may be for the end of an output to be added: its events are worth more."""
+_LOOKED_BACK = 64 << 10
+"""How far from the end of a log its last event is looked for."""
+
+
+def attempt_mark(state: RunState, step_id: StepId) -> str:
+    """What marks the processes of a step's present attempt, and of its contract."""
+    return f"{state.workspace_identity.id}/{state.run_id}/{step_id}/{state.steps[step_id].attempts}"
+
+
+class RunFollower:
+    """What observers are told of one run besides its events; and the observer that keeps its log."""
+
+    def __init__(
+        self,
+        state: RunState,
+        *,
+        shell: Shell,
+        sink: Sink,
+        clock: Clock,
+        ledger: Ledger,
+        logs: StepLogs,
+        observers: Sequence[Observer],
+    ) -> None:
+        self._state, self._shell, self._sink, self._clock = state, shell, sink, clock
+        self.log = StepLog(state.run_id, ledger, logs)
+        self._observers = (self.log.observe, *observers)
+        self._seen: dict[StepId, _SeenOutput] = {}
+        """Of each step under way: what was seen of its output last."""
+        self._looks = 0
+        self.said: Callable[[StepId], str] = lambda step_id: ""
+        """How far a call says that it has come that is no command and writes nothing."""
+
+    async def look(self) -> None:
+        """Tell what has been written since, and bring the log up to date. The loop goes on in between."""
+        self._looks += 1
+        for step_id in self._to_tell():
+            if (output := self._output(step_id)) is not None:
+                for observe in self._observers:
+                    with contextlib.suppress(Exception):
+                        observe(output)
+            await asyncio.sleep(0)
+        self.close()
+
+    def close(self) -> None:
+        """Bring the log up to date."""
+        with contextlib.suppress(Exception):
+            self.log.write()
+
+    def _to_tell(self) -> list[StepId]:
+        """The steps under way that have written something since; of many, those that were not told of for longest."""
+        active = self._state.active
+        self._seen = {step_id: seen for step_id, seen in self._seen.items() if step_id in active}
+        grown = []
+        for step_id in active:
+            mark = attempt_mark(self._state, step_id)
+            size = self._shell.written(mark, 0)[1] or len(self.said(step_id))
+            seen = self._seen.get(step_id, _NOTHING)
+            if size and (seen.mark, seen.size) != (mark, size):
+                grown.append(step_id)
+        return sorted(grown, key=lambda step_id: self._seen.get(step_id, _NOTHING).look)[:OUTPUTS_MAX]
+
+    def _output(self, step_id: StepId) -> AttemptOutput | None:
+        """What there is to tell of a step; None where that is nothing new, or it has ended just now."""
+        mark = attempt_mark(self._state, step_id)
+        data, size = self._shell.written(mark, self._sink.looks_back)
+        before = self._seen.get(step_id, _NOTHING)
+        tail = self._sink.so_far(data, size) if size else self._sink.text(self.said(step_id))
+        seen = _SeenOutput(mark, size or len(tail), tail, self._looks)
+        self._seen[step_id] = seen
+        if not seen.tail or (seen.mark, seen.tail) == (before.mark, before.tail):
+            return None
+        return AttemptOutput(
+            at=self._clock.now(),
+            stream=f"run/{self._state.run_id}",
+            step=step_id,
+            attempt=self._state.steps[step_id].attempts,
+            tail=seen.tail,
+        )
+
+
+class _SeenOutput(NamedTuple):
+    """An output under way, as it was seen in one look: of which attempt, how long, its end."""
+
+    mark: str
+    size: int
+    tail: str
+    look: int
+
+
+_NOTHING = _SeenOutput("", 0, "", 0)
+
+
+class StepLog:
+    """One run's log: every event as `ordain log --json` shows it, and ends of outputs between them.
+
+    It is a projection. What stands in it is taken for ours only as far as the ledger says the same; otherwise it is
+    written anew.
+    """
+
+    def __init__(self, run_id: str, ledger: Ledger, logs: StepLogs) -> None:
+        self._run_id, self._ledger, self._logs = run_id, ledger, logs
+        self._pending: list[Told] = []
+        self._place: int | None = None
+        """Where the next line goes; None before anybody looked, or where the last one could not be written."""
+        self._seq = 0
+        """The last event that is in it."""
+
+    def observe(self, told: Told) -> None:
+        self._pending.append(told)
+
+    def write(self) -> None:
+        """Add what was told since; what cannot be written now is taken from the ledger when it can be again."""
+        pending, self._pending = self._pending, []
+        if self._place is None:
+            try:
+                self._place, self._seq = self._whole_until()
+                missed = self._ledger.read(f"run/{self._run_id}", self._seq)
+            except Refused:
+                self._place = None
+                return
+            pending = [*missed, *(told for told in pending if isinstance(told, AttemptOutput))]
+        if self._place > OUTPUTS_BYTES_MAX:
+            pending = [told for told in pending if isinstance(told, Recorded)]
+        lines = b"".join(map(wire_line, pending))
+        if not lines or self._place + len(lines) > LOG_BYTES_MAX:
+            return
+        if self._logs.write(self._run_id, self._place, lines):
+            self._place += len(lines)
+            self._seq = next((told.seq for told in reversed(pending) if isinstance(told, Recorded)), self._seq)
+        else:
+            self._place = None
+
+    def _whole_until(self) -> tuple[int, int]:
+        """Up to where the log that is there can stay, and the last event in it: its last whole lines, where the ledger
+        has that event too."""
+        data, end = self._logs.read(self._run_id, -_LOOKED_BACK)
+        lines = data.split(b"\n")
+        place = end - len(lines.pop())
+        for line in reversed(lines):
+            found = _place_of(line)
+            if found is not None:
+                seq, head = found
+                recorded = self._ledger.read(f"run/{self._run_id}", seq - 1)[:1] if seq > 0 else ()
+                return (place, seq) if recorded and recorded[0].head == head else (0, 0)
+        return 0, 0
+
+
+class _Place(msgspec.Struct):
+    seq: int
+    head: str
+
+
+def _place_of(line: bytes) -> tuple[int, str] | None:
+    """The event that a line of a log is about, if it is about one."""
+    try:
+        place = msgspec.json.decode(line, type=_Place)
+    except (msgspec.DecodeError, ValueError):
+        return None
+    return place.seq, place.head

@@ -1,0 +1,261 @@
+"""The results of steps, read where they are kept, for references and expressions of other steps.
+
+Results are exact: what a later step gets is what the earlier one gave, not what is shown of it. A step that a condition
+or a person left out gave nothing, and neither did one whose output is not kept whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ordain.core.plan.command import payload, with_payload
+from ordain.core.plan.expr import named
+from ordain.core.plan.graph import item_name
+from ordain.core.plan.model import Action, Plan, Step
+from ordain.core.plan.refs import (
+    Index,
+    Item,
+    ParamValue,
+    Reference,
+    StepExitCode,
+    StepOutput,
+    StoredData,
+    Unwritable,
+    parse,
+    references,
+    resolved,
+    spelt,
+)
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import StepId
+from ordain.core.run.attempt import is_whole
+from ordain.core.run.event import GroupKind, Outcome, StepState
+from ordain.core.run.result import Missing, Unfit, decoded, fitted, items_in, part_of
+from ordain.core.run.run_state import RunState, StepRecord
+
+_NEVER_RUN = StepRecord()
+"""What is known of a fallback that nobody fell back on."""
+
+
+class Results:
+    """What the steps of one run gave so far."""
+
+    def __init__(
+        self,
+        state: RunState,
+        kept: Callable[[str], bytes | None],
+        artifact: Callable[[str], Iterator[bytes] | None],
+        tools: Mapping[str, ToolDefinition],
+    ) -> None:
+        """`kept` and `artifact` find exact bytes by the seal that commits to them; `tools` say what they take."""
+        self._state, self._kept, self._artifact, self._tools = state, kept, artifact, tools
+        self._items: dict[str, list[Any]] = {}
+        self._seen_outputs: dict[StepId, tuple[Outcome, dict[str, Any]]] = {}
+        """What expressions asked about, by the outcome that it is of: thousands of items may ask the same."""
+        self._begun_with: dict[StepId, dict[str, StepId]] = {}
+        """Of steps that have begun and refer to stored data: which step had stored each key by then."""
+
+    # --- What a step gave ----------------------------------------------------------------------------------------
+
+    def output(self, step_id: StepId) -> Any:
+        """The result of a step. Raises Missing."""
+        record = self._state.steps.get(step_id)
+        if record is None:
+            raise Missing("was not run")  # a fallback that nobody fell back on
+        outcome = record.outcome
+        if outcome is None or record.state is not StepState.PASSED:
+            raise Missing(f"was {record.state.value} and gave nothing")
+        if not outcome.output_bytes:
+            return None if outcome.output_json else ""
+        data = self._bytes(outcome.output_seal, outcome.output_bytes)
+        return decoded(outcome, data, self._state.step(step_id).action)
+
+    def _bytes(self, seal: str, size: int) -> bytes:
+        if is_whole(seal):
+            parts = self._artifact(seal)
+            data = b"".join(parts) if parts is not None else None
+        else:
+            data = self._kept(seal)
+        if data is None:
+            raise Missing("gave a result that is not kept in this ledger")
+        if len(data) != size:
+            raise Missing(f"gave {size:,} bytes, of which only the end is kept")
+        return data
+
+    def items_of(self, parent: StepId) -> list[Any]:
+        """The items for which a step is repeated, as they were when it unfolded. Raises Missing."""
+        seal = self._state.groups[parent].items_seal
+        if seal not in self._items:
+            data = self._kept(seal)
+            if data is None:
+                raise Missing("is not kept in this ledger")
+            self._items[seal] = json.loads(data)
+        return self._items[seal]
+
+    # --- What a step gets ----------------------------------------------------------------------------------------
+
+    def step(self, step_id: StepId) -> Step:
+        """A step with the values that its action refers to. Raises Missing, in words that name the reference; Unfit
+        where a value cannot be put in its place."""
+        step = self._state.step(step_id)
+        if not self.refers(step_id):
+            return step
+        return replace(step, action=self._action(step_id, step))
+
+    def refers(self, step_id: StepId) -> bool:
+        """Whether what a step does depends on what others gave."""
+        values = payload(self._state.step(step_id).action)
+        return bool(values) and next(references(values, self._item_name(step_id)), None) is not None
+
+    def looked_at(self, step_id: StepId) -> None:
+        """A step may begin: what it refers to is what is there now."""
+        self._begun_with.pop(step_id, None)
+
+    def begun(self, step_id: StepId) -> None:
+        """A step begins with what was looked at and allowed, whatever is stored under the same keys from here on."""
+        item, state = self._item_name(step_id), self._state
+        found = (parse(text, item) for text in references(payload(state.step(step_id).action), item))
+        sources = [one.source for one in found if isinstance(one, Reference)]
+        keys = [source.key for source in sources if isinstance(source, StoredData)]
+        if keys:
+            stored = state.stored(step_id)
+            self._begun_with[step_id] = {key: stored[key] for key in keys if key in stored}
+
+    def _action(self, step_id: StepId, step: Step) -> Action:
+        item = self._item_name(step_id)
+
+        def resolve(reference: Reference, whole: bool) -> Any:
+            return self._value(step_id, reference)
+
+        try:
+            filled = with_payload(step.action, lambda value: resolved(value, resolve, item))
+            return fitted(step.action, filled, self._tools, item)
+        except Unwritable as error:
+            raise Unfit(str(error)) from error
+
+    def listed(self, step_id: StepId) -> list[Any]:
+        """The items for which a step is to be repeated, in batches where it says so. Raises Missing."""
+        each = self._state.step(step_id).for_each
+        assert each is not None
+        reference = parse(each.source)
+        assert isinstance(reference, Reference)
+        value = self._value(step_id, reference)
+        try:
+            items = items_in(value)
+        except Missing as missing:
+            raise Missing(f"`{each.source}` {missing}") from None
+        if each.batch is not None:
+            items = [items[at : at + each.batch] for at in range(0, len(items), each.batch)]
+        if len(items) > each.max:
+            raise Missing(f"`{each.source}` gave {len(items):,} items, and at most {each.max:,} are allowed")
+        return items
+
+    def _item_name(self, step_id: StepId) -> str:
+        owner = self._repeated(step_id)
+        return item_name(self._state.step(owner)) if owner is not None else "item"
+
+    def _repeated(self, step_id: StepId) -> StepId | None:
+        """The step that this one is an item of."""
+        member = self._state.members.get(step_id)
+        return member.parent if member is not None and member.kind is GroupKind.ITEMS else None
+
+    def _value(self, step_id: StepId, reference: Reference) -> Any:
+        try:
+            return self._found(step_id, reference)
+        except Missing as missing:
+            if reference.default is not None:
+                return reference.default.value
+            raise Missing(f"`{spelt(reference)}` {missing}") from None
+
+    def _found(self, step_id: StepId, reference: Reference) -> Any:
+        state = self._state
+        match reference.source:
+            case StepOutput(step=name, path=path):
+                return part_of(self.output(state.named(step_id, name)), path)
+            case StepExitCode(step=name):
+                other = state.steps.get(state.named(step_id, name))
+                outcome = other.outcome if other is not None else None
+                if outcome is None or outcome.exit_code is None:
+                    raise Missing("has no exit status")
+                return outcome.exit_code
+            case StoredData(key=key, path=path):
+                stored = self._begun_with.get(step_id, state.stored(step_id))
+                if key not in stored:
+                    raise Missing("was not stored")
+                return part_of(self.output(stored[key]), path)
+            case ParamValue(name=name):
+                parameter = state.plan_around(step_id).params.get(name)
+                if parameter is None or parameter.default is None:
+                    raise Missing("was not given")
+                return parameter.default
+            case Item(path=path):
+                return part_of(self._item(step_id), path)
+            case Index():
+                return state.members[step_id].index
+
+    def own_item(self, step_id: StepId) -> tuple[str, str, Any] | None:
+        """What a step is repeated for: what its plan calls that, which one of how many it is, and the item itself; None
+        where it is not repeated. Raises Missing."""
+        parent = self._repeated(step_id)
+        if parent is None:
+            return None
+        number, count = self._state.members[step_id].index + 1, len(self._state.groups[parent].members)
+        return self._item_name(step_id), f"item {number:,} of {count:,}", self._item(step_id)
+
+    def _item(self, step_id: StepId) -> Any:
+        parent = self._repeated(step_id)
+        if parent is None:
+            raise Missing("is not repeated")
+        return self.items_of(parent)[self._state.members[step_id].index]
+
+    # --- What expressions ask about --------------------------------------------------------------------------------
+
+    def variables(
+        self, step_id: StepId, expression: str, *, own_end: bool = False, of: Plan | None = None
+    ) -> dict[str, Any]:
+        """What an expression of a step, or of the plan nested in it, may ask about, as the harness saw it: the steps
+        and data that it names, the parameters, its item; with `own_end`, how the step itself ended."""
+        state, used = self._state, named(expression)
+        params = (of or state.plan_around(step_id)).params
+        stored = state.stored(step_id) if of is None else {}
+        variables: dict[str, Any] = {
+            "steps": {name: self._seen(state.named(step_id, name)) for name in used.steps},
+            "data": {key: self._seen(stored[key]).get("output") for key in used.data if key in stored},
+            "params": {name: params[name].default for name in used.params if name in params},
+        }
+        if self._repeated(step_id) is not None:
+            variables["index"] = state.members[step_id].index
+            with contextlib.suppress(Missing):  # then there is nothing of that name to ask about
+                variables[self._item_name(step_id)] = self._item(step_id)
+        if own_end:
+            variables |= {name: value for name, value in self._seen(step_id).items() if name != "status"}
+        return variables
+
+    def _seen(self, step_id: StepId) -> dict[str, Any]:
+        """What is known of a step. An output of which more came than its end is not there to be asked about: what was
+        not seen is no evidence."""
+        record = self._state.steps.get(step_id, _NEVER_RUN)
+        outcome = record.outcome
+        seen: dict[str, Any] = {
+            "exit_code": outcome.exit_code if outcome is not None else None,
+            "status": record.state.value,
+        }
+        if outcome is not None:
+            known = self._seen_outputs.get(step_id)
+            if known is None or known[0] is not outcome:  # of another attempt
+                known = self._seen_outputs[step_id] = outcome, self._seen_output(step_id, outcome)
+            seen |= known[1]
+        return seen
+
+    def _seen_output(self, step_id: StepId, outcome: Outcome) -> dict[str, Any]:
+        kept = self._kept(outcome.output_seal) or b""
+        if outcome.output_bytes == len(kept):
+            readable = kept.decode("utf-8", "replace").encode()
+            with contextlib.suppress(Missing):  # then there is nothing to ask about
+                return {"output": decoded(outcome, readable, self._state.step(step_id).action)}
+        return {}

@@ -1,0 +1,154 @@
+"""Keeps protected files as they were: kept before an effect, compared after it, put back before anything goes on.
+
+What the plan protects is compared whenever any step comes to an end, and counts against every step that was at work;
+what a step itself protects is its own affair. A change is recorded first and put back then, so that after a crash in
+between it is found again. Nothing here judges: a step that was at work while files changed is failed by `core`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any
+
+from ordain.core.plan.value import StepId
+from ordain.core.policy.loading import is_named_by, is_runner_file, may_write
+from ordain.core.run.event import FilesProtected, ProtectedChanged, ProtectedFile, RunEvent, Settlement, StepState
+from ordain.core.run.run_state import RunState
+from ordain.core.text.problem import refuse
+from ordain.ports.ports import Ledger, Protection, Saved
+
+_NOTHING: tuple[Mapping[str, Saved], tuple[str, ...] | None] = ({}, None)
+Record = Callable[[RunEvent, tuple[bytes, ...]], Coroutine[Any, Any, None]]
+"""Make an event durable, with these bytes kept beside it."""
+
+
+class Shield:
+    """Protects the files of one run."""
+
+    def __init__(self, state: RunState, protection: Protection, ledger: Ledger) -> None:
+        self._state, self._protection, self._ledger = state, protection, ledger
+        self._one_at_a_time = asyncio.Lock()
+        self._at_work: dict[StepId, None] = {}
+        """The steps whose effect or contract is under way."""
+
+    async def before(self, step_id: StepId, record: Record) -> None:
+        """Keep what must not change before an attempt does anything. Raises Refused with E_PROTECT where that cannot be
+        done; then nothing may be done."""
+        if not self._state.protects(step_id):
+            return
+        async with self._one_at_a_time:
+            state, one = self._state, self._state.steps[step_id]
+            (of_plan, beside_plan), (of_step, beside_step) = _NOTHING, _NOTHING
+            # New files that this very step made in an earlier attempt stay its own, and so does what others are making.
+            if state.protected is None or (one.protected is None and not self._at_work):
+                of_plan, beside_plan = await self._keep(state.plan.protect, state.protected or (), state.beside or ())
+            if one.protected is None:
+                of_step, beside_step = await self._keep(state.step(step_id).protect, (), ())
+            event = FilesProtected(
+                step=step_id,
+                attempt=one.attempts,
+                of_plan=self._sealed(of_plan),
+                of_step=self._sealed(of_step),
+                beside_plan=beside_plan,
+                beside_step=beside_step,
+            )
+            await record(event, tuple({saved.content for saved in (*of_plan.values(), *of_step.values())}))
+            self._at_work[step_id] = None
+
+    async def _keep(
+        self, patterns: Sequence[str], known: Collection[str], beside: Collection[str]
+    ) -> tuple[Mapping[str, Saved], tuple[str, ...] | None]:
+        """What these patterns protect, with the files that only say how it is run unless a step may write one; and
+        what else is there that would be tampering if it were new."""
+        if not patterns:
+            return _NOTHING
+        saved = dict(await self._protection.save(patterns, known))
+        found = await self._protection.beside(patterns, (*known, *saved))
+        every = [may_write(step) for step in self._state.defined.values()]
+        protected = {*known, *saved}
+        runner = [path for path in {*found} - protected if is_runner_file(path)]
+        runner = [path for path in runner if not any(is_named_by(path, writes, protected) for writes in every)]
+        saved.update(await self._protection.save(runner, protected) if runner else {})
+        return saved, tuple(sorted({*found} - {*known, *saved, *beside}))
+
+    async def verifying(self, step_id: StepId) -> None:
+        """A step's contract is about to run, which is work as well. It runs what is there, and nothing that the step
+        has compiled of it."""
+        state = self._state
+        if state.protects(step_id):
+            self._at_work[step_id] = None
+            await self._protection.drop_caches({**(state.protected or {}), **(state.steps[step_id].protected or {})})
+
+    async def look(self, step_id: StepId, record: Record) -> None:
+        """Compare, record what changed and put it back, whether the step is at work or not. Raises Refused with
+        E_PROTECT where something cannot be put back; the run must not go on then."""
+        if self._state.protects(step_id):
+            async with self._one_at_a_time:
+                await self._compare(step_id, record)
+
+    async def after(self, step_id: StepId, record: Record) -> None:
+        """The same when a step's effect or contract has come to its end."""
+        await self.look(step_id, record)
+        self._at_work.pop(step_id, None)
+
+    async def take_over(self, record: Record) -> None:
+        """After a crash: whatever was begun then, a step or its contract, may have changed something."""
+        state = self._state
+        for step_id in (*state.active, *state.doubtful):
+            one = state.steps[step_id]
+            contract = one.state is StepState.VERIFYING or one.settle is Settlement.CONTRACT
+            if state.protects(step_id) and (contract or (one.state is StepState.RUNNING and one.protected_now)):
+                self._at_work[step_id] = None
+        for step_id in tuple(self._at_work):
+            await self.look(step_id, record)
+        self._at_work.clear()
+
+    async def _compare(self, step_id: StepId, record: Record) -> None:
+        state = self._state
+        of_step, protected = state.steps[step_id].protected or {}, state.protected or {}
+        of_plan = await self._protection.changed(protected, self._ledger.seal)
+        own = await self._protection.changed(of_step, self._ledger.seal)
+        new_of_plan = await self._new(state.plan.protect, protected, state.beside)
+        new_own = await self._new(state.step(step_id).protect, of_step, state.steps[step_id].beside)
+        if not (of_plan or own or new_of_plan or new_own):
+            return
+        suspects = [step for step in self._at_work if of_plan or new_of_plan or step == step_id]
+        became = {**own, **of_plan}
+        new = dict.fromkeys((*new_own, *new_of_plan), "is new")
+        words = tuple(f"`{path}` {what}" for path, what in sorted({**became, **new}.items()))
+        await record(ProtectedChanged(files=words, steps=tuple(suspects)), ())
+        if new:  # first, for a link may stand where a protected file was
+            await self._protection.set_aside(new)
+        await self._protection.restore(self._kept({**of_step, **protected}, became))
+
+    async def _new(
+        self, patterns: Sequence[str], protected: Collection[str], beside: Collection[str] | None
+    ) -> list[str]:
+        """New files that a pattern means, or that change how protected files are loaded, unless a step that has begun
+        may write them."""
+        if beside is None or not patterns:
+            return []
+        state = self._state
+        writes = [may_write(state.step(name)) for name, one in state.steps.items() if one.attempts]
+        found = {*await self._protection.beside(patterns, protected)} - {*protected, *beside}
+        return sorted(path for path in found if not any(is_named_by(path, one, protected) for one in writes))
+
+    def _sealed(self, files: Mapping[str, Saved]) -> dict[str, ProtectedFile]:
+        return {
+            path: ProtectedFile(seal=self._ledger.seal(saved.content), size=len(saved.content), mode=saved.mode)
+            for path, saved in files.items()
+        }
+
+    def _kept(self, files: Mapping[str, ProtectedFile], changed: Collection[str]) -> dict[str, Saved]:
+        found = {}
+        for path in changed:
+            content = self._ledger.kept(files[path].seal)
+            if content is None:
+                raise refuse(
+                    "E_PROTECT",
+                    f"The protected file `{path}` was changed, and what it was is not kept in this ledger.",
+                    "A ledger that was made from an export has events only; put the file back yourself.",
+                )
+            found[path] = Saved(content=content, mode=files[path].mode)
+        return found

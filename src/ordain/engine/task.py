@@ -1,0 +1,265 @@
+"""Performing a task: a work item is made of it, claimed, and handed to a fresh agent; what was seen becomes an outcome.
+
+The prompt is redacted as a whole before anybody gets it, and kept beside the chain: what an agent was told can be read
+later. What it says is kept too, without the secrets in it, and believed by nobody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.model import Step
+from ordain.core.plan.tool import ToolDefinition
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.policy.agent import Agent, kind_of, reaches_tools
+from ordain.core.policy.agent_choice import has_network, model_of
+from ordain.core.policy.scope import offered
+from ordain.core.run.event import GroupKind, Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
+from ordain.core.run.prompt import AGENT_CANNOT, Setting, bounded, cannot_words, why_cannot, write_prompt
+from ordain.core.run.run_state import RunState
+from ordain.core.run.spending import read_usage, sound_usage
+from ordain.core.task.offer import door_names
+from ordain.core.task.work_item import Lease, WorkItem, form_text
+from ordain.core.text.limit import OUTPUT_BYTES_MAX
+from ordain.engine.call import AgentCalls, Calls, Record
+from ordain.engine.perform.effects import Performing, how_it_ended, is_structure, with_unread
+from ordain.engine.reads import Gathered, NothingGivenError, StepReads
+from ordain.engine.result import Results
+from ordain.ports.ports import Agents, Clock, Command, Doors, Finished, Lost, Said, Shell, ToolResult
+from ordain.records.sink import Sink, in_parts
+
+WORDS_BYTES_MAX = 4 << 20
+"""How much of what an agent says is kept whole: looking for secrets in more would hold up the run."""
+
+
+class TaskPerformer:
+    """The tasks of one run."""
+
+    def __init__(
+        self,
+        state: RunState,
+        performing: Performing,
+        *,
+        results: Results,
+        reading: StepReads,
+        agents: Agents | None,
+        doors: Doors | None,
+        calling: AgentCalls,
+        shell: Shell,
+        clock: Clock,
+        sink: Sink,
+        tools: Mapping[str, ToolDefinition],
+        key: Callable[[StepId], str],
+        mark: Callable[[StepId], str],
+        record: Record,
+    ) -> None:
+        self._state, self._performing, self._results, self._reading = state, performing, results, reading
+        self._agents, self._shell, self._clock, self._sink, self._tools = agents, shell, clock, sink, tools
+        self._key, self._mark, self._record = key, mark, record
+        self._doors, self._calling = doors, calling
+
+    async def effect(self, step_id: StepId) -> Outcome:
+        """Have the agent of a step do its task, and tell what was seen of it."""
+        step, timeout_ms = self._state.step(step_id), self._performing.time_for(step_id)
+        limits, record = self._state.limits_in_force, self._state.steps[step_id]
+        agent = limits.agents.get(record.agent)
+        if agent is None or self._agents is None:
+            return self._not_begun(f"there is no agent `{record.agent}` here")
+        gathered = await self._gather(step_id, step)
+        if gathered.lacks:
+            return self._lacking(gathered)
+        if agent.registered and limits.tier:
+            return self._not_begun(f"`{record.agent}` is a function of a program, and nothing holds it to tier 1")
+        item = await self._offer(step_id, step, agent, gathered, timeout_ms)
+        if agent.registered:
+            call = self._called(self._agents.call(agent, item))
+            outcome = await self._performing.called(step_id, call, timeout_ms)
+        else:
+            outcome = await self._started(step, self._agents, agent, item)
+        if outcome.error == AGENT_CANNOT:
+            return replace(outcome, detail=bounded(outcome.detail))
+        return self._performing.cut_short(step, timeout_ms, outcome)
+
+    async def _started(self, step: Step, agents: Agents, agent: Agent, item: WorkItem) -> Outcome:
+        """What was seen of an agent that is a process of its own."""
+        limits, calls = self._state.limits_in_force, Calls(self._calling, item, self._mark(step.id))
+        async with contextlib.AsyncExitStack() as held:
+            try:
+                room = held.enter_context(agents.room())
+                doors = door_for(agent, self._doors)
+                server = await held.enter_async_context(doors.open(room, calls)) if doors is not None else None
+                invocation = agents.invocation(agent, item, room, server, sandboxed=limits.tier > 0)
+            except (ValueError, OSError) as error:  # a full disk too: nothing has begun
+                return self._not_begun(f"could not be started: {error}")
+            names = {"ORDAIN_RUN": item.run_id, "ORDAIN_STEP": item.step, "ORDAIN_STEP_KEY": item.key}
+            command = Command(
+                text=" ".join(invocation.argv[:1]),
+                argv=invocation.argv,
+                env={**self._shell.environment((*limits.env, *agent.env)), **invocation.env, **names},
+                timeout_ms=item.timeout_ms,
+                mark=self._mark(step.id),
+                whole=True,
+                reports=True,
+                errors_apart=True,
+                stdin=invocation.stdin,
+                writes=step.writes or None,
+                network=has_network(step, agent),
+                sees=(room, *invocation.sees, *(server.sees if server is not None else ())),
+                home=invocation.home,
+                changes=invocation.changes,
+                directory=invocation.directory,
+                found_outside=True,
+            )
+            finished = await self._shell.run(command)
+            said = invocation.read(finished)
+        if calls.lost is not None and calls.cannot is None:
+            raise Lost(calls.lost)  # a further attempt might do the same a second time
+        outcome = self._finished(step.id, finished, said, item.timeout_ms)
+        if calls.cannot is not None:  # whatever else it says, and however it came to its end
+            detail = self._sink.text(cannot_words(f"`{item.agent}`", calls.cannot))
+            outcome = replace(outcome, error=AGENT_CANNOT, detail=detail)
+        return replace(outcome, refused=calls.refused)
+
+    async def _called(self, call: Coroutine[Any, Any, ToolResult]) -> ToolResult:
+        """What a function gave, as it is kept."""
+        result = await call
+        return replace(result, value=self._sink.value(result.value))
+
+    async def hand_over(self, step_id: StepId) -> Outcome | None:
+        """Offer the task of a step to the person that it is given to, who takes it when they answer; the outcome where
+        that is not possible."""
+        step = self._state.step(step_id)
+        agent = self._state.limits_in_force.agents[self._state.steps[step_id].agent]
+        gathered = await self._gather(step_id, step)
+        if gathered.lacks:
+            return self._lacking(gathered)
+        await self._offer(step_id, step, agent, gathered, step.timeout_ms or 0)
+        return None
+
+    def _lacking(self, gathered: Gathered) -> Outcome:
+        escapes = any(lack.code == "F_PATH_ESCAPE" for lack in gathered.lacks)
+        detail = "what it reads cannot be handed over: " + "; ".join(lack.words for lack in gathered.lacks)
+        return self._not_begun(detail, "F_PATH_ESCAPE" if escapes else "F_READ_MISSING")
+
+    async def _offer(self, step_id: StepId, step: Step, agent: Agent, gathered: Gathered, timeout_ms: int) -> WorkItem:
+        """Make a work item, have it recorded, and claim it for an agent."""
+        assert isinstance(step.action, Task)
+        state, record = self._state, self._state.steps[step_id]
+        plans = tuple(state.plans_around(step_id))
+        tools = offered(step.action, plans, self._tools)
+        setting = Setting(
+            plan=plans[0],
+            step=self._without_label(step),
+            agent=record.agent,
+            tools=tuple(door_names(tools).values()),
+            reads=gathered.shown,
+            attempt=record.attempts,
+            tries=record.tries,
+            writes=step.writes,
+            has_door=door_for(agent, self._doors) is not None,
+        )
+        if agent.human:  # who is shown a form, and nothing else
+            written = form_text(step, record.agent)
+        else:
+            written = write_prompt(agent.prompt or state.limits_in_force.prompt, setting)
+        prompt = self._sink.text(written)
+        body = prompt.encode("utf-8", "replace")
+        item = WorkItem(
+            agent=record.agent,
+            kind=kind_of(step),
+            plan_id=state.plan_id,
+            run_id=state.run_id,
+            step=step_id,
+            attempt=record.attempts,
+            key=self._key(step_id),
+            timeout_ms=timeout_ms,
+            reads=gathered.reads,
+            tools=tools,
+            model=model_of(step, plans, agent),
+            prompt_seal=self._sink.seal(body),
+            prompt_bytes=len(body),
+        )
+        offer: tuple[RunEvent, ...] = (WorkOffered(step=step_id, attempt=item.attempt, item=item),)
+        if not agent.human:
+            lease = Lease(worker=f"executor {state.epoch}", until=Instant(self._clock.now() + timeout_ms))
+            offer += (WorkClaimed(step=step_id, attempt=item.attempt, lease=lease),)
+        await self._record(offer, (body,))
+        return replace(item, prompt=prompt, task=self._sink.text(step.action.task))
+
+    def _without_label(self, step: Step) -> Step:
+        """A step whose title is the plan's own, also where it is that of an item: an item was written by others, and is
+        told where such things stand."""
+        member = self._state.members.get(step.id)
+        if member is None or member.kind is not GroupKind.ITEMS:
+            return step
+        return replace(step, description=self._state.step(member.parent).description)
+
+    async def _gather(self, step_id: StepId, step: Step) -> Gathered:
+        """What the step reads, as it is now."""
+        assert isinstance(step.action, Task)
+
+        def output(name: str) -> Any:
+            other = self._state.named(step_id, name)
+            record = self._state.steps.get(other)
+            if record is None or record.state is StepState.SKIPPED:
+                raise NothingGivenError("was not run, so it gave nothing")
+            return self._results.output(other)
+
+        return await self._reading.gather(step.action, output, lambda: self._results.own_item(step_id))
+
+    # --- What was seen -------------------------------------------------------------------------------------------
+
+    def _finished(self, step_id: StepId, finished: Finished, said: Said, timeout_ms: int) -> Outcome:
+        error, detail = how_it_ended(finished, timeout_ms)
+        if said.error is not None and error in (None, "F_STEP_FAILED") and finished.exit_code is not None:
+            error, detail = "F_STEP_FAILED", f"{detail}: {said.error}" if detail else said.error
+        cannot = why_cannot(said.text, finished.reported)
+        if cannot is not None:
+            error, detail = AGENT_CANNOT, cannot_words(f"`{self._state.steps[step_id].agent}`", cannot)
+        reported, wrong = read_usage(finished.reported)
+        kept, size = self._kept(finished, said)
+        text, whole = kept[-OUTPUT_BYTES_MAX:], in_parts(kept) if size == len(kept) else None
+        outcome = self._performing.outcome(
+            step_id,
+            finished.duration_ms,
+            error,
+            with_unread(detail, wrong),
+            text,
+            size,
+            whole,
+            beside=_after(text, finished.errors),
+            exit_code=finished.exit_code,
+            leftovers=finished.leftovers,
+            output_json=said.as_value and error is None and whole is None and is_structure(text),
+        )
+        return replace(outcome, used=sound_usage(said.used) or reported)
+
+    def _kept(self, finished: Finished, said: Said) -> tuple[bytes, int]:
+        """What an agent said, without secrets, and how long that is; of very much, the end, and how much there was."""
+        if said.text != finished.output or len(said.text) >= finished.output_bytes:
+            kept = self._sink.words(said.text, whole=True)
+            return kept, len(kept)
+        whole = finished.whole
+        if whole is not None and whole.parts is not None and whole.size <= WORDS_BYTES_MAX:
+            kept = self._sink.words(b"".join(whole.parts()), whole=True)
+            return kept, len(kept)
+        # Only the end is at hand, whose first secret may have lost its beginning.
+        return self._sink.words(said.text, whole=False), finished.output_bytes
+
+    def _not_begun(self, detail: str, error: str = "F_STEP_FAILED") -> Outcome:
+        return Outcome(duration_ms=0, error=error, detail=self._sink.text(detail))
+
+
+def door_for(agent: Agent, doors: Doors | None) -> Doors | None:
+    """What an agent reaches the tools of its step through: everyone that is a process, where there can be a door."""
+    return doors if reaches_tools(agent) and doors is not None and doors.fault() is None else None
+
+
+def _after(text: bytes, errors: bytes) -> bytes:
+    """What came beside a text, as it is shown after it."""
+    return b"\n" + errors if errors and text and not text.endswith(b"\n") else errors

@@ -1,0 +1,137 @@
+"""The harness: looks whether a step is done and returns what it saw. The only code that can say a step passed.
+
+A contract comes from the approved bytes, runs in its own session with an environment from an allow-list and the
+step's own variables, and is judged by the operating system's exit status; where the plan gives a pattern, its standard
+output must match that too. An expression is asked of what the harness itself saw of the step. What an agent says about
+its own work counts nowhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ordain.core.plan.canonical import canonical_bytes
+from ordain.core.plan.command import shared_variables
+from ordain.core.plan.condition import Contract, CustomCondition
+from ordain.core.plan.expr import ExpressionError, Expressions
+from ordain.core.plan.model import Step, contract_of
+from ordain.core.plan.refs import as_variable, literal
+from ordain.core.policy.settings import Limits
+from ordain.core.run.event import Evidence, Verdict
+from ordain.ports.ports import Command, Finished, Shell
+from ordain.records.sink import Sink
+
+
+async def verify(
+    step: Step,
+    *,
+    shell: Shell,
+    limits: Limits,
+    mark: str,
+    sink: Sink,
+    expressions: Callable[[], Expressions],
+    git_head: str = "",
+) -> Evidence:
+    """Run a step's contract once and judge it; only for steps that have one."""
+    contract = contract_of(step)
+    assert contract is not None
+    command = contract_command(step, shell, limits, mark)
+    finished = await shell.run(command)
+    verdict, detail = judge(finished, contract, expressions)
+    output = sink.output(finished.output + finished.errors, finished.output_bytes + finished.errors_bytes)
+    return Evidence(
+        verdict=verdict,
+        duration_ms=finished.duration_ms,
+        exit_code=finished.exit_code,
+        detail=sink.text(detail),
+        output_tail=output.tail,
+        output_bytes=output.size,
+        output_seal=output.seal,
+        command_sha256=_sha256(contract.command),
+        env_names=tuple(sorted(command.env)),
+        env_seal=sink.seal(canonical_bytes(dict(command.env))),
+        git_head=git_head,
+    )
+
+
+def contract_command(step: Step, shell: Shell, limits: Limits, mark: str) -> Command:
+    """The command of a step's contract. It sees the variables of the allow-list, and of its step's those that it names
+    itself: no other can change what it proves. It looks, so there is nothing that it may write."""
+    contract, env = contract_of(step), shell.environment(limits.env)
+    assert contract is not None and step.verification is not None
+    env |= {name: as_variable(value) for name, value in literal(shared_variables(step)).items()}
+    timeout_ms = step.verification.timeout_ms or limits.contract_timeout_ms
+    return Command(
+        text=contract.command,
+        env=env,
+        timeout_ms=timeout_ms,
+        mark=mark,
+        errors_apart=contract.stdout is not None,
+        writes=(),
+    )
+
+
+def judge(finished: Finished, contract: Contract, expressions: Callable[[], Expressions]) -> tuple[Verdict, str]:
+    """The verdict on a finished contract: held or broken by its exit status and, where the plan gives a pattern, its
+    standard output; inconclusive when there is nothing to go by."""
+    expected = contract.exit_code
+    if finished.fault is not None:
+        return Verdict.INCONCLUSIVE, f"could not be started: {finished.fault}"
+    if finished.timed_out:
+        return Verdict.INCONCLUSIVE, f"timed out after {finished.duration_ms / 1000:.1f} s"
+    if finished.signal is not None:
+        return Verdict.INCONCLUSIVE, f"killed by {signal_name(finished.signal)}"
+    if finished.exit_code == expected:
+        return _judge_output(finished, contract.stdout, expressions) if contract.stdout is not None else _HELD
+    if finished.exit_code == 128 + signal.SIGPIPE:
+        # Under pipefail the writer of `… | grep -q x` dies of SIGPIPE when grep has seen enough: not a failed check.
+        return Verdict.INCONCLUSIVE, "a command in a pipe died of SIGPIPE; write `grep x >/dev/null` for `grep -q x`"
+    if finished.exit_code in (126, 127):
+        return Verdict.BROKEN, f"exit status {finished.exit_code}: a program was not found or could not be run"
+    wanted = f", wanted {expected}" if expected else ""
+    return Verdict.BROKEN, f"exit status {finished.exit_code}{wanted}"
+
+
+_HELD = (Verdict.HELD, "")
+
+
+def _judge_output(finished: Finished, pattern: str, expressions: Callable[[], Expressions]) -> tuple[Verdict, str]:
+    if finished.output_bytes > len(finished.output):
+        # Where a pattern is anchored, the end of a text can match that as a whole does not.
+        return Verdict.INCONCLUSIVE, f"it wrote {finished.output_bytes:,} bytes, too many to be compared with a pattern"
+    try:
+        found = expressions().matches(pattern, finished.output.decode("utf-8", "replace"))
+    except ExpressionError as error:
+        return Verdict.INCONCLUSIVE, f"its output could not be compared with the pattern: {error}"
+    status = f"exit status {finished.exit_code}"
+    return _HELD if found else (Verdict.BROKEN, f"{status}, but its standard output does not match `{pattern}`")
+
+
+def ask(
+    condition: CustomCondition, variables: Mapping[str, Any], sink: Sink, expressions: Callable[[], Expressions]
+) -> Evidence:
+    """The verdict of an expression on what was seen of a step. Only true holds; what gives no answer is no answer."""
+    try:
+        held = expressions().evaluate(condition.expression, variables)
+        verdict = Verdict.HELD if held else Verdict.BROKEN
+        detail = "" if held else f"`{condition.name}` is false: {condition.expression}"
+    except ExpressionError as error:
+        verdict, detail = Verdict.INCONCLUSIVE, f"`{condition.name}` gave no answer: {error}"
+    return Evidence(
+        verdict=verdict, duration_ms=0, detail=sink.text(detail), command_sha256=_sha256(condition.expression)
+    )
+
+
+def _sha256(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def signal_name(number: int) -> str:
+    """The name people know a signal by; real-time signals have only numbers."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

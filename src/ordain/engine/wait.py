@@ -1,0 +1,119 @@
+"""Steps that have come to something outside of their run: a lock of another run, a signal.
+
+Only what is durable is decided from, and what follows is recorded in one append with it. Whoever waits waits for a
+stream of the ledger to grow, so whatever happens while nobody looks is found when somebody does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from ordain.core.plan.value import Instant, StepId
+from ordain.core.run.event import RunEvent, StepState
+from ordain.core.run.run_state import RunState
+from ordain.core.run.wait import Settled
+from ordain.core.text.problem import Refused
+from ordain.ports.ports import Append, Clock, Ledger, Workspace
+from ordain.records.records import Records
+
+
+class Outside(NamedTuple):
+    """What a watcher can look at."""
+
+    state: RunState
+    records: Records
+    workspace: Workspace
+
+
+class Look(NamedTuple):
+    """What a look came to; without a stream to wait for, another follows after a while."""
+
+    found: Settled | None
+    stream: str | None = None
+    size: int = 0
+    """How many events the stream had."""
+
+
+Watcher = Callable[[Outside, Any, StepId, Instant], Look]
+"""Looks at what an action of its class waits for."""
+POLL_MS = 200
+"""How long after a look at what nobody tells the next one follows."""
+
+
+class Waits:
+    """The steps of one run that have come to something outside of it."""
+
+    def __init__(
+        self,
+        state: RunState,
+        *,
+        ledger: Ledger,
+        workspace: Workspace,
+        watchers: Mapping[type[Any], Watcher],
+        clock: Clock,
+        tick: Callable[[], Instant],
+        fold: Callable[[RunEvent], None],
+        record: Callable[[RunEvent, Append], Awaitable[None]],
+    ) -> None:
+        """`tick` begins a new instant of the loop; `fold` puts an event into its batch; `record` makes one durable at
+        once, together with what is appended to another stream."""
+        self._state, self._ledger, self._clock, self._watchers = state, ledger, clock, watchers
+        self._outside = Outside(state, Records(ledger), workspace)
+        self._tick, self._fold, self._record = tick, fold, record
+        self._arrived: list[StepId] = []
+
+    def arrives(self, step_id: StepId) -> None:
+        """A step has come there, or should look again."""
+        self._arrived.append(step_id)
+
+    def next(self, *, stopping: bool) -> StepId | None:
+        """The next step that is to look; one that waits does not where the executor stops."""
+        while self._arrived:
+            step_id = self._arrived.pop(0)
+            state = self._state.steps[step_id].state
+            if state is StepState.RUNNING or (state is StepState.WAITING and not stopping):
+                return step_id
+        return None
+
+    async def look(self, step_id: StepId) -> None:
+        """Record what a step finds. Everything before it must be durable."""
+        while True:
+            found, stream, size = self._look(step_id, self._tick())
+            if found is None:
+                return
+            if found.change is None or stream is None:
+                self._fold(found.event)
+                return
+            try:
+                await self._record(found.event, Append(stream=stream, expected=size, events=(found.change,)))
+                return
+            except Refused as refused:
+                # Another run was quicker; whatever else is wrong is not ours to try again.
+                if refused.problems[0].code != "E_LEDGER_CONFLICT" or self._ledger.size(stream) == size:
+                    raise
+
+    async def stand_by(self, step_id: StepId, now: Instant) -> None:
+        """Wait until a step may find something else, or its time is over."""
+        found, stream, size = self._look(step_id, now)
+        until = self._state.steps[step_id].waits_until
+        if found is not None or until is None:
+            return
+        if stream is None:
+            await self._clock.sleep_until(min(until, Instant(now + POLL_MS)))
+            return
+        change: asyncio.Task[Any] = asyncio.create_task(self._ledger.grown(stream, size))
+        alarm: asyncio.Task[Any] = asyncio.create_task(self._clock.sleep_until(until))
+        try:
+            await asyncio.wait((change, alarm), return_when=asyncio.FIRST_COMPLETED)
+            if change.done():
+                change.result()  # a ledger that cannot be read ends the loop
+        finally:
+            change.cancel()
+            alarm.cancel()
+            await asyncio.gather(change, alarm, return_exceptions=True)
+
+    def _look(self, step_id: StepId, now: Instant) -> Look:
+        action = self._state.step(step_id).action
+        return self._watchers[type(action)](self._outside, action, step_id, now)

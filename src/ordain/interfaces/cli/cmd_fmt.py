@@ -1,0 +1,161 @@
+"""The commands about the form of documents: fmt, schema."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shlex
+from pathlib import Path
+
+import click
+import msgspec
+
+from ordain.core.plan.canonical import plan_id
+from ordain.core.text.problem import Problem, Refused, closest, refuse
+from ordain.documents.dialects.reader import DIALECTS, Dialect
+from ordain.documents.dialects.writer import write_dialect
+from ordain.documents.document import Document, Notation
+from ordain.documents.format import changed_lines, formatted
+from ordain.documents.reading import read
+from ordain.interfaces.cli.output_file import put
+from ordain.interfaces.cli.schema import plan_schema
+from ordain.interfaces.cli.session import FINE, REFUSED, Session, command, read_document
+from ordain.interfaces.robot.results.plans import DialectResult, FormResult
+from ordain.interfaces.robot.results.workspace import SchemaNames
+
+_LINES_SHOWN = 10
+
+
+@command()
+@click.argument("document", metavar="DOCUMENT")
+@click.option("--to", type=click.Choice(["markdown", "yaml", "json"]), help="Print it in this notation.")
+@click.option("--dialect", type=click.Choice(DIALECTS), help="Print it in the form of this seed.")
+@click.option("-i", "--in-place", is_flag=True, help="Rewrite the file; only lines that are not in form change.")
+@click.option("--check", is_flag=True, help="Print no document; exit with 2 where it is not in form.")
+def fmt(
+    session: Session, document: str, to: Notation | None, dialect: Dialect | None, in_place: bool, check: bool
+) -> int:
+    """Print a document in form, or in another notation or dialect. The plan id stays the same.
+
+    Example: ordain fmt fix.plan.md --to yaml
+    """
+    if (to or dialect) and (in_place or check):
+        option = "--to" if to else "--dialect"
+        raise click.UsageError(f"{option} prints the document; it goes with neither --in-place nor --check.")
+    if to and dialect:
+        raise click.UsageError("A dialect has a notation of its own; give --to or --dialect.")
+    if in_place and (check or document == "-"):
+        raise click.UsageError("--in-place rewrites a file; it goes with neither --check nor standard input.")
+    data, name = read_document(session, document)
+    source = read(data, name)
+    if source.plan is None:
+        raise Refused(source.problems)
+    if dialect:
+        return _in_dialect(session, source, dialect)
+    made = formatted(data, source, to)
+    if not isinstance(made, str):
+        raise Refused(_unwritable(made, to or source.notation))
+    lines = () if to and (source.dialect or to != source.notation) else changed_lines(data.decode(), made)
+    if in_place and lines:
+        _replace(document, made.encode())
+    result = FormResult(notation=to or source.notation, plan_id=plan_id(source.plan), changed_lines=lines)
+    if check and lines:
+        detail = f"{name} is not in form: {_told(lines, 'would change')}."
+        session.refused([_not_in_form(detail, document)], result)
+        return REFUSED
+    if session.json:
+        if not (in_place or check):
+            result = msgspec.structs.replace(result, text=made)
+        in_form = not lines or in_place or document == "-"
+        following = [] if in_form else [f"ordain fmt -i {shlex.quote(document)}"]
+        session.answer(result, problems=source.problems, next_=following)
+    else:
+        session.notices(source.problems)
+        if in_place or check:
+            session.say([f"{name}: {_told(lines, 'changed')}"])
+        else:
+            click.echo(made, nl=False)
+    return FINE
+
+
+def _not_in_form(detail: str, document: str) -> Problem:
+    command_line = None if document == "-" else f"ordain fmt -i {shlex.quote(document)}"
+    return Problem(code="E_DOC_FORM", detail=detail, command=command_line)
+
+
+def _in_dialect(session: Session, source: Document, dialect: Dialect) -> int:
+    """Print the document in a dialect; what it can not say of the plan is a refusal."""
+    written = write_dialect(source, dialect)
+    if written.text is None or source.plan is None:
+        raise Refused(written.problems)
+    problems = (*source.problems, *written.problems)
+    if session.json:
+        result = DialectResult(dialect=dialect, plan_id=plan_id(source.plan), text=written.text)
+        session.answer(result, problems=problems)
+    else:
+        session.notices(problems)
+        click.echo(written.text, nl=False)
+    return FINE
+
+
+@command()
+@click.argument("words", metavar="[NAME]", nargs=-1)
+@click.option("--list", "names", is_flag=True, help="The names of all schemas.")
+def schema(session: Session, words: tuple[str, ...], names: bool) -> int:
+    """Print a JSON Schema: `plan` (the default) is a plan document in JSON or YAML, `envelope` what every verb answers,
+    `event` a line of `run --json` and `watch --json`; a verb is the whole document that it answers.
+
+    Example: ordain schema audit verify
+    """
+    from ordain.interfaces.robot.results.table import RESULTS
+    from ordain.interfaces.robot.schema import answer_schema, envelope_schema, event_schema  # all types there are
+
+    makers = {"plan": plan_schema, "envelope": envelope_schema, "event": event_schema}
+    makers |= {verb: functools.partial(answer_schema, verb) for verb in RESULTS}
+    if names:
+        if session.json:
+            session.answer(SchemaNames(schemas=tuple(makers)), next_=["ordain schema envelope"])
+        else:
+            session.say(makers)
+        return FINE
+    name = " ".join(words) or "plan"
+    if name not in makers:
+        hints = closest(name, makers)
+        raise refuse("E_SCHEMA_UNKNOWN", f"There is no schema {name}.", *hints, command="ordain schema --list")
+    made = makers[name]()
+    if session.json:
+        session.answer(made)
+    else:
+        click.echo(json.dumps(made, ensure_ascii=False, indent=2))
+    return FINE
+
+
+def _told(lines: tuple[int, ...], verb: str) -> str:
+    if not lines:
+        return "in form"
+    shown = ", ".join(map(str, lines[:_LINES_SHOWN])) + (" …" if len(lines) > _LINES_SHOWN else "")
+    return f"{len(lines)} line{'' if len(lines) == 1 else 's'} {verb}: {shown}"
+
+
+def _unwritable(problems: tuple[Problem, ...], notation: str) -> list[Problem]:
+    """Problems of the document that was to be written; their lines are those of a text that nobody has seen."""
+    return [
+        msgspec.structs.replace(
+            problem,
+            detail=f"{problem.detail} It can not be written as {notation}.",
+            where=msgspec.structs.replace(problem.where, line=None, column=None) if problem.where else None,
+        )
+        for problem in problems
+        if not problem.code.startswith("W_")
+    ]
+
+
+def _replace(path: str, data: bytes) -> None:
+    """Put these bytes in a file's place at once, with its owner and mode; a link is followed and stays a link."""
+    target = Path(os.path.realpath(path))
+    try:
+        put(target, data, target.stat())
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be rewritten: {reason}.") from error

@@ -1,0 +1,329 @@
+"""The commands for machines: mcp, skill."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from socket import socket
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from ordain import __version__
+from ordain.core.text.problem import Problem, Refused, refuse
+from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
+from ordain.interfaces.cli.session import FINE, REFUSED, Session, command
+from ordain.interfaces.cli.signals import INTERRUPTED, ends_us
+from ordain.interfaces.extras import extra_missing
+from ordain.interfaces.robot import envelope as robot
+from ordain.interfaces.robot.results.people import ClientsResult
+from ordain.interfaces.robot.results.workspace import SkillResult
+from ordain.interfaces.skill import is_skill, skill_text
+from ordain.interfaces.view import run as render
+from ordain.interfaces.view.text import visible
+
+if TYPE_CHECKING:
+    from ordain.interfaces.gateway.lines import Begin
+    from ordain.interfaces.gateway.relay import Send as Sending
+
+PORT = 7433
+_OF_HTTP = {"host": "--host", "port": "--port", "allowed": "--allow-host"}
+
+
+@click.group(invoke_without_command=True)
+@click.option("--http", is_flag=True, help="Serve over HTTP instead; every client needs a token.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="With --http: the address to listen on.")
+@click.option("--port", default=PORT, show_default=True, help="With --http: the port; 0 picks one that is free.")
+@click.option(
+    "--allow-host",
+    "allowed",
+    multiple=True,
+    metavar="NAME:PORT",
+    help="With --http: a name by which others reach it. What they send is not encrypted.",
+)
+@click.option("--step", is_flag=True, help="Serve the tools of a step instead, to the agent that carries it out.")
+@click.option("--gateway", is_flag=True, help="Serve the tools of the configured servers as well, and guard them.")
+@click.option("--server", "servers", multiple=True, metavar="NAME", help="With --gateway: only this one of them.")
+@click.option("--json", "as_json", is_flag=True, hidden=True)
+@click.pass_context
+def mcp(
+    context: click.Context,
+    http: bool,
+    host: str,
+    port: int,
+    allowed: tuple[str, ...],
+    step: bool,
+    gateway: bool,
+    servers: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Serve agents over MCP on standard input and output: they propose, start and watch plans, and can ask for approval
+    but never give it. An agent's settings name this command.
+
+    With --http, agents reach it at http://127.0.0.1:PORT/mcp, each with a token that `ordain mcp token add NAME` made.
+    Without any, one is made for this process and told here. Signals end the server; runs go on.
+
+    With --step, it serves exactly the tools of the step whose agent started it, and is of no use to anybody else.
+
+    With --gateway, it stands before the MCP servers of ordain.toml: their open tools are called as if it were not
+    there, and guarded ones only by a plan (docs/gateway.md). To the agent of a step it is what --step is.
+
+    Example: ordain mcp --http --port 0
+    """
+    for name, option in _OF_HTTP.items():
+        if not http and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{option} goes with --http.", context)
+    if servers and not gateway:
+        raise click.UsageError("--server goes with --gateway.", context)
+    if step and gateway:
+        raise click.UsageError("--step and --gateway are two servers.", context)
+    if step and http:
+        raise click.UsageError("--step is spoken on standard input and output, never over HTTP.", context)
+    if step:
+        context.invoke(_serve_step, as_json=as_json, output_format=None)
+    elif gateway and context.invoked_subcommand is None:
+        from ordain.assemble.workspace import has_door
+
+        if has_door() and not http:
+            context.invoke(_serve_step, as_json=as_json, output_format=None)
+        else:
+            reached = {"host": host, "port": port, "allowed": allowed} if http else None
+            context.invoke(_serve_gateway, servers=servers, reached=reached, as_json=as_json, output_format=None)
+    elif context.invoked_subcommand is None:
+        context.invoke(_serve, http=http, host=host, port=port, allowed=allowed, as_json=as_json, output_format=None)
+
+
+@command(name="mcp")
+def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[str, ...]) -> int:
+    _refuse_json(session)
+    _want_library()
+    path = session.app.workspace_path
+    if http:
+        _serve_http(path, host, port, allowed)
+    else:
+        _serve_stdio(path, session.by.name)
+    return FINE
+
+
+@command(name="mcp")
+def _serve_step(session: Session) -> int:
+    """It opens no workspace: where an agent is, there may be none that it could see."""
+    from ordain.assemble.workspace import open_door
+
+    _refuse_json(session)
+    _want_library()
+    from ordain.interfaces.mcp.step import serve_step
+
+    _end_on_signals()
+    serve_step(open_door)
+    return FINE
+
+
+@command(name="mcp")
+def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str, Any] | None) -> int:
+    """`reached` says where it is reached over HTTP; None: on standard input and output."""
+    from ordain.assemble.workspace import make_state, open_upstreams, open_workspace
+    from ordain.interfaces.gateway.front import Caller, front_of
+    from ordain.interfaces.gateway.own import own_server
+
+    _refuse_json(session)
+    _want_library()
+    try:
+        path = session.app.workspace_path
+        make_state(path)
+        app = open_workspace(path, exact=True)
+        app.guarding.in_force()
+        notices = app.settings()[2]
+    except Refused as refused:
+        if reached is not None or sys.stdin.isatty():
+            raise
+        from ordain.interfaces.gateway.stdio import answer_refused
+
+        session.refused(refused.problems)
+        _end_on_signals()
+        answer_refused(session.clean(" ".join(map(_in_words, refused.problems))))
+        return REFUSED
+    own = own_server(lambda: open_workspace(path, exact=True))
+    front = front_of(app, open_upstreams(path), own, servers, _say)
+    for notice in notices:
+        _say(_in_words(notice))
+    if not front.servers:
+        _say("The trusted settings name no MCP server, so there is none to stand before.")
+    if reached is not None:
+        from ordain.interfaces.gateway.relay import Relay
+
+        def begin(send: Sending, client: str) -> Relay:
+            return Relay(front, send, Caller(name=client, proved=True))
+
+        _serve_gateway_http(path, begin, app.close, **reached)
+        return FINE
+    from ordain.interfaces.gateway.stdio import serve_gateway
+
+    if sys.stdin.isatty():
+        click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/gateway.md).", err=True)
+    serve_gateway(front, Caller(name=session.by.name), tuple(ends_us()), app.close)
+    return FINE
+
+
+def _in_words(problem: Problem) -> str:
+    command_line = [f"A person can run: {problem.command}"] if problem.command is not None else []
+    return " ".join([f"{problem.code}: {problem.detail}", *problem.hints, *command_line])
+
+
+def _say(words: str) -> None:
+    click.echo(f"ordain: {visible(words)}", err=True)  # servers name their tools as they like
+
+
+def _refuse_json(session: Session) -> None:
+    if session.json:
+        raise refuse(
+            "E_MCP_START",
+            "`ordain mcp` answers with no JSON document: it is a server, and whoever starts it speaks MCP with it.",
+            "Name the command in the settings of an MCP client, which starts it by itself.",
+            command="ordain mcp",
+        )
+
+
+def _want_library() -> None:
+    if importlib.util.find_spec("mcp") is None:
+        raise extra_missing("mcp", "`ordain mcp` needs the library `mcp`, which is not here.")
+
+
+def _end_on_signals() -> None:
+    """A thread that waits for input cannot be ended, so the process is. Runs have processes of their own, and what was
+    recorded is on disk."""
+    for number in ends_us():
+        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+
+
+def _serve_stdio(path: str, user: str) -> None:
+    from ordain.assemble.workspace import open_workspace
+    from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
+    from ordain.interfaces.mcp.stdio import serve_stdio
+
+    _end_on_signals()
+    if sys.stdin.isatty():
+        click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/mcp.md).", err=True)
+    serve_stdio(PLAN_SURFACE, lambda: open_workspace(path, exact=True), user)
+
+
+def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> None:
+    from ordain.assemble.workspace import open_workspace
+    from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
+
+    with _reached(path, host, port, allowed) as (listening, names, holder):
+        from ordain.interfaces.mcp.http import http_application, http_caller, serve_http
+        from ordain.interfaces.mcp.server import OrdainServer
+
+        server = OrdainServer(PLAN_SURFACE, lambda: open_workspace(path, exact=True), http_caller)
+        serve_http(http_application(server, names, holder), listening, server.subscribing.close)
+
+
+def _serve_gateway_http(
+    path: str, begin: Begin, close: Callable[[], Awaitable[None]], host: str, port: int, allowed: tuple[str, ...]
+) -> None:
+    """`begin` begins a session with the servers behind the gateway, for a client `mcp/NAME`; `close` ends it all."""
+    with _reached(path, host, port, allowed) as (listening, names, holder):
+        from ordain.interfaces.gateway.http import GatewayHttp, gateway_application
+        from ordain.interfaces.mcp.http import serve_http
+
+        gateway = GatewayHttp(begin, close)
+        serve_http(gateway_application(gateway, names, holder), listening, gateway.end)
+
+
+@contextmanager
+def _reached(
+    path: str, host: str, port: int, allowed: tuple[str, ...]
+) -> Iterator[tuple[socket, Sequence[str], Callable[[str], str | None]]]:
+    """Where clients reach us, by which names, and whose a token is; whoever started us is told."""
+    from ordain.assemble.workspace import open_clients
+    from ordain.interfaces.mcp.socket import address, hosts, listen
+
+    clients = open_clients(path)
+    names = [one.name for one in clients.all()]
+    with listen(host, port, allowed) as listening:
+        click.echo(f"Serving MCP for {path} at {address(listening)}", err=True)
+        if allowed:
+            click.echo(f"Reached by others as {', '.join(allowed)}. What is sent is not encrypted.", err=True)
+        if names:
+            click.echo(f"Clients with a token: {', '.join(names)}.", err=True)
+        else:
+            click.echo("No client has a token yet, so one was made for as long as this runs:", err=True)
+            click.echo(_settings(address(listening), clients.lend()), err=True)
+        yield listening, hosts(listening, allowed), clients.holder
+
+
+def _settings(where: str, token: str) -> str:
+    """What a client's settings say to reach this server."""
+    headers = {"Authorization": f"Bearer {token}"}
+    return robot.to_json({"mcpServers": {"ordain": {"type": "http", "url": where, "headers": headers}}}).decode()
+
+
+@command(name="token")
+@click.argument("what", type=click.Choice(["add", "list", "revoke"]))
+@click.argument("name", required=False)
+def token(session: Session, what: str, name: str | None) -> int:
+    """Tokens of clients that reach `ordain mcp --http`: add a client and print its token, this once; list the clients;
+    revoke a token, from its next request on. A client sees and handles the plans it proposed, and no others.
+
+    Example: ordain mcp token add laptop
+    """
+    from ordain.assemble.workspace import open_clients
+
+    if (name is None) is not (what == "list"):
+        raise click.UsageError("Name the client." if name is None else "`list` lists them all.")
+    clients = open_clients(session.app.workspace_path)
+    if name is not None and what == "add":
+        if session.json:
+            detail = "A token is a secret, and no document of ours holds one."
+            command_line = f"ordain mcp token add {shlex.quote(name)}"
+            raise refuse("E_CLIENT", detail, "Without --json the token is printed.", command=command_line)
+        click.echo(clients.add(name, session.app.now()))
+        click.echo(f"This is the token of {name}. It is not shown again, and only its digest is kept.", err=True)
+        return FINE
+    if name is not None and not clients.revoke(name):
+        raise refuse("E_CLIENT", f"There is no client `{name}`.", command="ordain mcp token list")
+    left = tuple(clients.all())
+    if session.json:
+        session.answer(ClientsResult(clients=left))
+    elif name is not None:
+        session.say([f"Revoked the token of {name}."])
+    else:
+        session.say(
+            [f"{one.name:<20} since {render.instant(one.made_at)}" for one in left] or ["No client has a token."]
+        )
+    return FINE
+
+
+mcp.add_command(token)
+
+
+@command()
+@click.option("-o", "output", metavar="FILE", help="Write it to this file, new or an older skill of ours.")
+def skill(session: Session, output: str | None) -> int:
+    """Print what models that work with Ordain should know: when to plan, how to write plans and contracts, what
+    refusals mean. With -o it becomes a skill that an agent loads by itself.
+
+    Example: ordain skill -o .claude/skills/ordain/SKILL.md
+    """
+    text = skill_text()
+    if output is not None:
+        make_parents(output)
+        if is_skill(Path(output)):
+            write_whole(output, text.encode())
+        else:
+            write_new(output, [text.encode()], mode=NEW_MODE)
+    if session.json:
+        session.answer(SkillResult(text=text, version=__version__, written=output))
+    elif output is not None:
+        session.say([f"Wrote {output}."])
+    else:
+        click.echo(text, nl=False)
+    return FINE

@@ -1,0 +1,281 @@
+"""The commands about runs: run, commit, resume, status, answer, log."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.value import RunId
+from ordain.core.run.attempt import DONE
+from ordain.core.run.event import Recorded, to_wire
+from ordain.core.text.problem import Problem
+from ordain.interfaces.cli.cmd_approve import ask_approval, check_approvable, credential
+from ordain.interfaces.cli.decision import decide, read_answer
+from ordain.interfaces.cli.detached_run import detach
+from ordain.interfaces.cli.foreground import approve_and_start, carry_out, no_wait, waiting, watcher
+from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
+from ordain.interfaces.robot.results.plans import PreparedResult, prepared_result
+from ordain.interfaces.robot.results.runs import StatusResult, log_result
+from ordain.interfaces.view import run as render
+from ordain.interfaces.view.next_command import after_line, after_run
+from ordain.interfaces.view.preview import review_lines
+
+_LOGGED = (
+    "approval_id",
+    "plan_id",
+    "run_id",
+    "step",
+    "attempt",
+    "to",
+    "status",
+    "choice",
+    "name",
+    "key",
+    "feedback",
+    "reason",
+    "verb",
+    "code",
+    "subject",
+    "tool",
+    "args",
+)
+"""The fields of an event that a line of the log shows."""
+_ENDED_SHOWN = 5
+"""How many of the newest plans `status` shows although they have ended."""
+
+
+@command()
+@click.argument("document")
+@click.option("--as", "whose", metavar="NAME", help="Whose key signs the approval.")
+@with_params
+def run(session: Session, document: str, params: list[tuple[str, str]], whose: str | None) -> int:
+    """Check a document, show what it will do, ask for approval if policy wants it, carry it out and report.
+
+    Example: ordain run fix.plan.md
+    """
+    data, name = read_to_store(session, document)
+    prepared = session.run(session.app.prepare(data, name, session.by, params))
+    review = prepared.review
+    session.app.startable(review.plan_id)
+    if not review.requires_approval:
+        session.notices(review.notices)
+        if not session.json:
+            session.say(review_lines(review, session.style, detail="quiet"), exactly=True)
+        waits = waiting(session, no_waiting=False)
+        events = watcher(session, events=True)
+        work = session.app.commit(review.plan_id, session.by, events, waiting=waits, preparation=prepared.preparation)
+        return carry_out(session, work, review.notices)
+    if session.json or not session.terminal:
+        return _ask_elsewhere(session, prepared_result(prepared), prepared.approval_command or "")
+    signer = check_approvable(session, review, whose, sign=False)
+    shown = ask_approval(session, review)
+    if shown is None:
+        session.say(["Not approved; nothing was run."])
+        return REFUSED
+    return approve_and_start(session, shown, credential(session, signer) if signer is not None else None)
+
+
+def _ask_elsewhere(session: Session, result: PreparedResult, command_line: str) -> int:
+    problem = Problem(
+        code="E_PLAN_APPROVAL_MISSING",
+        detail="This plan needs a person's approval, and nobody at a terminal can be asked here.",
+        hints=("A person approves and starts it with:",),
+        command=f"{command_line} --start",
+    )
+    session.refused([problem], result)
+    return WAITING
+
+
+@command()
+@click.argument("plan")
+@click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
+@click.option("--preparation", metavar="PREP-…", help="Which preparation; it starts one run. Default: the newest.")
+@click.option("--on-behalf", metavar="JSON", hidden=True, help="The client of the MCP server that asked for it.")
+@no_wait
+def commit(
+    session: Session,
+    plan: str,
+    in_background: bool,
+    no_waiting: bool,
+    preparation: str | None,
+    on_behalf: str | None,
+) -> int:
+    """Start the approved run of a plan and carry it out. What runs is what was prepared and approved. Asked again, it
+    tells of the run it has started.
+
+    Example: ordain commit 4f2a9c01b7de
+    """
+    plan = session.plan_named(plan)
+    session.app.refuse_edited(plan, "commit")  # before a notice that says the opposite
+    if in_background:
+        if session.app.begun(plan, preparation) is None:
+            session.app.startable(plan)
+        words = ["commit", plan, *(["--no-wait"] if no_waiting else [])]
+        words += ["--preparation", preparation] if preparation is not None else []
+        return detach(session, words, lambda: session.app.executing(plan))
+    notices = session.app.review(plan).notices
+    session.notices(notices)
+    by = session.by if on_behalf is None else _client(on_behalf)
+    waits = waiting(session, no_waiting)
+    work = session.app.commit(plan, by, watcher(session), waiting=waits, preparation=preparation)
+    return carry_out(session, work, notices, commits=True)
+
+
+def _client(text: str) -> Principal:
+    """The client that our own server asks for; whoever else says so gets no more than such a client may do."""
+    try:
+        by = msgspec.json.decode(text, type=Principal)
+    except msgspec.DecodeError as error:
+        raise click.UsageError(f"--on-behalf is for the MCP server: {error}.") from error
+    if by.channel is not Channel.MCP:
+        raise click.UsageError("--on-behalf is for clients of the MCP server.")
+    return by
+
+
+@command()
+@click.argument("run_ref", metavar="[RUN]", required=False)
+@click.option("--detach", "in_background", is_flag=True, help="Carry it out in the background.")
+@click.option("--take-over", is_flag=True, help="End the process that is at work on it first, frozen or not.")
+@no_wait
+def resume(session: Session, run_ref: str | None, in_background: bool, take_over: bool, no_waiting: bool) -> int:
+    """Go on with a run that stopped, was paused or killed, or waited for an answer; by default the only one there is.
+
+    Example: ordain resume
+    """
+    run_id = session.app.find_run(run_ref)
+    notices = session.app.run_notices(run_id)
+    session.notices(() if session.json else notices)
+    # One that only a person can help is not carried out, here or in the background.
+    if in_background and session.app.run(run_id).status != "waiting":
+        options = {"--take-over": take_over, "--no-wait": no_waiting}
+        words = ["resume", run_id, *(option for option, given in options.items() if given)]
+        before = session.app.run(run_id).executors
+
+        def begun() -> RunId | None:
+            report = session.app.run(run_id)
+            return run_id if report.executors > before else None
+
+        return detach(session, words, begun)
+    work = session.app.resume(run_id, watcher(session), waiting=waiting(session, no_waiting), take_over=take_over)
+    return carry_out(session, work, notices)
+
+
+@command()
+def status(session: Session) -> int:
+    """Show what runs, what waits for whom, and the command that comes next.
+
+    Example: ordain status
+    """
+    session.expire_overdue()
+    open_plans = session.app.plans(open_only=True)
+    known = {line.lineage for line in open_plans}
+    plans = (*(line for line in session.app.plans(newest=_ENDED_SHOWN) if line.lineage not in known), *open_plans)
+    notices = session.app.settings()[2]
+    if session.json:
+        commands = [command for line in plans if line.run is not None for command in after_run(line.run)]
+        commands += [command for line in plans if line.run is None and (command := after_line(line))]
+        session.answer(
+            StatusResult(workspace=session.app.workspace_path, plans=plans, count=session.app.plan_count()),
+            problems=notices,
+            next_=commands,
+        )
+    else:
+        session.notices(notices)
+        session.say(render.status_lines(plans, session.app.workspace_path, session.style))
+        more = session.app.plan_count() - len(plans)
+        if more:
+            session.say([session.style.dim(f"{more} more have ended: ordain list --all")])
+    return FINE
+
+
+@command()
+@click.argument("item", metavar="RUN/STEP")
+@click.argument("word", metavar="[ANSWER]", required=False)
+@click.option("--value", "json_text", metavar="JSON", help="The answer as a JSON value; with `done`, what it gave.")
+@click.option(
+    "-m", "said", metavar="TEXT", default="", help="What you say with it: the result, why not, or what to try next."
+)
+@click.option("--resume", "go_on", is_flag=True, help="Go on with the run at once.")
+@click.option("--sign", is_flag=True, help="Sign the answer with an enrolled key.")
+@click.option("--as", "name", metavar="NAME", help="Whose key; default: the one of yours that is enrolled here.")
+def answer(
+    session: Session,
+    item: str,
+    word: str | None,
+    json_text: str | None,
+    said: str,
+    go_on: bool,
+    sign: bool,
+    name: str | None,
+) -> int:
+    """Decide what a run asks a person: a question of the plan, a task, an escalation, a step in doubt. Without ANSWER
+    it shows all that is known about it and asks; an executor at work takes the answer up at once.
+
+    Example: ordain answer RUN-Q5ZK…/send-mail happened --resume
+    """
+    if word not in (None, DONE) and json_text is not None:
+        raise click.UsageError("An answer is either ANSWER or --value JSON, but for `done` with what it gave.")
+    if said and word is None:
+        raise click.UsageError("-m goes with ANSWER.")
+    given = read_answer(word, json_text, said)
+    typed = ["-m", shlex.quote(said)] if said else []
+    typed += ["--value", shlex.quote(json_text)] if json_text is not None else []
+    typed += [shlex.quote(word)] if word is not None else []
+    if go_on:
+        session.app.refuse_stopped()  # before anybody is asked anything
+    session.app.asked(item)  # whoever may not answer is told a command only where it would help
+    session.needs_person("answer this", " ".join(["ordain answer", shlex.quote(item), *typed]))
+    if session.json:
+        session.run(session.app.answer(item, given or "", session.by))  # refused: the robots' channel can only ask
+        return WAITING
+    decided = decide(session, item, given, sign=sign, name=name)
+    if decided is None:
+        session.say(["Not answered; nothing was recorded."])
+        return REFUSED
+    report, given_up = decided
+    if report.status in ("stopped", "paused") and (go_on or given_up):
+        return carry_out(
+            session, session.app.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False))
+        )
+    session.say(render.run_lines(report, session.style))
+    if report.status in ("stopped", "paused"):
+        session.say(["", f"  → {session.style.bold(f'ordain resume {report.run_id}')}"])
+    return FINE
+
+
+@command()
+@click.argument("what", metavar="[PLAN|RUN]", required=False)
+@click.option("--refused", is_flag=True, help="What agents and scripts asked for and may not have; the newest.")
+def log(session: Session, what: str | None, refused: bool) -> int:
+    """Show the ledger's own events about a plan or a run; without one, about the workspace itself.
+
+    Example: ordain log RUN-Q5ZK…
+    """
+    if refused and what is not None:
+        raise click.UsageError("--refused is about the workspace, and not about a plan or a run.")
+    if refused:
+        events: Sequence[Recorded] = session.app.refusals()
+    else:
+        events = session.app.log(session.plan_named(what) if what is not None else None)
+    if session.json:
+        session.answer(log_result(events))
+    else:
+        session.say(_log_line(recorded) for recorded in events)
+    return FINE
+
+
+def _log_line(recorded: Recorded) -> str:
+    wire = to_wire(recorded)
+    approval = wire.get("approval", {})
+    by = wire.get("by") or approval.get("approver")
+    shown = {"by": render.who(msgspec.convert(by, Principal))} if by else {}
+    facts = wire | approval
+    shown |= {key: facts[key] for key in _LOGGED if isinstance(facts.get(key), str | int)}
+    words = "  ".join(f"{key}={render.visible(str(value))}" for key, value in shown.items())
+    place = f"{recorded.stream.partition('/')[0]} {recorded.seq}"
+    line = f"{render.instant(recorded.at)}  {recorded.head[:12]}  {place:<12} {wire['type']:<21}  {words}"
+    return line.rstrip()

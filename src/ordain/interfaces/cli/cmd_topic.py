@@ -1,0 +1,82 @@
+"""The command about topics: the notes that people, programs and steps leave for agents."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import click
+
+from ordain.core.run.topic import MESSAGE_BYTES_MAX, Message
+from ordain.core.text.problem import refuse
+from ordain.interfaces.cli.session import FINE, Session, command, in_utf8
+from ordain.interfaces.robot.results.workspace import PostedResult, TopicResult, TopicsResult
+from ordain.interfaces.view import run as render
+
+NEWEST = 20
+"""How many messages are shown unless more are asked for."""
+
+
+@command()
+@click.argument("name", required=False)
+@click.option("-m", "--message", "text", callback=in_utf8, metavar="TEXT", help="Leave this message; - reads it.")
+@click.option("-n", "--newest", default=NEWEST, show_default=True, type=click.IntRange(1, 10_000), help="How many.")
+def topic(session: Session, name: str | None, text: str | None, newest: int) -> int:
+    """List the topics, read one, or leave a message in one for the agents that read it (`reads: topic:NAME`). Messages
+    are recorded without secrets and permit nothing, so robots and steps may leave them too.
+
+    Example: ordain topic fix-auth -m "The client already waits 60 s."
+    """
+    if name is None:
+        if text is not None:
+            raise click.UsageError("A message is left in a topic: name it.")
+        return _list(session)
+    if text is not None:
+        return _post(session, name, _read_message() if text == "-" else text)
+    line, found = session.app.topic(name, newest)
+    if session.json:
+        session.answer(TopicResult(topic=line.topic, count=line.count, messages=found))
+        return FINE
+    if len(found) < line.count:
+        session.say([session.style.dim(f"The newest {len(found)} of {line.count}:")])
+    for message in found:
+        session.say([session.style.dim(f"{message.number}  {_said(message)}")])
+        session.say(f"    {render.visible(row)}" for row in message.text.splitlines())
+    return FINE
+
+
+def _list(session: Session) -> int:
+    topics = session.app.topics()
+    if session.json:
+        session.answer(TopicsResult(topics=topics), next_=[f"ordain topic {shlex.quote(one.topic)}" for one in topics])
+    elif not topics:
+        session.say(["There are no topics. The first message makes one: ordain topic NAME -m TEXT"])
+    else:
+        width = max(len(one.topic) for one in topics)
+        for one in topics:
+            session.say([f"{render.visible(one.topic):<{width}}  {one.count:>5}  {_said(one.newest)}"])
+    return FINE
+
+
+def _post(session: Session, name: str, text: str) -> int:
+    line = session.run(session.app.post(name, text, session.by))
+    if session.json:
+        command_line = f"ordain topic {shlex.quote(name)}"
+        session.answer(PostedResult(topic=line.topic, count=line.count, posted=line.newest), next_=[command_line])
+    else:
+        session.say([f"Posted as number {line.count} of {render.visible(name)}."])
+    return FINE
+
+
+def _read_message() -> str:
+    """What comes on standard input; no more of it than tells that it is too long."""
+    try:
+        return sys.stdin.buffer.read(MESSAGE_BYTES_MAX + 1).decode()
+    except UnicodeDecodeError as error:
+        if error.end >= MESSAGE_BYTES_MAX:  # cut within a character
+            raise refuse("E_TOPIC", f"The message has more than {MESSAGE_BYTES_MAX:,} bytes.") from error
+        raise refuse("E_TOPIC", "The message holds what is not UTF-8.") from error
+
+
+def _said(message: Message) -> str:
+    return f"{render.instant(message.at)}  {render.who(message.by)}"

@@ -1,0 +1,163 @@
+"""The commands around plans: init, config, tools, agents, explain."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+import msgspec
+
+from ordain.core.plan.words import write_duration, write_failure
+from ordain.core.policy.assignment import inventory_lines as agent_inventory
+from ordain.core.policy.settings import Settings
+from ordain.core.text.control import CONFIGURATION_FILE
+from ordain.core.text.problem import Problem, Refused, closest, refuse
+from ordain.documents.settings import TEMPLATE, key_names, keys_set
+from ordain.documents.settings_in_force import user_key_names
+from ordain.interfaces.cli.session import FINE, Session, command
+from ordain.interfaces.robot.results.tools import AgentsResult, inventory_lines, summary, tools_result
+from ordain.interfaces.robot.results.workspace import ConfigResult, InitResult, SettingValue, page_result
+from ordain.interfaces.view import run as render
+from ordain.interfaces.view.agent import roster_lines
+from ordain.interfaces.view.problem import problem_pages
+
+
+@command()
+def init(session: Session) -> int:
+    """Make the current directory a workspace: write an ordain.toml that lists every setting with its default.
+
+    Nothing that is there is overwritten. Example: ordain init
+    """
+    target = Path(click.get_current_context().find_root().obj or ".") / CONFIGURATION_FILE
+    try:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    except FileExistsError:
+        raise refuse("E_CONFIG", f"{target} is there already; it was left as it is.", command="ordain trust") from None
+    except OSError as error:
+        raise refuse("E_CONFIG", f"{target} cannot be written: {os.strerror(error.errno or 0).lower()}.") from error
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(TEMPLATE)
+    if session.json:
+        session.answer(InitResult(written=str(target)), next_=["ordain trust", "ordain config"])
+    else:
+        session.say([f"Wrote {target}: every setting, at its default. After you change it: ordain trust"])
+    return FINE
+
+
+@command()
+def config(session: Session) -> int:
+    """Show the settings in force, and where each value came from.
+
+    Example: ordain config
+    """
+    settings, digest, notices = session.app.settings()
+    trusted = session.app.workspace_state().trusted
+    given = keys_set(trusted.text.encode()) if trusted is not None else frozenset()
+    tree, names = msgspec.to_builtins(settings), key_names()
+    narrowed = digest.endswith("narrowed")
+    values = {
+        key: SettingValue(value=tree[setting], source=_source(key, key in given, narrowed))
+        for key, setting in names.items()
+    }
+    for name, named in (("agents", settings.agents), ("tools", settings.sources), ("rules", settings.rules)):
+        values |= {
+            f"{name}.{one}": SettingValue(value=msgspec.to_builtins(it), source="trusted") for one, it in named.items()
+        }
+    user = session.app.user_settings()
+    for key in user_key_names():
+        section, _, name = key.partition(".")
+        value = user.programs.get(name, "") if section == "programs" else getattr(user, name)
+        values[key] = SettingValue(value=value, source=user.file if value else "default")
+    if session.json:
+        commands = [one.command for one in notices if one.command is not None]
+        session.answer(ConfigResult(digest=digest, settings=values), problems=notices, next_=commands)
+        return FINE
+    session.notices(notices)
+    session.say([f"In force: {digest}"])
+    width = max(map(len, values))
+    for key, one in values.items():
+        shown = _words(names.get(key, ""), one.value, settings)
+        session.say([f"  {key:<{width}}  {render.visible(shown)}  {session.style.dim(one.source)}"])
+    return FINE
+
+
+def _words(setting: str, value: object, settings: Settings) -> str:
+    """A value as it would be written in the file."""
+    if setting.endswith("_ms") and isinstance(value, int):
+        return f'"{write_duration(value)}"'
+    if setting == "on_failure":
+        return f'"{write_failure(settings.on_failure)}"'
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _source(key: str, given: bool, narrowed: bool) -> str:
+    if key in ("policy.allow", "guard.guarded", "guard.open") and narrowed:
+        return "narrowed, until ordain.toml is trusted as it stands"
+    return "trusted" if given else "default"
+
+
+@command()
+@click.option("--text", is_flag=True, help="As the inventory that planners get: one line for each, nothing else.")
+def tools(session: Session, text: bool) -> int:
+    """Show everything that steps can call: what its effect is like, and where it comes from.
+
+    Example: ordain tools
+    """
+    found, notices = session.app.tools()
+    result = tools_result(found.values())
+    if session.json:
+        session.answer(result, problems=notices)
+        return FINE
+    session.notices(notices)
+    if text:
+        session.say(map(render.visible, inventory_lines(result)))
+        return FINE
+    width = max(len(tool.name) for tool in result.tools)
+    for tool in result.tools:
+        effect = session.style.warn(f"{tool.effect}, destructive") if tool.destructive else tool.effect
+        source = session.style.dim(render.visible(tool.source))
+        session.say([f"{render.visible(tool.name):<{width}}  {effect}  {source}", f"  {render.visible(summary(tool))}"])
+    return FINE
+
+
+@command()
+@click.option("--text", is_flag=True, help="As the inventory that planners get: one line for each, nothing else.")
+def agents(session: Session, text: bool) -> int:
+    """Show who can be given tasks: what each is, what it does where a task names nobody, and whether it is there.
+
+    Nothing is started for it. Example: ordain agents
+    """
+    notices, found = session.app.settings()[2], session.app.agents()
+    if session.json:
+        commands = [one.command for one in notices if one.command is not None]
+        session.answer(AgentsResult(agents=found), problems=notices, next_=commands)
+        return FINE
+    session.notices(notices)
+    if text:
+        session.say(map(render.visible, agent_inventory(found)))
+    elif not found:
+        session.say(["There are no agents yet: each is a section [agents.NAME] of ordain.toml (docs/agents.md)."])
+    else:
+        session.say(roster_lines(found, session.style))
+    return FINE
+
+
+@command()
+@click.argument("code")
+def explain(session: Session, code: str) -> int:
+    """Show the page about a problem's code.
+
+    Example: ordain explain E_CONTRACT_VACUOUS
+    """
+    pages = problem_pages()
+    page = pages.get(code.upper())
+    if page is None:
+        problem = Problem(code="E_CODE_UNKNOWN", detail=f"There is no code {code}.", hints=closest(code.upper(), pages))
+        raise Refused([problem])
+    if session.json:
+        session.answer(page_result(code.upper(), page))
+    else:
+        session.say([session.style.bold(f"{code.upper()}: {page.summary}"), "", page.meaning, "", page.remedy])
+    return FINE

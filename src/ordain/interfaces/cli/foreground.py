@@ -1,0 +1,121 @@
+"""Carrying out a run in the foreground: progress while it goes on, the report and the exit status at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import click
+
+from ordain.core.report.report import Review, RunReport, Told
+from ordain.core.run.event import Recorded, to_wire
+from ordain.core.text.problem import Problem
+from ordain.interfaces.cli.dialect import teller
+from ordain.interfaces.cli.live import LiveView
+from ordain.interfaces.cli.session import FAILED, FINE, WAITING, Session, interruption
+from ordain.interfaces.cli.signals import INTERRUPTED
+from ordain.interfaces.robot.results.runs import earlier_run, failure, run_result
+from ordain.interfaces.view import run as render
+from ordain.interfaces.view.event import change_of
+from ordain.interfaces.view.next_command import after_run
+from ordain.ports.ports import Credential, Observer
+
+no_wait = click.option("--no-wait", "no_waiting", is_flag=True, help="Refuse where another run is at work.")
+"""For commands that carry out a run: otherwise it is waited until there is a place for it."""
+
+
+def waiting(session: Session, no_waiting: bool) -> Callable[[str], None] | None:
+    """What tells that it is waited for a place, where it is."""
+    return None if no_waiting else lambda words: session.tell(f"  waiting: {session.clean(words)}")
+
+
+def approve_and_start(session: Session, shown: Review, credential: Credential | None) -> int:
+    """After a yes: approve what was shown and start the run it permits."""
+    waits = waiting(session, no_waiting=False)
+    work = session.app.approve_and_commit(shown, session.by, watcher(session), credential=credential, waiting=waits)
+    return carry_out(session, work)
+
+
+def carry_out(
+    session: Session, work: Coroutine[Any, Any, RunReport], notices: Sequence[Problem] = (), *, commits: bool = False
+) -> int:
+    """Do a run's work, watch it, ask at a terminal what the plan asks, report, and turn how it ended into an exit
+    status."""
+    from ordain.interfaces.cli.decision import answer_here  # which signs as approving does, which starts runs
+
+    report = _watched(session, work)
+    if commits and session.app.started != report.run_id:
+        earlier = earlier_run(report)
+        session.notices([earlier])
+        notices = (*notices, earlier)
+    while (answered := answer_here(session, report)) is not None:
+        report = answered
+        if answered.status not in ("stopped", "paused"):
+            break
+        waits = waiting(session, no_waiting=False)
+        report = _watched(session, session.app.resume(report.run_id, watcher(session), waiting=waits))
+    return reported(session, report, notices)
+
+
+def look_on(session: Session, work: Coroutine[Any, Any, RunReport]) -> int:
+    """The same for somebody who only looks."""
+    return reported(session, _watched(session, work))
+
+
+def _watched(session: Session, work: Coroutine[Any, Any, RunReport]) -> RunReport:
+    with session.view if session.view is not None else contextlib.nullcontext():
+        return session.run(work)
+
+
+def reported(session: Session, report: RunReport, notices: Sequence[Problem] = ()) -> int:
+    """Tell how a run stands; the exit status that says the same."""
+    if session.json:
+        commands = after_run(report)
+        result = run_result(report, commands)
+        if (failed := failure(report)) is not None:
+            session.refused([*notices, failed], result, next_=commands)
+        elif session.interrupted and report.status == "stopped":
+            session.refused([*notices, interruption(commands[-1])], result, next_=commands)
+        else:
+            session.answer(result, problems=notices, next_=commands)
+    else:
+        # A report that is longer than anybody's screen would take away what stands there.
+        many = session.terminal and len(report.steps) > render.MANY_STEPS
+        session.say(["", *render.run_lines(report, session.style, quiet=many)])
+    return _STATUS.get(report.status, FAILED)
+
+
+_STATUS = {
+    "completed": FINE,
+    "waiting": WAITING,
+    "stopped": INTERRUPTED,
+    "stalled": INTERRUPTED,
+    "paused": INTERRUPTED,
+}
+
+
+def watcher(session: Session, *, events: bool = False, as_result: bool = False) -> Observer:
+    """Progress, to stderr or, `as_result`, to stdout: on a terminal how the run stands, elsewhere one line a change;
+    with `events`, for robots, what is told itself to stdout."""
+    stream, style = (sys.stdout, session.style) if as_result else (sys.stderr, session.error_style)
+    if session.json:
+        if not events or session.toon:
+            return lambda told: None
+        return _wire_teller(session) if session.dialect is None else teller(session, session.dialect)
+    if stream.isatty() and os.environ.get("TERM") != "dumb":
+        session.view = LiveView(stream, style, session.app.run_state, colour=style.colour)
+        return session.view
+
+    def watch(told: Told) -> None:
+        change = change_of(told, style) if isinstance(told, Recorded) else None
+        if change is not None:
+            click.echo(f"  {change.text}", err=not as_result)
+
+    return watch
+
+
+def _wire_teller(session: Session) -> Observer:
+    return lambda told: session.tell_robot(to_wire(told) if isinstance(told, Recorded) else told)

@@ -1,0 +1,100 @@
+"""JSON Schemas of what Ordain reads, for editors and for models that write plans.
+
+Made from the model itself and adjusted to what a document may leave out or say beside the plan, so that a field added
+to the model is in the schema. A schema tells the form only; `ordain lint` tells everything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ordain.core.plan.model import PLAN_VERSION, Plan
+from ordain.core.text.limit import STEPS_MAX
+from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
+from ordain.interfaces.robot.schema import DRAFT, tidy
+
+_ONE_LINE = {"type": "string", "pattern": r"^[^\n]*\S[^\n]*$"}
+_ID = {"type": "string", "pattern": "^(?!(?:-?[0-9]+|none)$)[A-Za-z0-9_-]{1,64}$"}
+_TEXTS = {"type": "array", "items": {"type": "string"}}
+_NOTE = {
+    "type": "object",
+    "properties": {"heading": {"type": "string"}, "text": {"type": "string"}},
+    "additionalProperties": False,
+}
+_BESIDE: dict[str, Any] = {
+    "notes": {
+        "description": "Text for readers: headings with their texts, or a list of texts.",
+        "anyOf": [
+            {"type": "object", "additionalProperties": {"type": "string"}},
+            {"type": "array", "items": {"anyOf": [{"type": "string"}, _NOTE]}},
+        ],
+    },
+    "risks": {"description": "Kept as a note.", "anyOf": [{"type": "string"}, _TEXTS]},
+    "plan_id": {"description": "An id from elsewhere; kept beside the plan, proves nothing."},
+    "step_id": {"description": "An id from elsewhere; another name of the step in `step_completed`."},
+    "step_number": {"description": "1, 2, 3 … in order.", "type": "integer", "minimum": 1},
+}
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON Schema of a plan document in JSON or YAML."""
+    made = msgspec.json.schema(Plan)
+    definitions: dict[str, Any] = {name: tidy(schema) for name, schema in made["$defs"].items()}
+    _plan(definitions["Plan"])
+    _step(definitions["Step"])
+    definitions["Fallback"]["properties"]["steps"]["items"] = {"anyOf": [_ID, {"$ref": "#/$defs/Step"}]}
+    definitions["ValidateApproval"]["properties"]["approval_code"] = {
+        "description": "Ignored with a warning: a code in a plan is a leak.",
+        "deprecated": True,
+    }
+    for definition in definitions.values():
+        _null_is_absent(definition)
+    return {
+        "$schema": DRAFT,
+        "title": f"Ordain plan, version {PLAN_VERSION}",
+        "$ref": "#/$defs/Plan",
+        "$defs": definitions,
+    }
+
+
+def _plan(plan: dict[str, Any]) -> None:
+    fields = plan["properties"]
+    plan["required"] = ["title", "steps"]
+    fields["plan_version"] = {"type": "integer", "minimum": 1, "maximum": PLAN_VERSION, "default": PLAN_VERSION}
+    fields["title"] = _ONE_LINE
+    fields["steps"] |= {"minItems": 1, "maxItems": STEPS_MAX}
+    fields["fallbacks"] |= {"maxItems": STEPS_MAX}
+    fields |= {name: _beside(name) for name in RECORD_FIELDS}
+
+
+def _step(step: dict[str, Any]) -> None:
+    fields = step["properties"]
+    step["required"] = ["action"]
+    fields["id"] = _ID | {"description": "Absent, it is the slug of the description."}
+    fields["description"] = _ONE_LINE | {"description": "Absent, it is the command's first line, or the id."}
+    fields["needs"] = {
+        "description": "Ids or numbers of steps; absent, it is the step before; empty, there are none.",
+        "type": "array",
+        "items": {"anyOf": [_ID, {"type": "integer", "minimum": 1}]},
+    }
+    fields |= {name: _beside(name) for name in STEP_RECORD_FIELDS}
+    fields["notes"] = {"description": "Text for readers."}
+
+
+def _beside(name: str) -> dict[str, Any]:
+    return dict(_BESIDE.get(name, {"description": "Kept beside the plan, outside its digest."}))
+
+
+def _null_is_absent(definition: dict[str, Any]) -> None:
+    """Let every field that may be absent be null."""
+    fields = definition["properties"]
+    for name, schema in fields.items():
+        takes_null = not schema.keys() & {"type", "anyOf", "enum", "$ref"} or {"type": "null"} in schema.get(
+            "anyOf", ()
+        )
+        if name not in definition["required"] and not takes_null:
+            about = {key: schema[key] for key in ("description", "default") if key in schema}
+            rest = {key: inner for key, inner in schema.items() if key not in about}
+            fields[name] = about | {"anyOf": [rest, {"type": "null"}]}

@@ -1,0 +1,554 @@
+"""What every command shares: opening the workspace, showing a result in one of two forms, and the exit status.
+
+Exit status: 0 fine · 1 failed after something ran · 2 refused, nothing done · 3 waiting for a person · 70 our bug ·
+130 interrupted (resume works).
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import errno
+import functools
+import json
+import os
+import pwd
+import re
+import shlex
+import shutil
+import sys
+import termios
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+import msgspec
+
+from ordain.app.app import App
+from ordain.assemble.workspace import open_at_terminal, open_workspace
+from ordain.core.approval.approval import Channel, Principal
+from ordain.core.plan.value import RunId
+from ordain.core.text.limit import DOCUMENT_BYTES_MAX
+from ordain.core.text.problem import Problem, Refused, Severity, refuse
+from ordain.core.text.redaction import Redactor
+from ordain.interfaces.cli.signals import INTERRUPTED, ends_us, heed_signals
+from ordain.interfaces.robot import envelope as robot
+from ordain.interfaces.robot import toon
+from ordain.interfaces.robot.dialect.state import OUTPUT_DIALECTS, OutputDialect
+from ordain.interfaces.view import run as render
+from ordain.interfaces.view.text import cells
+
+if TYPE_CHECKING:
+    from ordain.interfaces.cli.live import LiveView
+    from ordain.interfaces.robot.dialect.stream import DialectStream
+
+FINE, FAILED, REFUSED, WAITING, BUG = 0, 1, 2, 3, 70
+
+_GOES_ON = "↪ "
+LINE_MAX = 1 << 16
+"""How much of a line without an end is waited for before it is shown."""
+_WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLAN_APPROVAL_MISSING")
+
+_DOCUMENT_ENDINGS = (".md", ".markdown", ".yaml", ".yml", ".json")
+_STORED = re.compile(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+")
+"""What names a stored plan, whatever files there are."""
+
+_SPEAKING = ("commit", "list", "prepare", "resume", "run", "show", "status", "watch")
+"""The commands whose result can be told in a dialect."""
+
+T = TypeVar("T")
+
+
+class Session:
+    """One command: its workspace, who calls, and how it answers."""
+
+    def __init__(
+        self, workspace: str | None, *, as_json: bool, as_toon: bool = False, dialect: OutputDialect | None = None
+    ) -> None:
+        self.json = as_json or as_toon
+        """Whether a robot asks: everything it is told stands in one document."""
+        self.toon, self.dialect = as_toon, dialect
+        """In which form it wants what went well: as a table, or as a seed has it."""
+        self.stream: DialectStream | None = None
+        """What tells a run in a dialect while it goes on."""
+        self._workspace = workspace
+        self.terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        self._started = time.monotonic()
+        self._wrote = False
+        self.carries_out: RunId | None = None
+        """The run that is, or was, under way when somebody interrupted it."""
+        self.interrupted = False
+        self.answered = False
+        """Whether its one document is written."""
+        self.view: LiveView | None = None
+        """What shows the run that is under way, on a terminal."""
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self.style = render.Style(colour)
+
+    @functools.cached_property
+    def app(self) -> App:
+        """Ordain over the workspace; opened when first asked for, so that a refusal is told like any other."""
+        opened = open_at_terminal if self.by.person else open_workspace
+        return opened(self._workspace or ".", exact=self._workspace is not None, alone=True)
+
+    @property
+    def by(self) -> Principal:
+        """Who calls, and how. JSON is the robots' channel, whoever typed it; without a terminal it is a script's."""
+        # By the system's word, not by a variable's: names decide who may approve.
+        try:
+            name = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            name = f"uid {os.getuid()}"
+        channel = Channel.ROBOT if self.json else Channel.TERMINAL if self.terminal else Channel.SCRIPT
+        return Principal(name=name, channel=channel)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Carry out a verb that writes.
+
+        The first Ctrl-C lets what is under way end and be recorded; the second ends it at once, and what was under way
+        is in doubt until `ordain resume` has looked at it.
+        """
+        import asyncio  # most commands only look, and start faster without it
+
+        async def whole() -> T:
+            task = asyncio.current_task()
+            assert task is not None
+            loop = asyncio.get_running_loop()
+            asked = False
+
+            def interrupt() -> None:
+                nonlocal asked
+                first, asked = not asked, True
+                self.interrupted = True
+                self.carries_out = self.carries_out or self.app.carries_out
+                if not first or not self.app.stop():
+                    task.cancel()
+                    return
+                with contextlib.suppress(OSError, ValueError):  # nobody may be left to read it
+                    self.tell("stopping when what is under way has ended; once more ends it now and leaves it in doubt")
+
+            for number in ends_us():
+                loop.add_signal_handler(number, interrupt)
+            try:
+                return await work
+            except asyncio.CancelledError:
+                raise KeyboardInterrupt from None
+
+        self._wrote = True
+        try:
+            return asyncio.run(whole())
+        finally:
+            heed_signals()  # which the loop, as it ended, has forgotten
+
+    def close(self) -> None:
+        """Let go of the ledger; a command that only looked has nothing to let go of."""
+        if self._wrote:
+            import asyncio
+
+            asyncio.run(self.app.close())
+
+    def clean(self, text: str) -> str:
+        """A text without the secrets that are known here: everything a command shows goes through this."""
+        return self._redactor.text(text)
+
+    @functools.cached_property
+    def _redactor(self) -> Redactor:
+        try:
+            return self.app.redactor()
+        except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is shown
+            return Redactor({})
+
+    def tell(self, line: str) -> None:
+        """Say something beside the result, also while a run is shown."""
+        if self.view is not None:
+            self.view.note(line)
+        else:
+            click.echo(line, err=True)
+
+    def say(self, lines: Iterable[str], *, exactly: bool = False) -> None:
+        """Show lines, without secrets; `exactly` for a plan, of which nothing may be hidden from whoever judges it. One
+        that holds a secret is refused before it is stored."""
+        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for line in lines:
+            shown = line if exactly else self.clean(line)
+            for row in _rows(shown, columns) if columns is not None else (shown,):
+                click.echo(row)
+
+    def output_texts(self, parts: Iterable[bytes], *, whole: bool) -> Iterator[str]:
+        """What a command wrote, without secrets, also where one lies across two parts. Where it is not whole, what may
+        be the rest of a secret that begins before it is left out."""
+        if not whole:
+            data = b"".join(parts)
+            yield self._redactor.tail(data, len(data), whole=False)
+            return
+        redacting = self._redactor.stream()
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for part in parts:
+            yield decoder.decode(redacting.feed(part))
+        yield decoder.decode(redacting.close(), final=True)
+
+    def say_output(self, texts: Iterable[str]) -> None:
+        """Show such texts with nothing in them that a terminal would act on; a line without an end comes in parts."""
+        line, begun = "", False
+        for text in texts:
+            *lines, line = (line + text).split("\n")
+            for ended in lines:
+                click.echo(render.visible(ended))
+                begun = False
+            if len(line) > LINE_MAX:
+                click.echo(render.visible(line), nl=False)
+                line, begun = "", True
+        if line or begun:
+            click.echo(render.visible(line))
+
+    def page(self, lines: Sequence[str]) -> bool:
+        """Show everything, exactly, to its end before anything is asked, a screen at a time; whether the end was
+        reached.
+
+        Our own pager, because with another one nobody knows how far the reader got.
+        """
+        if not self.terminal:
+            self.say(lines, exactly=True)
+            return True
+        screen = shutil.get_terminal_size()
+        rows = [row for line in lines for row in _rows(line, screen.columns)]
+        room = max(screen.lines - 1, 5)
+        for start in range(0, len(rows), room):
+            for row in rows[start : start + room]:
+                click.echo(row)
+            if start + room < len(rows):
+                where = f"{start + room} of {len(rows)}"
+                roomy = f"-- {where} lines; Enter for more, q to leave --"
+                typed = self.ask(roomy if screen.columns > len(roomy) + 3 else f"{where}; Enter, or q")
+                if typed is None or typed.lower() == "q":
+                    return False
+        return True
+
+    def ask(self, question: str) -> str | None:
+        """What a person types; None when they end the input or interrupt instead."""
+        # What was typed before the question was seen is no answer to it.
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        try:
+            typed: str = click.prompt(question, default="", show_default=False)
+        except click.Abort:
+            self.say([""])
+            return None
+        return typed.strip()
+
+    def ask_secret(self, question: str) -> str | None:
+        """What a person types without seeing it; None when they end the input or interrupt instead."""
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+        try:
+            typed: str = click.prompt(question, default="", show_default=False, hide_input=True)
+        except click.Abort:
+            self.say([""])
+            return None
+        return typed or None
+
+    def plan_named(self, what: str) -> str:
+        """How a plan is known here that a person named: a document by its path from the workspace's root."""
+        if _STORED.fullmatch(what) is not None or not is_there(what):
+            return what
+        name = document_name(self, what)
+        if what.endswith(_DOCUMENT_ENDINGS) and not self.app.was_prepared(name):
+            command_line = f"ordain prepare {shlex.quote(what)}"
+            raise refuse("E_PLAN_NOT_FOUND", f"No plan was prepared from {name} yet.", command=command_line)
+        return name
+
+    def expire_overdue(self, app: App | None = None) -> None:
+        """Record which proposals ran out of time, if there are any: looking is when somebody notices."""
+        app = app or self.app
+        if app.has_overdue():
+            self.run(app.expire_overdue())
+
+    def every_app(self) -> list[App]:
+        """Ordain over every workspace this user has a ledger for."""
+        from ordain.assemble.workspace import every_workspace
+
+        return every_workspace(terminal=self.by.person)
+
+    def answer(self, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = ()) -> None:
+        """The one JSON document of a verb that went well."""
+        self._write(data, problems, None, next_)
+
+    def refused(self, problems: Sequence[Problem], data: Any = None, *, next_: Sequence[str] = ()) -> None:
+        """A refusal, in whichever form the caller wants; what helps comes before what else comes next."""
+        if self.json:
+            commands = dict.fromkeys([*robot.remedies(problems), *next_])
+            self._write(data, problems, robot.cause(problems), tuple(commands))
+        else:
+            for line in render.problem_lines(problems, self.error_style):
+                click.echo(self.clean(line), err=True)
+
+    def notices(self, problems: Sequence[Problem]) -> None:
+        """Warnings beside a result; in JSON they are in the document."""
+        if not self.json:
+            for line in render.problem_lines(problems, self.error_style):
+                click.echo(self.clean(line), err=True)
+
+    def refuse_forms(self, what: str) -> None:
+        """Refuse the forms in which only plans and runs as a whole can be told."""
+        if self.toon or self.dialect is not None:
+            form = "--format toon has no table" if self.toon else f"--dialect {self.dialect} has no form"
+            raise click.UsageError(f"{form} for {what}; --json alone has all of it.")
+
+    def needs_person(self, verb: str, command_line: str) -> None:
+        """Refuse to ask where nobody can answer: no prompt without a terminal."""
+        if not self.json and not self.terminal:
+            problem = Problem(
+                code="E_APPROVAL_CHANNEL",
+                detail=f"Only a person at a terminal can {verb}, and this is not one.",
+                command=command_line,
+            )
+            with contextlib.suppress(Refused):  # whether it can be recorded or not, the answer is no
+                self.run(self.app.record_refusal(verb, command_line, self.by, [problem]))
+            self.refused([problem])
+            leave(WAITING)
+
+    def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
+        if self.toon and error is None:
+            click.echo(toon.toon_text(self._table(data, problems, next_)))
+            self.answered = True
+            return
+        if self.dialect is not None and data is not None:
+            from ordain.interfaces.cli.dialect import in_dialect, said_at_last
+
+            said_at_last(self)
+            data = in_dialect(self.app, self.dialect, data)
+        elapsed = round((time.monotonic() - self._started) * 1000)
+        self._echo(robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed))
+        self.answered = True
+
+    def tell_robot(self, value: Any) -> None:
+        """One line of JSON before the document: something that happened meanwhile."""
+        self._echo(robot.to_json(value))
+
+    def _echo(self, line: bytes) -> None:
+        """A line of JSON without secrets."""
+        text = line.decode()
+        if self.clean(text) != text:
+            # Text by text: something hidden across the borders of two could take what stands between along.
+            text = robot.to_json(self._redactor.value(json.loads(text))).decode()
+        click.echo(text)
+
+    def _table(self, data: Any, problems: Sequence[Problem], next_: Sequence[str]) -> Any:
+        """A result as a table, without secrets."""
+        table = toon.table_value(msgspec.to_builtins(data), problems, next_)
+        assert table is not None, "a command in TABLES without a table"
+        return self._redactor.value(json.loads(robot.to_json(table)))
+
+    @property
+    def error_style(self) -> render.Style:
+        """The style of stderr, which may go elsewhere than stdout."""
+        return self.style if sys.stderr.isatty() else render.Style(False)
+
+
+def _rows(line: str, columns: int) -> Iterator[str]:
+    """A line as the rows it takes on the screen; one that is too long loses its colour, never a character.
+
+    A row that goes on says so at its beginning, where no text of a plan can stand: otherwise a text could be made to
+    look like a line of ours.
+    """
+    if cells(click.unstyle(line)) <= columns:
+        yield line
+        return
+    row, width = "", 0
+    for character in click.unstyle(line):
+        width += cells(character)
+        if width > columns:
+            yield row
+            row, width = _GOES_ON, cells(_GOES_ON) + cells(character)
+        row += character
+    yield row
+
+
+def leave(status: int) -> NoReturn:
+    raise SystemExit(status)
+
+
+def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
+    """A click command whose body gets a Session and returns an exit status; refusals and bugs are handled here."""
+
+    def wrap(body: Callable[..., int]) -> click.Command:
+        name: str = settings.get("name", body.__name__)
+
+        @functools.wraps(body)
+        def whole(
+            *args: Any,
+            as_json: bool,
+            output_format: str | None,
+            output_dialect: OutputDialect | None = None,
+            **options: Any,
+        ) -> None:
+            context = click.get_current_context()
+            as_toon = output_format == "toon"  # the table alone, also where a robot asks
+            as_json = output_format == "json" or (as_json and not as_toon)
+            _refuse_form(name, as_json=as_json, as_toon=as_toon, dialect=output_dialect)
+            session = Session(context.find_root().obj, as_json=as_json, as_toon=as_toon, dialect=output_dialect)
+            leave(_guarded(session, body, *args, **options))
+
+        whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
+        forms = click.Choice(["text", "json", "toon"])
+        form_help = "With `toon`, one table as TOON on stdout." if name in toon.TABLES else None
+        whole = click.option("--format", "output_format", type=forms, hidden=name not in toon.TABLES, help=form_help)(
+            whole
+        )
+        if name in _SPEAKING:
+            dialects = click.Choice(OUTPUT_DIALECTS)
+            dialect_help = "With --json: in the words and fields of this seed."
+            whole = click.option("--dialect", "output_dialect", type=dialects, help=dialect_help)(whole)
+        made: click.Command = click.command(**settings)(whole)
+        return made
+
+    return wrap
+
+
+def _refuse_form(name: str, *, as_json: bool, as_toon: bool, dialect: OutputDialect | None) -> None:
+    if as_toon and name not in toon.TABLES:
+        raise click.UsageError(f"{name} has no table; --format toon is for {', '.join(toon.TABLES)}.")
+    if dialect is not None and not as_json:
+        raise click.UsageError("--dialect is a form of JSON; it goes with --json.")
+
+
+def is_there(path: str) -> bool:
+    """Whether there is a file by this name; nothing has a name that no file could have."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False
+
+
+def is_document(what: str, params: Sequence[tuple[str, str]] = ()) -> bool:
+    """Whether a person means a file, and not a plan that is stored; values for parameters are for files only."""
+    # A file must not be able to stand in for a stored plan by bearing its name: `./NAME` says that the file is meant.
+    if _STORED.fullmatch(what) is None and (what == "-" or is_there(what)):
+        return True
+    if what.endswith(_DOCUMENT_ENDINGS):
+        raise refuse("E_DOC_NOT_FOUND", f"There is no document {what}.")
+    if params:
+        raise click.UsageError("--param is for documents; a stored plan has all its values.")
+    return False
+
+
+def with_params(body: Callable[..., int]) -> Callable[..., int]:
+    """The option that gives a template's parameters their values, as a list of names and texts in `params`."""
+
+    def split(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> list[tuple[str, str]]:
+        for text in given:
+            if "=" not in text:
+                raise click.BadParameter(f"`{text}` is not written NAME=VALUE.")
+        return [(name.strip(), value) for name, _, value in (text.partition("=") for text in given)]
+
+    option = click.option(
+        "--param",
+        "params",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=split,
+        help="A value for the plan's parameter.",
+    )
+    return option(body)
+
+
+def in_utf8(
+    context: click.Context, option: click.Parameter, given: str | tuple[str, ...] | None
+) -> str | tuple[str, ...] | None:
+    """For options whose text is recorded: what is not UTF-8 has no place in the ledger."""
+    for text in (given,) if isinstance(given, str) else given or ():
+        if not is_utf8(text):
+            raise click.BadParameter("The text is not UTF-8.")
+    return given
+
+
+def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: Any) -> int:
+    try:
+        if session.toon:
+            toon.toon_writer()  # before anything is done whose result could not be told
+        return body(session, *args, **options)
+    except Refused as refused:
+        session.refused(refused.problems)
+        if any(problem.severity is Severity.FAILURE for problem in refused.problems):
+            return FAILED
+        return WAITING if all(problem.code in _WAITS_FOR_A_PERSON for problem in refused.problems) else REFUSED
+    except KeyboardInterrupt:
+        with contextlib.suppress(OSError, ValueError):  # nobody may be left to read it
+            _tell_interrupted(session)
+        return INTERRUPTED
+    except (click.exceptions.Exit, click.ClickException, SystemExit, BrokenPipeError):
+        raise
+    except Exception as error:
+        if _terminal_gone(session, error):
+            return INTERRUPTED  # and with it whoever could be told
+        return tell_bug(session, error)
+    finally:
+        session.close()
+
+
+def tell_bug(session: Session, error: BaseException) -> int:
+    """Say what happened that cannot, with all that helps to find out why."""
+    import traceback
+
+    for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
+        click.echo(render.visible(line), err=True)
+    session.refused([robot.bug(error)])
+    return BUG
+
+
+def _terminal_gone(session: Session, error: Exception) -> bool:
+    """Whether it failed because there is no terminal any more to write to or to read from."""
+    failed = isinstance(error, OSError) and error.errno == errno.EIO
+    return failed and (session.terminal or session.interrupted) and not sys.stdout.isatty()
+
+
+def _tell_interrupted(session: Session) -> None:
+    run_id = session.carries_out
+    following = f"ordain resume {run_id}" if run_id is not None else None
+    if session.json:
+        if not session.answered:
+            session.refused([interruption(following)])
+    else:
+        under_way = f"; what was under way is looked at by: {following}" if following is not None else ""
+        click.echo(f"interrupted{under_way}", err=True)
+
+
+def interruption(command_line: str | None) -> Problem:
+    """What a command that was told to end says to a robot."""
+    detail = "The command was interrupted before it was done."
+    return Problem(code="E_INTERRUPTED", detail=detail, command=command_line)
+
+
+def read_document(session: Session, path: str) -> tuple[bytes, str]:
+    """The bytes of a document, and the name it is known by: relative to the workspace where it lies in it."""
+    if is_there(path) and Path(path).resolve().is_fifo():  # nobody may ever write into it; one without a name is good
+        hint = "Write it into a file, or hand it over on standard input and name it `-`."
+        raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be read: it is not a regular file.", hint)
+    try:
+        # One byte more than may be read is enough to refuse it.
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else Path(path).open("rb") as file:
+            data = file.read(DOCUMENT_BYTES_MAX + 1)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0).lower()
+        raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be read: {reason}.") from error
+    if not is_utf8(path):
+        raise refuse("E_DOC_NOT_FOUND", f"{path} cannot be named in the ledger: its name is not UTF-8.", "Rename it.")
+    return data, "standard input" if path == "-" else document_name(session, path)
+
+
+def is_utf8(path: str) -> bool:
+    """Whether a name can stand in a text."""
+    return not any("\ud800" <= character <= "\udfff" for character in path)
+
+
+def document_name(session: Session, path: str) -> str:
+    """The name a document is known by: relative to the workspace where it lies in it."""
+    real = os.path.realpath(path)
+    root = session.app.workspace_path
+    return os.path.relpath(real, root) if real.startswith(root.rstrip("/") + "/") else real
+
+
+def read_to_store(session: Session, path: str) -> tuple[bytes, str | None]:
+    """The same for a plan that is to be stored: what came without a file has no name."""
+    data, name = read_document(session, path)
+    return data, None if path == "-" else name

@@ -1,0 +1,220 @@
+"""Whom the messages of HTTP requests are relayed by, and which request each message for a client belongs to: a session
+of the protocol before 2026-07-28, or, since there are none, one line for each token.
+
+The invariant: what belongs to one request is told to that request and to no other, however requests come and go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from ordain.interfaces.gateway.exchange import HELD_MAX, Exchange, Headers
+from ordain.interfaces.gateway.relay import Send as Sending
+from ordain.interfaces.gateway.wire import METHOD_NOT_FOUND, Id, Message, error, notification
+from ordain.interfaces.mcp.entrance import Receive, Send
+
+CANCELLED = -32800
+"""What a cancelled request is answered, where a request ends with its answer only; as the SDK has it."""
+PATIENCE_S = 60.0
+"""How long a client may read nothing that has a server in common with others, who wait for it meanwhile."""
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+class RequestRelay(Protocol):
+    """One client's way to the servers."""
+
+    async def received(self, message: Message) -> None:
+        """A message of the client's; returns before it is dealt with."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+Begin = Callable[[Sending, str], RequestRelay]
+"""Begins to relay, for this client."""
+
+
+class Line(ABC):
+    """A relay that is there for as long as somebody uses it, and a while longer."""
+
+    def __init__(self, begin: Begin, client: str, idle_s: float, idle: Callable[[], None]) -> None:
+        self.relay = begin(self._tell, client)
+        self._idle_s, self._idle = idle_s, idle
+        self._users, self._closed = 0, False
+        self._timer: asyncio.TimerHandle | None = None
+        self._exchanges: dict[Id, Exchange] = {}
+
+    @property
+    def idle_until(self) -> float | None:
+        """When it will have been idle for too long; none while it is used."""
+        return self._timer.when() if self._timer is not None else None
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """While a request is under way on it."""
+        self._users += 1
+        self._stop_timer()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self._users and not self._closed:
+                self._timer = asyncio.get_running_loop().call_later(self._idle_s, self._idle)
+
+    def end(self) -> None:
+        """Let go of all that wait for an answer."""
+        for exchange in list(self._exchanges.values()):
+            exchange.end()
+
+    async def close(self) -> None:
+        self._closed = True
+        self._stop_timer()
+        self.end()
+        await self.relay.close()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @abstractmethod
+    async def _tell(self, message: Message, related: Id | None) -> None:
+        """Send a message to the client, where the request that it belongs to is answered."""
+
+
+class ClientSession(Line):
+    """One session, of whoever began it."""
+
+    def __init__(self, name: str, owner: str, begin: Begin, client: str, idle_s: float, idle: Callable[[], None]):
+        self.name, self.owner = name, owner
+        self.begun = False
+        """Whether it was begun as the protocol has it; what was not is none."""
+        self._standing: Exchange | None = None
+        self._waiting: deque[Message] = deque(maxlen=HELD_MAX)
+        """What belongs to no request and came while no stream was open."""
+        super().__init__(begin, client, idle_s, idle)
+
+    @property
+    def headers(self) -> Headers:
+        return ((b"mcp-session-id", self.name.encode()),)
+
+    @property
+    def streamed(self) -> bool:
+        """Whether a stream is open for what belongs to no request."""
+        return self._standing is not None
+
+    def asked(self, number: Id) -> bool:
+        return number in self._exchanges
+
+    async def ask(self, message: Message, receive: Receive, send: Send) -> None:
+        """A request and its answer. It goes on when its client leaves, who may ask for what came of it otherwise."""
+        number, exchange = message["id"], Exchange()
+        self._exchanges[number] = exchange
+        try:
+            await self.relay.received(message)
+            await exchange.answer(receive, send, self.headers)
+        finally:
+            self._exchanges.pop(number, None)
+
+    async def say(self, message: Message) -> None:
+        """A message that has no answer."""
+        await self.relay.received(message)
+        if message.get("method") == "notifications/cancelled":
+            number = (message.get("params") or {}).get("requestId")
+            if isinstance(number, str | int) and (exchange := self._exchanges.get(number)) is not None:
+                await exchange.tell(error(number, CANCELLED, "Request cancelled"))
+
+    async def listen(self, receive: Receive, send: Send) -> None:
+        """A stream of what belongs to no request."""
+        self._standing = Exchange(tuple(self._waiting))
+        self._waiting.clear()
+        try:
+            await self._standing.stream(receive, send, self.headers)
+        finally:
+            self._standing = None
+
+    def end(self) -> None:
+        super().end()
+        if self._standing is not None:
+            self._standing.end()
+
+    async def _tell(self, message: Message, related: Id | None) -> None:
+        if "method" not in message:
+            self.begun = self.begun or "result" in message
+            exchange = self._exchanges.get(message["id"])
+        elif related is not None:
+            exchange = self._exchanges.get(related)
+        else:
+            # Without a stream of its own, it goes where somebody listens.
+            exchange = self._standing or next(reversed(self._exchanges.values()), None)
+            if exchange is None:
+                self._waiting.append(message)
+        if exchange is not None:
+            await exchange.tell(message)
+
+
+class Direct(Line):
+    """What one token asks, each request by itself. Several clients may have it, who do not know of each other's ids."""
+
+    def __init__(self, begin: Begin, client: str, idle_s: float, idle: Callable[[], None]) -> None:
+        self._numbers = itertools.count(1)
+        self._originals: dict[Id, Id] = {}
+        self._listing: set[Id] = set()
+        self._schemas: dict[str, Any] = {}
+        super().__init__(begin, client, idle_s, idle)
+
+    def schema(self, tool: str) -> Any | None:
+        """The schema of a tool's arguments, as a client was told it."""
+        return self._schemas.get(tool)
+
+    async def ask(self, message: Message, receive: Receive, send: Send, status: Callable[[Message], int]) -> None:
+        """A request and its answer. Its client cancels it by leaving."""
+        number, exchange = next(self._numbers), Exchange(patience_s=PATIENCE_S)
+        self._exchanges[number], self._originals[number] = exchange, message["id"]
+        if message["method"] == "tools/list":
+            self._listing.add(number)
+        answered = False
+        try:
+            await self.relay.received({**message, "id": number})
+            answered = await exchange.answer(receive, send, (), status)
+        finally:
+            del self._exchanges[number], self._originals[number]
+            self._listing.discard(number)
+            if not answered:
+                params = {"requestId": number, "reason": "The client has left."}
+                await self.relay.received(notification("notifications/cancelled", params))
+
+    async def _tell(self, message: Message, related: Id | None) -> None:
+        number = related if "method" in message else message["id"]
+        exchange = self._exchanges.get(number) if number is not None else None
+        if number is None or exchange is None:
+            if "method" in message and "id" in message:  # nobody can be asked in this era
+                await self.relay.received(error(message["id"], METHOD_NOT_FOUND, "Method not found"))
+            return
+        if number in self._listing:
+            self._learn(message.get("result"))
+        original = self._originals[number]
+        told = {**message, "id": original} if "method" not in message else message
+        await exchange.tell(_of_subscription(told, number, original))
+
+    def _learn(self, result: Any) -> None:
+        tools = result.get("tools") if isinstance(result, dict) else None
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                self._schemas[tool["name"]] = tool.get("inputSchema")
+
+
+def _of_subscription(message: Message, number: Id, original: Id) -> Message:
+    """A message that says by which request its subscription was made says so by the client's own id."""
+    for part in ("params", "result"):
+        inside = message.get(part)
+        meta = inside.get("_meta") if isinstance(inside, Mapping) else None
+        if isinstance(meta, Mapping) and meta.get(_SUBSCRIPTION) == number:
+            return {**message, part: {**inside, "_meta": {**meta, _SUBSCRIPTION: original}}}  # type: ignore[dict-item]
+    return message

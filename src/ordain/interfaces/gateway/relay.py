@@ -1,0 +1,763 @@
+"""One session of a client over any number of servers, and Ordain's own beside them.
+
+The invariant: what a client sends reaches exactly the server it is meant for, and what that says comes back under the
+client's own ids and tokens; nothing else of a message is changed. A call that is not open reaches nobody where rules
+are enforced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from ordain.core.text.problem import Refused
+from ordain.interfaces.gateway.front import Caller, Front
+from ordain.interfaces.gateway.greeting import alone, merged_capabilities, merged_discovery, merged_greeting
+from ordain.interfaces.gateway.judgement import CallJudge
+from ordain.interfaces.gateway.link import GREET_S, ServerLink
+from ordain.interfaces.gateway.names import OWN, ListedEntry, ServerListing, merged_list, named
+from ordain.interfaces.gateway.own import OWN_CAPABILITIES
+from ordain.interfaces.gateway.refusal import refusal, server_lost
+from ordain.interfaces.gateway.subscription import ChangeStream
+from ordain.interfaces.gateway.wire import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Id,
+    Message,
+    ambiguous_key,
+    answer,
+    envelope_of,
+    error,
+    folded,
+    is_modern,
+    meta_of,
+    notification,
+    params_of,
+)
+from ordain.interfaces.robot import envelope as robot
+from ordain.ports.ports import Unreached
+
+PAGES_MAX = 100
+LATE_S = 5.0
+"""How long the servers that are there wait for the others when a session begins. Who comes later is announced."""
+KNOWN_S = 1.0
+"""How long they wait where it is known what all of them had last time: that is listed until they are there."""
+KEY_SHOWN = 40
+TASKS_MAX = 10_000
+"""How many tasks of servers are remembered by whose they are."""
+LOST = "ended before it answered; nobody can tell whether it did what it was asked"
+NOT_YET = "is not there yet; its tools are listed once it is"
+NOT_LISTED = "does not say what tools it has"
+_CHANGED = "notifications/tools/list_changed"
+_T = TypeVar("_T")
+_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+Send = Callable[[Message, Id | None], Awaitable[None]]
+"""Sends a message to the client: with the request of its own that it belongs to, where it does to one."""
+
+_LISTS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
+_NEEDS = {
+    "tools/list": "tools",
+    "resources/list": "resources",
+    "resources/templates/list": "resources",
+    "prompts/list": "prompts",
+}
+"""What a server says that it has where it can be asked for a list."""
+_ABOUT_TASKS = frozenset(["tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"])
+"""What is asked of a call that was judged when it was made."""
+_INITIALIZED = "notifications/initialized"
+_TOLD = frozenset([_INITIALIZED, "notifications/roots/list_changed", "notifications/tasks/status"])
+"""What clients tell by the protocol, and no server does anything for. Another notification is judged; what is none and
+has no id is told nobody: there are servers that do what they are asked whether or not anybody wants an answer."""
+_OURS = "ordain:"
+"""How the addresses of our own resources begin: nobody else's do."""
+_BEGINNING = ("initialize", "server/discover", "ping")
+"""What a client may ask before it is greeted."""
+
+
+class _Under(NamedTuple):
+    """A request of the client's that is under way."""
+
+    link: ServerLink
+    own: int
+
+
+class _ServerRequest(NamedTuple):
+    """A request of a server that the client has not answered."""
+
+    link: ServerLink
+    id: Any
+    token: Any
+
+
+class _Listing(NamedTuple):
+    """What a server listed."""
+
+    entries: list[Any]
+    first: Message | None
+    """The first answer that it gave; None where it gave none."""
+    at: int
+    """How often its tools had become others then."""
+
+
+def _is_ours(uri: str) -> bool:
+    return uri.strip().casefold().startswith(_OURS)
+
+
+class Relay:
+    """A session. Whoever owns it hands it every message of the client, and sends what it is given."""
+
+    def __init__(self, front: Front, send: Send, caller: Caller) -> None:
+        self._front, self._send, self._caller = front, send, caller
+        self._judging = CallJudge(front, caller)
+        self._links = {name: self._link(name) for name in front.servers}
+        self._own = self._link(OWN)
+        self._tasks: dict[Id, asyncio.Task[None]] = {}
+        """What is being done about requests that no server has been handed yet, or several have."""
+        self._under: dict[Id, _Under] = {}
+        self._wanted: dict[str, _ServerRequest] = {}
+        self._wants = 0
+        self._listed: dict[str, ServerListing] = {}
+        self._tools: dict[str, ListedEntry] = {}
+        self._prompts: dict[str, ListedEntry] = {}
+        self._resources: dict[str, str] = {}
+        self._templates: dict[str, str] = {}
+        self._jobs: dict[str, ServerLink] = {}
+        self._listening: dict[Id, ChangeStream] = {}
+        self._greeting: asyncio.Task[None] | None = None
+        self._discovering: dict[Id, asyncio.Task[None]] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[None]] = set()
+        """What waits for servers that were not there when the session began."""
+        self._initialized = False
+        """Whether the client said so."""
+        self._closed = False
+
+    def _link(self, name: str) -> ServerLink:
+        begin = (lambda: self._front.own(self._caller)) if name == OWN else (lambda: self._front.open(name))
+        return ServerLink(name, begin, self._heard, self._lost, self._front.say)
+
+    async def received(self, message: Any) -> None:
+        """Take a message of the client. Nothing is waited for."""
+        if isinstance(message, list):
+            for one in message:
+                await self.received(None if isinstance(one, list) else one)
+        elif not isinstance(message, dict):
+            await self._send(error(None, INVALID_REQUEST, "A message is an object."), None)
+        elif "method" in message and "id" in message:
+            await self._asked(message)
+        elif ambiguous_key(message) is not None:
+            return
+        elif "method" in message:
+            self._notified(message)
+        else:
+            self._answered(message)
+
+    async def close(self) -> None:
+        """End the session and everything that was started for it."""
+        self._closed = True
+        for task in (*self._tasks.values(), *self._background):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), *self._background, return_exceptions=True)
+        await asyncio.gather(*(link.close() for link in (*self._links.values(), self._own)), return_exceptions=True)
+
+    # --- From the client ---------------------------------------------------------------------------------------------
+
+    async def _asked(self, message: Message) -> None:
+        request, method = message["id"], message["method"]
+        if isinstance(request, bool) or not isinstance(request, str | int) or not isinstance(method, str):
+            await self._send(error(None, INVALID_REQUEST, "A request has an id and a method."), None)
+            return
+        if (key := ambiguous_key(message)) is not None:
+            words = f"`{key[:KEY_SHOWN]}` could be taken for another key."
+            await self._send(error(request, INVALID_REQUEST, words), request)
+            return
+        self._judging.note_agent(params_of(message))
+        with suppress(Exception):  # whoever looks closer tells what is wrong
+            if method == "tools/call" and self._passed_at_once(request, message):
+                return
+        task = asyncio.create_task(self._served(request, method, message))
+        self._tasks[request] = task
+        task.add_done_callback(lambda ended: self._done(request, ended))
+        if method == "initialize":
+            self._greeting = task
+        elif method == "server/discover":
+            self._discovering[request] = task
+
+    def _done(self, request: Id, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(request) is task:
+            del self._tasks[request]
+        if self._discovering.get(request) is task:
+            del self._discovering[request]
+
+    async def _served(self, request: Id, method: str, message: Message) -> None:
+        try:
+            if method not in _BEGINNING and self._greeting is not None and not self._greeting.done():
+                await asyncio.wait([self._greeting])  # who does not wait for the answer is served all the same
+            said = await self._serve(request, method, message)
+        except Unreached as gone:
+            said = error(request, INTERNAL_ERROR, f"The server {gone}.")
+        except Refused as refused:
+            said = error(request, INTERNAL_ERROR, refused.problems[0].detail)
+        except Exception as failure:  # one request that goes wrong is not the end of the others
+            self._front.say(f"{method} failed: {robot.bug(failure).detail}")
+            said = error(request, INTERNAL_ERROR, robot.bug(failure).detail)
+        if said is not None:
+            await self._send(said, request)
+
+    async def _serve(self, request: Id, method: str, message: Message) -> Message | None:
+        """What is answered here; None where a server answers, or nobody yet."""
+        params = params_of(message)
+        match method:
+            case "initialize":
+                return await self._initialize(request, params)
+            case "server/discover":
+                return await self._discover(request, params)
+            case "ping":
+                return answer(request, {})
+            case "logging/setLevel":
+                return await self._set_level(request, params)
+            case "tools/call":
+                return await self._call(request, message)
+            case "prompts/get":
+                return await self._get_prompt(request, message)
+            case "resources/read" | "resources/subscribe" | "resources/unsubscribe":
+                link = await self._reader_of(params.get("uri"), params)
+                if link is None:
+                    return error(request, INVALID_PARAMS, f"Resource not found: {params.get('uri')}")
+                return await self._pass(request, message, link, judged=method)
+            case "completion/complete":
+                return await self._complete(request, message)
+            case "subscriptions/listen":
+                return await self._listen(request, message)
+            case _ if method in _LISTS and params.get("cursor") is not None:
+                return error(request, INVALID_PARAMS, "There is no such page: lists are whole.")
+            case _ if method in _LISTS:
+                return answer(request, await self._list(method, params))
+            case _ if method in _ABOUT_TASKS:
+                link = self._jobs.get(str(params.get("taskId")), self._only() or self._own)
+                return await self._pass(request, message, link)
+            case _:
+                only = self._only()
+                if only is None:
+                    return error(request, METHOD_NOT_FOUND, "Method not found", {"method": method})
+                return await self._pass(request, message, only, judged=method)
+
+    def _notified(self, message: Message) -> None:
+        method, params = message["method"], params_of(message)
+        if method == "notifications/cancelled":
+            self._take_back(params)
+        elif method == "notifications/progress":
+            wanted = self._wanted.get(str(params.get("progressToken")))
+            if wanted is not None and wanted.token is not None:
+                wanted.link.send({**message, "params": {**params, "progressToken": wanted.token}})
+        elif method in _TOLD:
+            self._initialized = self._initialized or method == _INITIALIZED
+            for link in self._links.values():
+                if not link.missing:
+                    link.send(message)
+        elif isinstance(method, str) and method.startswith("notifications/"):
+            for link in self._links.values():
+                self._in_background(self._tell(link, method, message))
+
+    async def _tell(self, link: ServerLink, method: str, message: Message) -> None:
+        """Tell a server what nobody knows the meaning of, if it is open or rules are not enforced."""
+        _, met = await self._judging.meet(link, method, params_of(message), tool=False)
+        if not met.refused:
+            link.send(message)
+
+    def _take_back(self, params: Message) -> None:
+        request = params.get("requestId")
+        if isinstance(request, bool) or not isinstance(request, str | int):
+            return
+        under = self._under.pop(request, None)
+        if under is not None:
+            under.link.take_back(under.own, params)
+        elif (listening := self._listening.pop(request, None)) is not None:
+            listening.end()
+        elif (task := self._tasks.get(request)) is not None:
+            task.cancel()
+
+    def _answered(self, message: Message) -> None:
+        wanted = self._wanted.pop(str(message.get("id")), None)
+        if wanted is not None:
+            wanted.link.send({**message, "id": wanted.id})
+
+    # --- From servers ------------------------------------------------------------------------------------------------
+
+    async def _heard(self, link: ServerLink, message: Message) -> None:
+        """Pass on what a server asks or tells."""
+        method, params = message["method"], params_of(message)
+        if "id" in message:
+            await self._want(link, message, params)
+        elif method == "notifications/progress":
+            asked = link.asked(params.get("progressToken"))
+            if asked is not None and asked.token is not None:
+                said = {**message, "params": {**params, "progressToken": asked.token}}
+                await self._send(said, asked.related)
+        elif method == "notifications/cancelled":
+            await self._cancelled_by(link, message, params)
+        elif _SUBSCRIPTION in (meta := meta_of(params)):
+            asked = link.asked(meta[_SUBSCRIPTION])
+            listening = self._listening.get(asked.related) if asked is not None and asked.related is not None else None
+            if asked is not None and asked.related is not None:
+                said = {**message, "params": {**params, "_meta": {**meta, _SUBSCRIPTION: asked.related}}}
+                if listening is None:
+                    await self._send(said, asked.related)
+                else:
+                    await listening.heard(link, said)
+        else:
+            await self._send(message, link.only_request())
+
+    async def _want(self, link: ServerLink, message: Message, params: Message) -> None:
+        self._wants += 1
+        own = f"ordain-{self._wants}"
+        meta = meta_of(params)
+        token = meta.get("progressToken")
+        if token is not None:
+            message = {**message, "params": {**params, "_meta": {**meta, "progressToken": own}}}
+        self._wanted[own] = _ServerRequest(link, message["id"], token)
+        await self._send({**message, "id": own}, link.only_request())
+
+    async def _cancelled_by(self, link: ServerLink, message: Message, params: Message) -> None:
+        """A server takes back what it asked the client; or ends a stream that the client asked for."""
+        request = params.get("requestId")
+        for own, wanted in self._wanted.items():
+            if wanted.link is link and wanted.id == request and type(wanted.id) is type(request):
+                del self._wanted[own]
+                await self._send({**message, "params": {**params, "requestId": own}}, None)
+                return
+        asked = link.asked(request)
+        if asked is not None and asked.related is not None:
+            await self._send({**message, "params": {**params, "requestId": asked.related}}, asked.related)
+
+    async def _lost(self, link: ServerLink) -> None:
+        """A server is gone: what it asked the client nobody waits for any more."""
+        for own in [own for own, wanted in self._wanted.items() if wanted.link is link]:
+            del self._wanted[own]
+            if not self._closed:
+                reason = {"requestId": own, "reason": "The server that asked has ended."}
+                await self._send(notification("notifications/cancelled", reason), None)
+
+    # --- Greeting ----------------------------------------------------------------------------------------------------
+
+    async def _initialize(self, request: Id, params: Message) -> Message:
+        await self._leave_other_era()
+        answers = await self._each(lambda link: link.greet(params), self._arrived)
+        said = {name: params_of({"params": one.get("result")}) for name, one in answers}
+        for link in self._links.values():
+            greeting = self._last_known(link).get("greeting", {})
+            if link.name not in said and greeting.get("protocolVersion") == params.get("protocolVersion"):
+                said |= {link.name: greeting} if greeting else {}
+        results = [(name, said[name]) for name in self._links if name in said]
+        for link in self._links.values():
+            link.greeting = params
+        version = results[0][1].get("protocolVersion") if results else None
+        self._own.greeting = {**params, "protocolVersion": version} if isinstance(version, str) else params
+        if not results:
+            await self._own.ready()
+            return answer(request, alone(self._own.greeted, self._absent()))
+        self._beside(self._own.ready())
+        own = OWN_CAPABILITIES[False]
+        if self._late:
+            own = merged_capabilities(own, {"tools": {"listChanged": True}})
+        return answer(request, merged_greeting(results, own, self._absent()))
+
+    async def _leave_other_era(self) -> None:
+        """End what was begun in the modern era: who greets does not wait for it any more, and a connection that was
+        asked there, answered or not, does not take up this session."""
+        asked = dict(self._discovering)
+        for task in asked.values():
+            task.cancel()
+        await asyncio.gather(*asked.values(), return_exceptions=True)
+        for request in asked:
+            await self._send(error(request, METHOD_NOT_FOUND, "The client has greeted since."), request)
+        for link in (*self._links.values(), self._own):
+            if link.modern or link.probed or link is self._own:
+                await link.close(wait=False)
+
+    def _last_known(self, link: ServerLink) -> Mapping[str, Any]:
+        """What a server said last time, as long as it is not there yet."""
+        is_late = link.missing and link.arriving is not None and not link.arriving.done()
+        return self._front.known(link.name) if is_late else {}
+
+    async def _arrived(self, link: ServerLink) -> None:
+        """Have a server take part that came later than the others."""
+        if self._initialized:
+            link.send(notification(_INITIALIZED))
+        await self._send(notification(_CHANGED), None)
+
+    def _absent(self) -> list[str]:
+        """What is told of the servers that have no part in the session."""
+        return [
+            f"The server `{link.name}` {link.why_missing}; its tools are missing."
+            if link.why_missing
+            else f"The server `{link.name}` {NOT_YET}."
+            for link in self._links.values()
+            if link.missing
+        ]
+
+    async def _discover(self, request: Id, params: Message) -> Message:
+        """Served in the modern era only where every server speaks it: what one says cannot be told in the other's
+        words. Whoever is refused here falls back to `initialize`."""
+        answers = await self._each(lambda link: link.discover(params))
+        results = [(name, said) for name, said in answers if said is not None]
+        said = None
+        if not answers:
+            said = await self._own.discover(params)
+            said = alone(said, self._absent()) if said is not None else None
+        elif len(results) == len(answers):
+            said = merged_discovery(results, OWN_CAPABILITIES[True], self._absent())
+        if said is None:
+            return error(request, METHOD_NOT_FOUND, "Method not found", {"method": "server/discover"})
+        self._beside(self._own.ready())
+        return answer(request, said)
+
+    async def _each(
+        self, ask: Callable[[ServerLink], Awaitable[_T]], arrived: Callable[[ServerLink], Awaitable[None]] | None = None
+    ) -> list[tuple[str, _T]]:
+        """What the servers answer a client's first request. One that cannot be had is told of, and missing; so is one
+        that takes much longer than the others, until it has `arrived`, where that is given."""
+        said: dict[str, _T] = {}
+
+        async def asked(link: ServerLink) -> None:
+            try:
+                said[link.name] = await ask(link)
+            except Unreached as gone:
+                link.missing, link.why_missing = True, str(gone)
+                if self._listed.pop(link.name, None) is not None and link.arriving is not None:
+                    await self._send(notification(_CHANGED), None)  # what was listed was what it had last time
+                await link.close()
+                self._front.say(f"The server `{link.name}` {gone}; its tools are missing.")
+                return
+            if link.missing and arrived is not None:
+                link.missing = False
+                await arrived(link)
+
+        for late in self._late:
+            late.cancel()
+        for link in self._links.values():
+            link.missing, link.why_missing, link.arriving = False, "", None
+        tasks = {asyncio.create_task(asked(link)): link for link in self._links.values()}
+        waiting = set(tasks)
+        is_known = arrived is not None and all(self._front.known(name) for name in self._links)
+        try:
+            while waiting and not said:
+                patience = KNOWN_S if is_known else None
+                ended, waiting = await asyncio.wait(waiting, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+                if not ended:
+                    break
+            if waiting and not is_known:
+                _, waiting = await asyncio.wait(waiting, timeout=LATE_S if arrived is not None else None)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        for task in tasks.keys() - waiting:
+            task.result()
+        self._late = waiting
+        for task in waiting:
+            tasks[task].missing, tasks[task].arriving = True, task
+            self._background.add(task)
+            task.add_done_callback(self._forget_late)
+        return [(name, said[name]) for name in self._links if name in said]
+
+    def _forget_late(self, task: asyncio.Task[None]) -> None:
+        self._late.discard(task)
+        self._background.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            self._front.say(f"A server that came late could not take part: {type(failure).__name__}")
+
+    def _beside(self, work: Awaitable[None]) -> None:
+        """Do something that nobody waits for yet."""
+
+        async def doing() -> None:
+            try:
+                await work
+            except Unreached as gone:
+                self._front.say(f"Ordain's own server {gone}.")
+
+        self._in_background(doing())
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _set_level(self, request: Id, params: Message) -> Message:
+        asked = [link for link in self._links.values() if "logging" in (link.capabilities or {})]
+        for link in asked:
+            link.level = params
+        said = await asyncio.gather(*(link.ask("logging/setLevel", params) for link in asked), return_exceptions=True)
+        wrong = [one for one in said if isinstance(one, dict) and "error" in one]
+        return {**wrong[0], "id": request} if wrong and len(wrong) == len(asked) else answer(request, {})
+
+    # --- Lists -------------------------------------------------------------------------------------------------------
+
+    async def _list(self, method: str, params: Message) -> Message:
+        """One list of what all servers list, and what is known by which name from now on."""
+        key = _LISTS[method]
+        for link in self._links.values():
+            if known := self._last_known(link).get("tools"):
+                if method == "tools/list":
+                    self._listed[link.name] = ServerListing(link.name, known)
+                elif link.arriving is not None:
+                    await asyncio.wait([link.arriving])
+        asked = [link for link in (*self._links.values(), self._own) if self._has(link, _NEEDS[method])]
+        said = await asyncio.gather(*(self._pages(link, method, key, params) for link in asked))
+        lists = [ServerListing(link.name, one.entries) for link, one in zip(asked, said, strict=True)]
+        theirs = [one.first for link, one in zip(asked, said, strict=True) if link is not self._own]
+        answers = [one for one in theirs or [one.first for one in said] if one is not None] or [{}]
+        if method == "tools/list":
+            for link, one in zip(asked, said, strict=True):
+                self._know(link, one)
+            entries = self._name_tools()
+        elif method == "prompts/list":
+            self._prompts, entries = self._named(lists)
+        else:
+            where = self._resources if method == "resources/list" else self._templates
+            field = "uri" if method == "resources/list" else "uriTemplate"
+            entries = []
+            for listed in lists:
+                for one in listed.entries:
+                    uri = one.get(field) if isinstance(one, dict) else None
+                    if isinstance(uri, str) and _is_ours(uri) and listed.server != OWN:
+                        continue  # what it says would be taken for ours
+                    entries.append(one)
+                    if isinstance(uri, str):
+                        where.setdefault(uri, listed.server)
+        return merged_list(key, entries, answers)
+
+    def _know(self, link: ServerLink, said: _Listing) -> None:
+        self._listed[link.name] = ServerListing(link.name, said.entries)
+        if said.first is not None and link.greeted and link is not self._own:
+            self._front.keep(link.name, {"greeting": link.greeted, "tools": said.entries})
+        link.known_at = said.at
+        link.tools = {
+            one["name"]: one for one in said.entries if isinstance(one, dict) and isinstance(one.get("name"), str)
+        }
+
+    def _name_tools(self) -> list[Any]:
+        """All tools as they are told; from now on they are known by these names."""
+        order = [self._listed[link.name] for link in (*self._links.values(), self._own) if link.name in self._listed]
+        self._tools, entries = self._named(order)
+        return entries
+
+    def _named(self, lists: list[ServerListing]) -> tuple[dict[str, ListedEntry], list[Any]]:
+        found, left_out = named(lists)
+        for one in left_out:
+            self._front.say(f"`{one}` has a name that another one has too, and cannot be reached.")
+        shown = [one.said if one.said["name"] == name else {**one.said, "name": name} for name, one in found.items()]
+        return found, shown
+
+    async def _list_anew(self, link: ServerLink, params: Message) -> bool:
+        """Have a server list its tools again, which it said are others now, or which was started again; whether it
+        did."""
+        said = await self._pages(link, "tools/list", "tools", params)
+        if said.first is None:
+            return False
+        self._know(link, said)
+        self._name_tools()
+        return True
+
+    def _has(self, link: ServerLink, what: str) -> bool:
+        if link is self._own:
+            return True
+        # In the modern era nobody needs to ask first.
+        return not link.missing and (link.capabilities is None or what in link.capabilities)
+
+    async def _pages(self, link: ServerLink, method: str, key: str, params: Message) -> _Listing:
+        """All that a server lists."""
+        entries: list[Any] = []
+        first: Message | None = None
+        at = -1
+        try:
+            async with asyncio.timeout(GREET_S):
+                await link.ready()
+                at = link.changes
+                for _ in range(PAGES_MAX):
+                    said = (await link.ask(method, params)).get("result")
+                    if not isinstance(said, dict):
+                        break
+                    page = said.get(key)
+                    entries += page if isinstance(page, list) else []
+                    first = said if first is None else first
+                    if said.get("nextCursor") is None:
+                        break
+                    params = {**params, "cursor": said["nextCursor"]}
+        except (Unreached, TimeoutError) as gone:
+            words = str(gone) or f"did not answer within {GREET_S:g} s"
+            self._front.say(f"The server `{link.name or 'ordain'}` {words}; what it has is missing.")
+        return _Listing(entries, first, at)
+
+    # --- Calls -------------------------------------------------------------------------------------------------------
+
+    async def _call(self, request: Id, message: Message) -> Message | None:
+        params = params_of(message)
+        name = params.get("name")
+        if not isinstance(name, str):
+            return error(request, INVALID_PARAMS, "A call names a tool.")
+        if not isinstance(params.get("arguments"), dict | None):  # no rule could tell what they are
+            return error(request, INVALID_PARAMS, "Arguments are an object.")
+        entry = self._tools.get(name)
+        if entry is None:
+            await self._list("tools/list", envelope_of(params))
+            entry = self._tools.get(name)
+        elif not (link := self._of(entry.server)).listed:
+            if link.arriving is not None:
+                await asyncio.wait([link.arriving])
+            if not await self._list_anew(link, envelope_of(params)):
+                return server_lost(request, link.name or "ordain", NOT_LISTED, modern=is_modern(params), tool=True)
+            entry = self._tools.get(name)
+        if entry is None:
+            only = self._only()
+            if only is None or folded(name) in map(folded, self._tools):  # some servers would take it for that one
+                return error(request, INVALID_PARAMS, " ".join([f"Unknown tool: {name}", *self._absent()]))
+            return await self._pass(request, message, only, judged=name, tool=True)
+        if entry.said["name"] != name:
+            message = {**message, "params": {**params, "name": entry.said["name"]}}
+        return await self._pass(request, message, self._of(entry.server), judged=entry.said["name"], tool=True)
+
+    async def _get_prompt(self, request: Id, message: Message) -> Message | None:
+        params = params_of(message)
+        name = params.get("name")
+        if name not in self._prompts:
+            await self._list("prompts/list", envelope_of(params))
+        entry = self._prompts.get(str(name))
+        link = self._of(entry.server) if entry is not None else self._only()
+        if link is None:
+            return error(request, INVALID_PARAMS, f"Unknown prompt: {name}")
+        if entry is not None and entry.said["name"] != name:
+            message = {**message, "params": {**params, "name": entry.said["name"]}}
+        return await self._pass(request, message, link, judged="prompts/get")
+
+    async def _complete(self, request: Id, message: Message) -> Message | None:
+        params = params_of(message)
+        ref = params.get("ref")
+        ref = ref if isinstance(ref, dict) else {}
+        if ref.get("type") == "ref/prompt":
+            if ref.get("name") not in self._prompts:
+                await self._list("prompts/list", envelope_of(params))
+            entry = self._prompts.get(str(ref.get("name")))
+            link = self._of(entry.server) if entry is not None else self._only()
+            if entry is not None and entry.said["name"] != ref["name"]:
+                message = {**message, "params": {**params, "ref": {**ref, "name": entry.said["name"]}}}
+        else:
+            link = await self._reader_of(ref.get("uri"), params)
+        if link is None:
+            return error(request, INVALID_PARAMS, "Nobody here completes that.")
+        return await self._pass(request, message, link, judged="completion/complete")
+
+    async def _reader_of(self, uri: Any, params: Message) -> ServerLink | None:
+        """Whose a resource is: as it was listed, or else by the template that fits it best."""
+        if not isinstance(uri, str):
+            return self._only()
+        if _is_ours(uri):
+            return self._own
+        server = self._resources.get(uri, self._templates.get(uri))
+        if server is None and self._only() is None:
+            await self._list("resources/list", envelope_of(params))
+            await self._list("resources/templates/list", envelope_of(params))
+            server = self._resources.get(uri, self._templates.get(uri))
+            fits = [one for one in self._templates if uri.startswith(one.partition("{")[0])]
+            if server is None and fits:
+                server = self._templates[max(fits, key=lambda one: len(one.partition("{")[0]))]
+        return self._of(server) if server is not None else self._only()
+
+    def _of(self, server: str) -> ServerLink:
+        return self._own if server == OWN else self._links[server]
+
+    def _only(self) -> ServerLink | None:
+        """The only server, where there is one: what nobody else can be meant by is for it."""
+        return next(iter(self._links.values())) if len(self._links) == 1 else None
+
+    # --- Passing on --------------------------------------------------------------------------------------------------
+
+    async def _pass(
+        self, request: Id, message: Message, link: ServerLink, *, judged: str | None = None, tool: bool = False
+    ) -> Message | None:
+        """Hand a request to a server, if it is open or rules are not enforced; `judged` is what it is known by there,
+        None where nothing is judged."""
+        params = params_of(message)
+        if judged is not None and link is not self._own:
+            call, met = await self._judging.meet(link, judged, params, tool=tool)
+            if met.refused:
+                shaped = tool and self._is_shaped(link, judged)
+                return refusal(request, call, met, self._front.told, modern=is_modern(params), tool=tool, shaped=shaped)
+        try:
+            await link.ready()
+            self._hand_over(request, message, link, tool=tool)
+        except Unreached as gone:
+            return server_lost(request, link.name or "ordain", str(gone), modern=is_modern(params), tool=tool)
+        return None
+
+    def _passed_at_once(self, request: Id, message: Message) -> bool:
+        """Hand over a call that is open, where nothing has to be waited for; whether it was. Most are such calls."""
+        params = params_of(message)
+        name = params.get("name")
+        entry = self._tools.get(name) if isinstance(name, str) else None
+        link = self._of(entry.server) if entry is not None else None
+        if entry is None or link is None or not link.is_open or not link.listed:
+            return False
+        if not isinstance(params.get("arguments"), dict | None):
+            return False
+        if link is not self._own and not self._judging.is_open(link, entry.said["name"], params):
+            return False
+        if entry.said["name"] != name:
+            message = {**message, "params": {**params, "name": entry.said["name"]}}
+        self._hand_over(request, message, link, tool=True)
+        return True
+
+    def _hand_over(self, request: Id, message: Message, link: ServerLink, *, tool: bool) -> None:
+        """Hand a request to a server that is there, and its answer to the client."""
+        modern = is_modern(params_of(message))
+
+        async def answered(said: Message | None) -> None:
+            if self._under.get(request) == under:
+                del self._under[request]
+            if said is None:
+                said = server_lost(request, link.name or "ordain", LOST, modern=modern, tool=tool)
+            else:
+                self._note_task(link, said)
+                said = {**said, "id": request}
+            if not self._closed:
+                await self._send(said, request)
+
+        under = _Under(link, link.request(message, answered, request))
+        self._under[request] = under
+
+    def _is_shaped(self, link: ServerLink, name: str) -> bool:
+        """Whether a tool says what shape its results have."""
+        mine = (one.said for one in self._tools.values() if one.server == link.name and one.said["name"] == name)
+        return any("outputSchema" in said for said in mine)
+
+    def _note_task(self, link: ServerLink, said: Message) -> None:
+        result = said.get("result")
+        if isinstance(result, dict) and result.get("resultType") == "task" and isinstance(result.get("taskId"), str):
+            self._jobs[result["taskId"]] = link
+            if len(self._jobs) > TASKS_MAX:
+                del self._jobs[next(iter(self._jobs))]
+
+    # --- Streams of changes ------------------------------------------------------------------------------------------
+
+    async def _listen(self, request: Id, message: Message) -> Message | None:
+        links = [link for link in (*self._links.values(), self._own) if not link.missing]
+        gone = await asyncio.gather(*(link.ready() for link in links), return_exceptions=True)
+        there = [link for link, fault in zip(links, gone, strict=True) if fault is None and link.is_open]
+        if not there:
+            return error(request, INTERNAL_ERROR, "There is nobody who could be listened to.")
+        listening = self._listening[request] = ChangeStream(
+            request, self._send, lambda: self._listening.pop(request, None)
+        )
+        listening.begin(message, there)
+        return None

@@ -1,0 +1,326 @@
+"""Claude Code asks before every call of a tool (its hook PreToolUse), and is answered here from the rules in force.
+
+What is open gets no answer at all: a yes of ours would stand above the permissions that its user has set. What is not
+is refused with the reason and the way to a plan, where the rules are enforced. Nothing that goes wrong here lets a call
+through: it is refused too, unless the rules are known to be only observed. A command is not judged by its text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from ordain.assemble.quick_guard import QuickGuard, at_a_door, quick_guard, reached, state_places
+from ordain.core.guard.call import Call, CallStanding, Met, Mode, proposal_of
+from ordain.core.guard.host_tool import (
+    CLAUDE_CODE,
+    PLAN_EXIT,
+    FoundPath,
+    found_at,
+    found_twice,
+    host_calls,
+    idle,
+    our_name,
+    proposable,
+    strictest,
+)
+from ordain.core.policy.settings import Settings
+from ordain.core.text.problem import Problem, Refused, refuse
+
+if TYPE_CHECKING:
+    from ordain.app.app import App
+    from ordain.core.approval.approval import Principal
+
+STDIN_MAX = 16 << 20
+"""How much a host may say about one call."""
+REASON_MAX = 7_500
+"""How long a reason may be, in characters of its JSON: hosts cut what is longer."""
+_PROPOSAL_MAX = 4_000
+_PROJECT = "CLAUDE_PROJECT_DIR"
+"""The variable in which the host says where it was started."""
+
+T = TypeVar("T")
+
+
+class Options(NamedTuple):
+    """What the settings of the host say beside the command."""
+
+    workspace: str | None = None
+    """The workspace; by default the one that the host works in."""
+    own: tuple[str, ...] = ("ordain",)
+    """The names of our own servers in the host's settings, which judge what is called of them."""
+    state: str | None = None
+    """Where the record is, whatever variables say; `~` is the home of whoever this runs as, by the system's word."""
+
+
+class HookAnswer(NamedTuple):
+    """What is written to the host, and what is done once it is."""
+
+    text: str = ""
+    then: Callable[[], None] | None = None
+
+
+NOTHING = HookAnswer()
+
+
+class _Event(msgspec.Struct):
+    hook_event_name: str
+
+
+class HookRequest(msgspec.Struct, kw_only=True):
+    """What the host says, as far as it matters here."""
+
+    tool_name: str
+    tool_input: dict[str, Any] = {}
+    cwd: str = ""
+    session_id: str = ""
+    transcript_path: str = ""
+    mcp_server: Any = None
+
+    @property
+    def server(self) -> str | None:
+        """The name of the MCP server whose tool it is, where the host tells it."""
+        name = self.mcp_server.get("name") if isinstance(self.mcp_server, dict) else None
+        return name if isinstance(name, str) else None
+
+
+def answer_hook(data: bytes, options: Options) -> HookAnswer:
+    """What a host is answered that says this."""
+    try:
+        if len(data) > STDIN_MAX:
+            raise ValueError(f"more than {STDIN_MAX:,} bytes")
+        if msgspec.json.decode(data, type=_Event).hook_event_name != "PreToolUse":
+            return NOTHING
+        asked = msgspec.json.decode(data, type=HookRequest)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return denial(_failure(f"what the host said cannot be read ({error})"))
+    try:
+        if options.state is not None:
+            os.environ["ORDAIN_HOME"] = _with_home(options.state)
+        return _inside(asked, options) if at_a_door() else _outside(asked, options)
+    except Refused as refused:
+        return denial(refused_words(refused.problems[0]))
+    except Exception as error:  # whatever it is, it is no reason to let a call through
+        return denial(_failure(f"{type(error).__name__}: {error}"))
+
+
+def denial(reason: str, then: Callable[[], None] | None = None) -> HookAnswer:
+    """The answer that refuses a call."""
+    decided = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "deny",
+        "permissionDecisionReason": reason if len(reason) <= REASON_MAX else f"{reason[: REASON_MAX - 1]}…",
+    }
+    return HookAnswer(json.dumps({"hookSpecificOutput": decided}), then)
+
+
+def denied_reason(answer: HookAnswer) -> str | None:
+    """Why an answer refuses a call; None where it says nothing."""
+    return str(json.loads(answer.text)["hookSpecificOutput"]["permissionDecisionReason"]) if answer.text else None
+
+
+def refused_words(problem: Problem) -> str:
+    """A problem as a model reads it."""
+    said = [f"{problem.code}: {problem.detail}", *problem.hints]
+    return "\n".join([*said, *([f"A person can run: {problem.command}"] if problem.command is not None else [])])
+
+
+def _failure(what: str) -> str:
+    return f"Ordain could not tell whether this may be called, so it is refused: {what[:500]}"
+
+
+# --- Outside of any run ----------------------------------------------------------------------------------------------
+
+
+def _outside(asked: HookRequest, options: Options) -> HookAnswer:
+    _refuse_missing(options.state)
+    for start in _starts(asked, options):
+        if (answer := _judged_from(start, asked, options)).text:
+            return answer
+    return NOTHING
+
+
+def _with_home(path: str) -> str:
+    return f"{pwd.getpwuid(os.getuid()).pw_dir}{path[1:]}" if path.startswith("~/") else path
+
+
+def _refuse_missing(state: str | None) -> None:
+    """Refuse where the state directory that the host's settings name is not there: nobody knows what is guarded, then,
+    and what was enforced would be no more. Settings for everybody (`~`) are also those of users who never had one."""
+    if state is not None and not state.startswith("~/") and not os.path.isdir(state):  # noqa: PTH112
+        raise refuse(
+            "E_STATE_DIR",
+            f"The state directory {state} is not there, so nobody knows what is guarded.",
+            "It stands in the settings of Claude Code. Where it was moved, have them written anew:",
+            command="ordain guard install claude-code",
+        )
+
+
+def _starts(asked: HookRequest, options: Options) -> tuple[str, ...]:
+    """From where a workspace is looked for: where the agent stands, and where its host was started, as an agent that
+    changes its directory does not leave the rules behind."""
+    cwd, project = asked.cwd or ".", os.environ.get(_PROJECT, "")
+    if options.workspace is not None:
+        return (options.workspace,)
+    beneath = f"{os.path.realpath(cwd)}/".startswith(f"{os.path.realpath(project)}/") if project else True
+    return (cwd,) if beneath else (cwd, project)
+
+
+def _judged_from(start: str, asked: HookRequest, options: Options) -> HookAnswer:
+    quick = quick_guard(start, exact=options.workspace is not None) if asked.tool_name != PLAN_EXIT else None
+    if quick is None:
+        return _in_full(asked, options, start)
+    quick.refuse_stopped()
+    try:
+        calls = _calls(asked, options, quick.settings, quick.workspace)
+        if not calls:
+            return NOTHING
+        call, judged = strictest(quick.guard, calls)
+        if judged.standing is CallStanding.OPEN:
+            return NOTHING
+        met = quick.meet(call, judged, agent=CLAUDE_CODE, through=CLAUDE_CODE, session=asked.session_id)
+    except Exception:
+        if quick.guard.mode is Mode.OBSERVE:
+            return NOTHING
+        raise
+    if met is None:
+        return _in_full(asked, options, start)
+    told, sighting = met
+    if not told.refused:
+        return NOTHING
+    subject = f"{sighting.tool} {sighting.about}"
+    return denial(_words(told, call), lambda: _record(quick, subject, told))
+
+
+def _in_full(asked: HookRequest, options: Options, start: str) -> HookAnswer:
+    """The same by an App, which takes its time."""
+    from ordain.assemble.workspace import open_workspace
+
+    app = open_workspace(start, exact=options.workspace is not None, alone=True)
+    guard = app.guarding.for_call().guard
+    try:
+        return _by_app(app, asked, options)
+    except Exception:
+        if guard.mode is Mode.OBSERVE:
+            return NOTHING
+        raise
+
+
+def _by_app(app: App, asked: HookRequest, options: Options) -> HookAnswer:
+    import asyncio
+
+    if asked.tool_name == PLAN_EXIT:
+        from ordain.interfaces.hook.plan_exit import leave_plan_mode
+
+        return asyncio.run(_closing(app, leave_plan_mode(app, asked, host_principal())))
+    calls = _calls(asked, options, app.settings()[0], app.workspace_path)
+    if not calls:
+        return NOTHING
+    call, judged = strictest(app.guarding.in_force().guard, calls)
+    if judged.standing is CallStanding.OPEN:
+        return NOTHING
+    from ordain.app.guard import Seen
+
+    seen = Seen(by=host_principal(), agent=CLAUDE_CODE, through=CLAUDE_CODE, session=asked.session_id)
+    met = asyncio.run(_closing(app, app.guarding.meet(call, seen)))
+    return denial(_words(met, call)) if met.refused else NOTHING
+
+
+async def _closing(app: App, work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    finally:
+        await app.close()
+
+
+def _record(quick: QuickGuard, subject: str, met: Met) -> None:
+    """Have a refusal in the ledger, which takes longer than anybody should wait for an answer."""
+    import asyncio
+
+    from ordain.assemble.workspace import open_workspace
+
+    app = open_workspace(quick.workspace, exact=True, alone=True)
+    problems = [met.problem] if met.problem is not None else []
+    asyncio.run(_closing(app, app.record_refusal("call", subject, host_principal(), problems)))
+
+
+def host_principal() -> Principal:
+    """Who calls through the host: the user it runs as, by its hook."""
+    from ordain.core.approval.approval import Channel, Principal
+
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = f"uid {os.getuid()}"
+    return Principal(name=name, channel=Channel.HOOK, agent=CLAUDE_CODE)
+
+
+def _calls(asked: HookRequest, options: Options, settings: Settings, root: str) -> tuple[Call, ...]:
+    states, plans = state_places(), _plans(asked)
+
+    def locate(path: str) -> FoundPath:
+        said = os.path.join(asked.cwd or root, os.path.expanduser(path))  # noqa: PTH111, PTH118
+        named = os.path.normpath(said)
+        # The host may take `..` away before it follows links, or leave that to the system.
+        real = map(os.path.realpath, (named, said))
+        more = settings.control
+        one, other = (found_at(at, named, root, states=states, plans=plans, control=more) for at in real)
+        found = one if one == other else found_twice(one, other)
+        writes = our_name(asked.tool_name)[1] and not found.kept
+        fault = reached(root, found.paths, more) if writes and found.paths else None
+        return found._replace(kept=f"would change what other programs act on: {fault}") if fault else found
+
+    return host_calls(asked.tool_name, asked.tool_input, asked.server, settings, options.own, locate)
+
+
+def _plans(asked: HookRequest) -> str | None:
+    """Where the host keeps its notes of plans: beside the directory of its transcripts."""
+    parts = os.path.realpath(asked.transcript_path).split("/") if asked.transcript_path else []
+    return "/".join([*parts[:-3], "plans"]) if len(parts) > 3 and parts[-3] == "projects" else None
+
+
+def _words(met: Met, call: Call) -> str:
+    assert met.problem is not None
+    if met.judged.standing is CallStanding.DENIED or met.proposed:
+        return refused_words(met.problem)
+    if not proposable(call):
+        return (
+            f"{met.problem.code}: `{call.tool}` {met.judged.why}. No plan holds a call of this tool either: say what "
+            "you need it for, and let your user decide. Do not do the same in another way."
+        )
+    proposal = json.dumps(proposal_of(call), ensure_ascii=False)
+    if len(proposal) > _PROPOSAL_MAX:
+        proposal = '{"title": …, "steps": [the call as it is, with its contract]}'
+    return (
+        f"{refused_words(met.problem)}\nThe way: call `plan_propose` of the server `ordain` with the arguments\n"
+        f"{proposal}\nand give the step a `contract`, a command that exits 0 only if it is done. Where you have no "
+        "such tool, show your user the plan; they can prepare and approve it."
+    )
+
+
+# --- Inside of an attempt --------------------------------------------------------------------------------------------
+
+
+def _inside(asked: HookRequest, options: Options) -> HookAnswer:
+    """In the agent of a step that is being carried out: whoever carries it out says what may be."""
+    root = os.path.realpath(options.workspace or asked.cwd or ".")
+    calls = _calls(asked, options, Settings(), root)
+    wanted = [call for call in calls if not idle(call)]
+    if not wanted:
+        return NOTHING
+    import asyncio
+
+    from ordain.assemble.workspace import open_door
+
+    async def ask() -> Problem | None:
+        door = open_door()
+        answers = [await door.may(call.tool, call.args) for call in wanted]
+        return next((answer.problem for answer in answers if answer.problem is not None), None)
+
+    problem = asyncio.run(ask())
+    return denial(refused_words(problem)) if problem is not None else NOTHING

@@ -1,0 +1,105 @@
+"""Leaving the plan mode of a host: what was planned there becomes a proposal of ours, with its contracts asked for.
+
+The host's own question to its user is not asked then, where the rules are enforced: what is approved is the plan, and
+what carries it out is Ordain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ordain.core.guard.call import Mode
+from ordain.core.lineage.lineage import Stage
+from ordain.core.plan.canonical import short_id
+from ordain.core.text.problem import Problem, Refused, Severity
+from ordain.interfaces.hook.claude import NOTHING, HookAnswer, HookRequest, denial, refused_words
+
+if TYPE_CHECKING:
+    from ordain.app.app import App
+    from ordain.core.approval.approval import Principal
+
+SHOWN_MAX = 12
+"""How many problems are told at once."""
+_UNVERIFIED = "W_TASK_UNVERIFIED"
+_WAITING = (Stage.PROPOSED, Stage.APPROVED, Stage.EXECUTING)
+
+EXAMPLE = """\
+# Greet and count
+
+## Steps
+
+### 1. Write the greeting
+
+**tool:** write_file
+**args:**
+```yaml
+path: greeting.txt
+content: hello
+```
+**contract:** grep -q hello greeting.txt
+
+### 2. Count its letters
+
+**run:** wc -m < greeting.txt > count.txt
+**contract:** test -s count.txt
+"""
+"""A plan that lints, wherever it is tried."""
+
+
+async def leave_plan_mode(app: App, asked: HookRequest, by: Principal) -> HookAnswer:
+    """Propose the plan that the host would leave its plan mode with, or say what it lacks."""
+    enforced = app.guarding.in_force().guard.mode is Mode.ENFORCE
+    text = asked.tool_input.get("plan")
+    try:
+        said = await _proposed(app, text.encode(), by) if isinstance(text, str) and text.strip() else _unfinished([])
+    except Refused as refused:
+        said = "\n".join(map(refused_words, refused.problems[:SHOWN_MAX]))
+    return denial(said) if enforced else NOTHING
+
+
+async def _proposed(app: App, data: bytes, by: Principal) -> str:
+    report = app.lint(data)
+    lacking = [one for one in report.problems if one.severity is Severity.ERROR or one.code == _UNVERIFIED]
+    if lacking or report.plan_id is None:
+        return _unfinished(lacking)
+    identity = report.plan_id
+    if not _waits(app, identity):
+        await app.prepare(data, None, by)
+    line = app.plan_line(identity)
+    short = short_id(identity)
+    return (
+        f"This plan is proposed to Ordain as {line.lineage} ({short}), and is {line.status}. Nothing of it was done.\n"
+        f"A person approves it: ordain approve {short}\n"
+        "Then Ordain carries it out, step by step, and each contract says whether its step is done; `plan_status` "
+        "tells how it stands. You need not leave plan mode, and must not do its steps yourself. Tell your user that it "
+        "waits for them, and end your turn. To change it, edit the plan file and leave plan mode again."
+    )
+
+
+def _waits(app: App, identity: str) -> bool:
+    """Whether this very plan is proposed already: once is enough."""
+    try:
+        return app.plan_line(identity).status in _WAITING
+    except Refused:
+        return False
+
+
+def _unfinished(problems: Sequence[Problem]) -> str:
+    steps = [one.where.step for one in problems if one.code == _UNVERIFIED and one.where is not None and one.where.step]
+    said = ["This is not a plan yet that Ordain can have approved and carry out, so it was not proposed."]
+    if steps:
+        named = ", ".join(f"`{step}`" for step in steps[:SHOWN_MAX])
+        said.append(
+            f"Without a contract: {named}. A contract is a command that exits 0 if and only if the step is done."
+        )
+    wrong = [one for one in problems if one.code != _UNVERIFIED]
+    for one in wrong[:SHOWN_MAX]:
+        line = f"line {one.where.line}: " if one.where is not None and one.where.line is not None else ""
+        said.append(" ".join([f"{line}{one.code}: {one.detail}", *one.hints]))
+    if len(wrong) > SHOWN_MAX:
+        said.append(f"And {len(wrong) - SHOWN_MAX} more.")
+    said += ["Edit the plan file and leave plan mode again. This is how a plan is written:", "", EXAMPLE]
+    said += ["What only an agent can do has `**task:**` and `**agent:**` in place of `**run:**`."]
+    said += ["Where this goes on and on, end your turn: your user can leave plan mode without you."]
+    return "\n".join(said)

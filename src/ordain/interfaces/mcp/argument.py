@@ -1,0 +1,92 @@
+"""The arguments of tools: their schema for clients, and reading what a client sent.
+
+An argument that a tool does not know is refused, never ignored: nobody can believe that `approved: true` did something.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from ordain.core.text.problem import Problem, Refused, closest
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+# gemini puts this into the schema of every tool for its own use, and hands on to the server what its model says there.
+_OF_THE_CLIENT = frozenset({"wait_for_previous"})
+UNKNOWN_MAX = 20
+"""How many arguments that a tool does not know are told of, one by one: there may be as many as fit into a request."""
+NAME_MAX = 64
+"""How much of the name of such a one is told."""
+
+
+def read_arguments(kind: type[T], given: Mapping[str, Any] | None) -> T:
+    """The arguments as a value; raises Refused with everything that is wrong with their names, or else the first thing
+    that is wrong with their values."""
+    given = {name: value for name, value in (given or {}).items() if name not in _OF_THE_CLIENT}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    unknown = unknown_arguments(kind, given)
+    problems = [
+        Problem(
+            code="E_CALL_ARGUMENTS",
+            detail=f"There is no argument `{name}`.",
+            hints=(*closest(name, fields), f"It takes: {', '.join(fields) or 'nothing'}."),
+        )
+        for name in unknown[:UNKNOWN_MAX]
+    ]
+    if len(unknown) > UNKNOWN_MAX:
+        detail = f"{len(unknown) - UNKNOWN_MAX} more arguments are unknown too."
+        problems.append(Problem(code="E_CALL_ARGUMENTS", detail=detail))
+    problems += [
+        Problem(code="E_CALL_ARGUMENTS", detail=f"The argument `{name}` is missing.")
+        for name, field in fields.items()
+        if field.required and name not in given
+    ]
+    if not _writable(given):
+        detail = "The arguments hold half of a surrogate pair, which is no character."
+        problems.append(Problem(code="E_CALL_ARGUMENTS", detail=detail))
+    if problems:
+        raise Refused(problems)
+    try:
+        return msgspec.convert({name: value for name, value in given.items() if value is not None}, kind)
+    except msgspec.ValidationError as error:
+        hints = ("What this form cannot say, `document` can.",) if "unknown field" in str(error) else ()
+        raise Refused([Problem(code="E_CALL_ARGUMENTS", detail=f"{error}.", hints=hints)]) from error
+
+
+def unknown_arguments(kind: type[msgspec.Struct], given: Mapping[str, Any] | None) -> list[str]:
+    """The names of arguments that were given and that there are not."""
+    fields = {field.encode_name for field in msgspec.structs.fields(kind)}
+    return [name[:NAME_MAX] for name in given or () if name not in fields and name not in _OF_THE_CLIENT]
+
+
+def _writable(given: Mapping[str, Any]) -> bool:
+    """Whether all of it can be recorded. JSON can name halves of characters, and some readers let them through."""
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of a type, whole in itself: without references, which not every client follows."""
+    made = msgspec.json.schema(kind)
+    definitions = made.pop("$defs", {})
+    schema = inlined(made, definitions)
+    assert isinstance(schema, dict)
+    return schema
+
+
+def inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """The schema with every definition in its place. No type of ours contains itself."""
+    if isinstance(schema, list):
+        return [inlined(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return inlined(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return {key: inlined(value, definitions) for key, value in schema.items() if key != "discriminator"}

@@ -1,0 +1,212 @@
+"""Starting a run for a client and telling it how the run goes on. The run belongs to no connection.
+
+It is carried out by a process of its own. A client that waits is told progress; one that stops waiting, or whose
+request is cancelled, changes nothing about the run: ending it has a tool of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from ordain.app.app import App
+from ordain.core.plan.canonical import short_id
+from ordain.core.plan.value import RunId
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import StepState
+from ordain.core.run.run_state import SETTLED
+from ordain.core.text.problem import Place, Problem, Refused, refuse
+from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProcess
+from ordain.interfaces.mcp.results import run_answer
+from ordain.interfaces.mcp.surface import Answer, ClientCall
+from ordain.interfaces.view.next_command import after_run
+
+OPEN = ("executing", "pausing", "cancelling")
+"""How a run stands that somebody carries out."""
+_AT_WORK = (StepState.RUNNING, StepState.VERIFYING)
+TELLING_S = 0.2
+"""How long it is waited at least until a client is told again."""
+BEAT_S = 5.0
+"""How often a client is told at least: some give up on a call that says nothing for a minute."""
+PERSON_S = 0.5
+"""How often it is looked whether a person has done something."""
+_LOOKS_A_BEAT = round(BEAT_S / PERSON_S)
+WAITING_MAX = 32
+"""How many calls of one client wait at a time: each holds the ledger open, and no client may use up what all need."""
+_begun: dict[tuple[str, ...], BackgroundProcess] = {}
+"""The processes that were begun and may still be at work, by what they do with which plan or run. Those that have ended
+are let go of when the next one is begun."""
+
+_waiting: Counter[str] = Counter()
+"""How many calls of each client wait now."""
+
+
+async def begin(call: ClientCall, app: App, ref: str, preparation: str | None = None) -> RunId | None:
+    """Have the approved run of a plan carried out in the background, or go on with one that was interrupted; which run
+    it is, or None where it has not begun yet: it waits for another one to end, or for a tool server. Raises Refused as
+    `commit` does. What was prepared has one run, however often it is asked for."""
+    earlier, open_run = app.begun(ref, preparation), app.plan_line(ref).run
+    if preparation is not None and open_run is not None and open_run.run_id != earlier:
+        open_run = None  # somebody else's
+    if earlier is not None and open_run is None:
+        return earlier
+    if open_run is not None and open_run.status not in ("stopped", "stalled"):
+        return open_run.run_id  # under way already, or a person's turn: nothing is begun twice
+    if open_run is not None:
+        words, before = ["resume", open_run.run_id], open_run.executors
+    else:
+        await app.check_startable(ref, call.by, preparation)
+        words = ["commit", app.stored(ref).plan_id]
+        words += ["--preparation", preparation] if preparation is not None else []
+        words += ["--on-behalf", msgspec.json.encode(call.by).decode()]
+        before = 0
+    background = _in_background(app, words)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + BEGINNING_S
+    while loop.time() < until:
+        ended = background.ended()
+        run_id = app.executing(ref) if open_run is None else _executing(app, open_run.run_id, before)
+        if run_id is not None:
+            return run_id
+        if ended is not None:
+            return _ended(*ended)
+        await asyncio.sleep(LOOKING_S)
+    return None
+
+
+def _in_background(app: App, words: Sequence[str]) -> BackgroundProcess:
+    """The process that does this; the one that was begun before, if it still waits for its place, whatever the client
+    that asks again calls itself now."""
+    for key, one in list(_begun.items()):
+        if one.ended() is not None:
+            one.close()
+            del _begun[key]
+    key = (app.workspace_path, *(words[: words.index("--on-behalf")] if "--on-behalf" in words else words))
+    if key not in _begun:
+        _begun[key] = BackgroundProcess(app.workspace_path, words, as_json=True)
+    return _begun[key]
+
+
+def _executing(app: App, run_id: RunId, before: int) -> RunId | None:
+    return run_id if app.run(run_id).executors > before else None
+
+
+def _ended(status: int, output: bytes) -> RunId:
+    """What a command that was over at once said: which run it carried out, or why it did not."""
+    try:
+        document = json.loads(output)
+        data, problems = document["data"], document["problems"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise refuse("E_BACKGROUND", f"The process that was to carry it out ended with status {status}.") from error
+    if data is not None and data.get("run_id"):
+        return RunId(data["run_id"])
+    raise Refused(
+        Problem(
+            code=one["code"],
+            detail=one["detail"],
+            where=msgspec.convert(one["where"], Place) if one["where"] is not None else None,
+            hints=tuple(one["hints"]),
+            command=one["command"],
+        )
+        for one in problems
+    )
+
+
+@contextlib.contextmanager
+def time_to_wait(call: ClientCall, wait_s: float) -> Iterator[float]:
+    """How long a call may wait: not at all where too many of this client wait already."""
+    if wait_s <= 0 or _waiting[call.by.name] >= WAITING_MAX:
+        yield 0.0
+        return
+    _waiting[call.by.name] += 1
+    try:
+        yield wait_s
+    finally:
+        _waiting[call.by.name] -= 1
+
+
+async def wait_for_person(call: ClientCall, look: Callable[[], tuple[object, ...]], words: str, wait_s: float) -> None:
+    """Wait until what is looked at is otherwise, which takes somebody to do something, or the time is over."""
+    loop = asyncio.get_running_loop()
+    before, until, beats = look(), loop.time() + wait_s, 0
+    while loop.time() < until and look() == before:
+        if beats % _LOOKS_A_BEAT == 0:
+            await call.progress(0, None, words)
+        beats += 1
+        await asyncio.sleep(min(PERSON_S, max(until - loop.time(), 0)))
+
+
+async def follow(call: ClientCall, app: App, run_id: RunId, wait_s: float) -> RunReport:
+    """The run as it stands once it has ended or needs a person, or when the time is over."""
+    report = app.run(run_id)
+    if wait_s <= 0 or report.status not in OPEN:
+        return report
+    watching = asyncio.ensure_future(_watch(call, app, run_id))
+    try:
+        await asyncio.wait([watching], timeout=wait_s)
+        if watching.done():
+            watching.result()
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+    return app.run(run_id)
+
+
+async def _watch(call: ClientCall, app: App, run_id: RunId) -> None:
+    """Tell the client how many steps have settled, as they do, until nobody carries out the run any more."""
+    changed = asyncio.Event()
+    watching = asyncio.ensure_future(app.watch(run_id, lambda told: changed.set()))
+    watching.add_done_callback(lambda ended: changed.set())
+    try:
+        while not watching.done():
+            changed.clear()
+            report = app.run(run_id)
+            await call.progress(_settled(report), len(report.steps), how_far(report))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), BEAT_S)
+                await asyncio.sleep(TELLING_S)
+        watching.result()
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+
+
+def how_far(report: RunReport) -> str:
+    """How far a run has come, in words."""
+    at_work = ", ".join(step.id for step in report.steps if step.state in _AT_WORK)
+    words = f"{_settled(report)} of {len(report.steps)} steps settled"
+    return words + (f"; at work: {at_work}" if at_work and report.status in OPEN else "")
+
+
+def _settled(report: RunReport) -> int:
+    return sum(step.state in SETTLED for step in report.steps)
+
+
+def how_it_stands(report: RunReport, *, full: bool) -> Answer:
+    """What a client is told of a run, and what it can do."""
+    following = who_acts(report)
+    if report.status in OPEN:
+        following += (f"Call plan_status with what={report.run_id} and wait_s to see how it ends.",)
+    elif report.status == "failed":
+        following += ("Read evidence and output tails of what failed, then propose another plan. Claim nothing more.",)
+    return Answer(data=run_answer(report, tuple(after_run(report)), full=full), next=following)
+
+
+def who_acts(report: RunReport) -> tuple[str, ...]:
+    """Who must do what for a run to go on that does not do so by itself."""
+    words = tuple(
+        f"A person {'does this, and says so' if one.kind == 'task' else 'decides'} at a terminal with: {one.asking}"
+        for one in report.questions
+    )
+    if report.status in ("stopped", "stalled"):
+        words += (f"Nobody carries it out. Call plan_commit with plan={short_id(report.plan_id)} to go on.",)
+    elif report.status == "paused":
+        words += (f"A person paused it, and goes on with: ordain resume {report.run_id}",)
+    elif report.status == "waiting":
+        words += (f"When they have, call plan_commit with plan={short_id(report.plan_id)} to go on.",)
+    return words

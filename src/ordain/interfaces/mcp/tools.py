@@ -1,0 +1,487 @@
+"""The tools about plans: propose, lint, list, get, revise, prepare, commit, status, cancel, reject, approve, tools.
+
+Each is a thin call of the app's verb with the client as its principal. None of them approves, answers or trusts, and no
+argument of theirs could: only a person's own channel can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Annotated
+
+import msgspec
+
+from ordain.app.app import App
+from ordain.core.plan.canonical import short_id
+from ordain.core.plan.value import StepId
+from ordain.core.policy.assignment import inventory_lines
+from ordain.core.report.report import PlanLine, PlanStanding, Prepared, RunReport
+from ordain.core.text.problem import Place, Problem, Refused, refuse
+from ordain.interfaces.mcp.follow import OPEN, begin, follow, how_it_stands, time_to_wait, wait_for_person
+from ordain.interfaces.mcp.proposal import Proposal, document_of, params_of
+from ordain.interfaces.mcp.results import (
+    ApprovalAsked,
+    Inventory,
+    PlanAnswer,
+    PlanBrief,
+    PlansAnswer,
+    ProposedAnswer,
+    QueuedAnswer,
+    RunAnswer,
+    StatusAnswer,
+    plan_answer,
+    plan_brief,
+    proposed_answer,
+)
+from ordain.interfaces.mcp.run_tasks import run_task
+from ordain.interfaces.mcp.surface import Answer, ClientCall, ProtocolTask, Tool
+from ordain.interfaces.robot.results.plans import LintResult, lint_result
+from ordain.interfaces.robot.results.runs import earlier_run, failure
+from ordain.interfaces.robot.results.tools import tools_result
+from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.run import Style
+from ordain.records.records import names_run
+
+WAIT_MAX_S = 600
+LISTED = 30
+"""How many plans a list tells of unless more are asked for."""
+
+_Plan = Annotated[str, msgspec.Meta(description="The plan: its id or the beginning of it, or its lineage PLAN-….")]
+_PlanOrRun = Annotated[str, msgspec.Meta(description="A plan (its id or lineage) or a run (RUN-…).")]
+_Wait = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0,
+        le=WAIT_MAX_S,
+        description="Wait so many seconds for the run to end or to need a person, then answer how it stands. The run "
+        "goes on whether or not anybody waits. plan_status also waits for a person's approval or answer.",
+    ),
+]
+
+
+# --- Proposing -----------------------------------------------------------------------------------------------------
+
+
+async def _propose(call: ClientCall, proposal: Proposal) -> Answer:
+    async with call.app() as app:
+        with _told_in_place(proposal):
+            prepared = await app.prepare(document_of(proposal), None, call.by, params_of(proposal))
+        return _stored(prepared, proposal)
+
+
+def _stored(prepared: Prepared, proposal: Proposal | None = None) -> Answer:
+    preview = "\n".join(review_lines(prepared.review, Style(False)))
+    short = short_id(prepared.review.plan_id)
+    named = f"plan={short} and preparation={prepared.preparation}"
+    following: tuple[str, ...] = (f"Nobody needs to approve it. Call plan_commit with {named}.",)
+    if prepared.approval_command is not None:
+        following = (
+            f"A person approves it at a terminal with: {prepared.approval_command}",
+            f"Ask them to, then call plan_commit with plan={short}. Until then it is refused.",
+        )
+    notices = prepared.review.notices if proposal is None else _placed(prepared.review.notices, proposal)
+    return Answer(data=proposed_answer(prepared, preview), problems=tuple(notices), next=following)
+
+
+async def _lint(call: ClientCall, proposal: Proposal) -> Answer:
+    async with call.app() as app:
+        report = app.lint(document_of(proposal), None, params_of(proposal))
+    if not report.good:
+        raise Refused(_placed(report.problems, proposal))
+    following = "It can be proposed as it stands with plan_propose."
+    if report.problems:
+        following = "It can be proposed with plan_propose. Mend what it is warned of first, unless you know better."
+    return Answer(data=lint_result(report), problems=_placed(report.problems, proposal), next=(following,))
+
+
+def _placed(problems: Iterable[Problem], proposal: Proposal) -> tuple[Problem, ...]:
+    """Problems with the places that a client knows: in a document that it wrote, or by steps alone."""
+    if proposal.document is not None:
+        return tuple(problems)
+    return tuple(
+        msgspec.structs.replace(one, where=Place(step=one.where.step) if one.where and one.where.step else None)
+        for one in problems
+    )
+
+
+@contextmanager
+def _told_in_place(proposal: Proposal) -> Iterator[None]:
+    """Around what reads a proposal: its refusals have such places."""
+    try:
+        yield
+    except Refused as refused:
+        told = Refused(_placed(refused.problems, proposal))
+        told.recorded = refused.recorded
+        raise told from refused
+
+
+class _Revise(Proposal, frozen=True, kw_only=True):
+    """A revision of a plan: either `document`, or `title` and `steps`."""
+
+    plan: _Plan
+
+
+async def _revise(call: ClientCall, revision: _Revise) -> Answer:
+    async with call.app() as app:
+        with _told_in_place(revision):
+            data, params = document_of(revision), params_of(revision)
+            prepared = await app.revise(revision.plan, call.by, data, None, params)
+        return _stored(prepared, revision)
+
+
+class _ThePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One plan."""
+
+    plan: _Plan
+
+
+async def _prepare(call: ClientCall, asked: _ThePlan) -> Answer:
+    async with call.app() as app, app.asked_for("plan_prepare", asked.plan, call.by):
+        return _stored(await app.prepare_plan(app.stored(asked.plan).plan, call.by))
+
+
+class _Reject(_ThePlan, frozen=True, kw_only=True):
+    """A no, and what should change."""
+
+    feedback: Annotated[str, msgspec.Meta(description="What should change.")] = ""
+    comments: Annotated[dict[str, str], msgspec.Meta(description="The same about single steps, by their ids.")] = {}
+
+
+async def _reject(call: ClientCall, asked: _Reject) -> Answer:
+    comments = {StepId(step): text for step, text in asked.comments.items()}
+    async with call.app() as app:
+        line = await app.reject(asked.plan, call.by, asked.feedback, comments)
+    following = (f"Call plan_revise with plan={short_id(line.plan_id)} and a plan that heeds what was said.",)
+    return Answer(data=plan_brief(line), next=following)
+
+
+# --- Looking -------------------------------------------------------------------------------------------------------
+
+
+class _List(msgspec.Struct, frozen=True, kw_only=True):
+    """Which plans."""
+
+    status: Annotated[PlanStanding | None, msgspec.Meta(description="Only plans that stand like this.")] = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000, description="How many of the newest.")] = LISTED
+
+
+async def _list(call: ClientCall, asked: _List) -> Answer:
+    async with call.app() as app:
+        owned = app.owned(call.by)
+        lines = app.lines(reversed(owned))
+        if asked.status is None:
+            shown, count = list(islice(lines, asked.limit)), len(owned)
+        else:
+            fitting = [line for line in lines if line.status == asked.status]
+            shown, count = fitting[: asked.limit], len(fitting)
+        return Answer(data=PlansAnswer(plans=tuple(map(plan_brief, reversed(shown))), count=count))
+
+
+async def _get(call: ClientCall, asked: _ThePlan) -> Answer:
+    async with call.app() as app, app.asked_for("plan_get", asked.plan, call.by):
+        review = app.review(asked.plan)
+    preview = "\n".join(review_lines(review, Style(False)))
+    return Answer(data=plan_answer(review, preview), problems=tuple(review.notices))
+
+
+class _Nothing(msgspec.Struct, frozen=True, kw_only=True):
+    """No arguments."""
+
+
+async def _tools(call: ClientCall, _: _Nothing) -> Answer:
+    async with call.app() as app:
+        tools, agents = app.tools()[0], tuple(inventory_lines(app.agents()))
+    following = (
+        "A step calls `a:b` with `tool: a`, `operation: b` and `args`; a command is simply `run`. What wants "
+        "thinking is a task for an `agent`, with a contract.",
+    )
+    return Answer(data=Inventory(tools=tools_result(tools.values()).tools, agents=agents), next=following)
+
+
+# --- Carrying out --------------------------------------------------------------------------------------------------
+
+
+class _Commit(_ThePlan, frozen=True, kw_only=True):
+    """Which plan, and how long to wait for its run."""
+
+    preparation: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="The preparation that plan_propose, plan_prepare or plan_revise answered with; by default the "
+            "newest. It starts one run: asked again, it tells of that run."
+        ),
+    ] = None
+    wait_s: _Wait = 0
+    full: Annotated[bool, msgspec.Meta(description="Tell of every step, not only of those that matter.")] = False
+
+
+async def _commit(call: ClientCall, asked: _Commit) -> Answer | ProtocolTask:
+    async with call.app() as app, app.asked_for("plan_commit", asked.plan, call.by):
+        earlier = app.begun(asked.plan, asked.preparation)
+        run_id = await begin(call, app, asked.plan, asked.preparation)
+        if run_id is None:
+            return _queued(asked.plan, busy=app.is_busy(asked.plan))
+        if call.takes_tasks and asked.wait_s == 0:
+            return run_task(app.run(run_id))
+        with time_to_wait(call, asked.wait_s) as wait_s:
+            report = await follow(call, app, run_id, wait_s)
+    stands = how_it_stands(report, full=asked.full)
+    problems = (*stands.problems, earlier_run(report)) if earlier == run_id else stands.problems
+    return msgspec.structs.replace(stands, failure=failure(report), problems=problems)
+
+
+def _queued(plan: str, *, busy: bool) -> Answer:
+    why = "Another run is at work here. This one begins by itself when that has ended, whether or not you wait."
+    if not busy:
+        why = "It is being started, and takes its time: a tool server may be slow to answer. It begins by itself."
+    following = (why, f"Call plan_status with what={plan} later.")
+    return Answer(data=QueuedAnswer(plan=plan, status="waiting_for_place" if busy else "starting"), next=following)
+
+
+class _Status(msgspec.Struct, frozen=True, kw_only=True):
+    """Which plan or run, and how long to wait."""
+
+    what: _PlanOrRun
+    wait_s: _Wait = 0
+    full: Annotated[bool, msgspec.Meta(description="Tell of every step, not only of those that matter.")] = False
+
+
+async def _status(call: ClientCall, asked: _Status) -> Answer:
+    async with call.app() as app, app.asked_for("plan_status", asked.what, call.by):
+        with time_to_wait(call, asked.wait_s) as wait_s:
+            line, run = await _stand(call, app, asked.what, wait_s)
+    brief = plan_brief(line)
+    if run is None:
+        return Answer(data=StatusAnswer(plan=brief, run=None), next=_of_plan(brief))
+    stands = how_it_stands(run, full=asked.full)
+    following = stands.next or _of_plan(brief)
+    return Answer(data=StatusAnswer(plan=brief, run=stands.data), next=following)
+
+
+async def _stand(call: ClientCall, app: App, what: str, wait_s: float) -> tuple[PlanLine, RunReport | None]:
+    """How a plan and its run stand, once there is something to do about them or the time is over."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_s
+
+    def look() -> tuple[PlanLine, RunReport | None]:
+        if names_run(what):
+            run = app.run(app.find_run(what))
+            return app.plan_line(run.plan_id), run
+        line = app.plan_line(what)
+        return line, app.run(line.last_run) if line.last_run is not None else None
+
+    while True:
+        line, run = look()
+        left = until - loop.time()
+        if left <= 0:
+            return line, run
+        if run is not None and run.status in OPEN:
+            await follow(call, app, run.run_id, left)
+        elif _persons_turn(line, run):
+            await wait_for_person(call, lambda: _standing(*look()), "It waits for a person.", left)
+        else:
+            return line, run
+
+
+def _standing(line: PlanLine, run: RunReport | None) -> tuple[object, ...]:
+    return line.plan_id, line.status, run.status if run is not None else None
+
+
+def _persons_turn(line: PlanLine, run: RunReport | None) -> bool:
+    """Whether nothing goes on before a person has done something."""
+    if run is not None and run.status in ("waiting", "paused"):
+        return True
+    return line.run is None and line.status == "proposed" and line.requires_approval
+
+
+def _of_plan(brief: PlanBrief) -> tuple[str, ...]:
+    match brief.status:
+        case "proposed" if brief.requires_approval:
+            return (f"A person approves it at a terminal with: ordain approve {brief.plan}",)
+        case "proposed" | "approved":
+            return (f"Call plan_commit with plan={brief.plan}.",)
+        case "rejected":
+            return (f"It was rejected. Call plan_revise with plan={brief.plan} and heed what was said.",)
+        case "needs_review":
+            return ("It was rejected too often: the next revision must be a person's.",)
+        case _:
+            return ()
+
+
+class _Cancel(msgspec.Struct, frozen=True, kw_only=True):
+    """Which plan or run, and why."""
+
+    what: _PlanOrRun
+    reason: Annotated[str, msgspec.Meta(description="Why.")] = ""
+
+
+async def _cancel(call: ClientCall, asked: _Cancel) -> Answer:
+    async with call.app() as app:
+        open_run = None if names_run(asked.what) else app.plan_line(asked.what).run
+        if names_run(asked.what) or open_run is not None:
+            run_id = open_run.run_id if open_run is not None else asked.what
+            await app.cancel_run(run_id, call.by, asked.reason)
+            line = app.plan_line(app.run(run_id).plan_id)
+        else:
+            line = await app.cancel(asked.what, call.by, asked.reason)
+    return Answer(data=plan_brief(line))
+
+
+# --- Asking for approval -------------------------------------------------------------------------------------------
+
+
+async def _approve(call: ClientCall, asked: _ThePlan) -> Answer:
+    async with call.app() as app, app.asked_for("plan_approve", asked.plan, call.by):
+        line = app.plan_line(asked.plan)
+    short = short_id(line.plan_id)
+    asking = line.status == "proposed" and line.requires_approval
+    asking = asking or line.status in ("completed", "failed")  # for one run more
+    if not asking and line.status not in ("proposed", "approved"):
+        detail = f"{short} is {line.status}, so there is nothing to approve."
+        raise refuse("E_PLAN_STAGE", detail, command=f"ordain show {short}")
+    command = f"ordain approve {short}" if asking else None
+    following = (
+        (
+            f"You cannot approve it, and no tool can. Ask a person to type at a terminal: {command}",
+            f"When they have, call plan_commit with plan={short}.",
+        )
+        if asking
+        else (f"Call plan_commit with plan={short}.",)
+    )
+    data = ApprovalAsked(
+        plan=short,
+        status=line.status,
+        approved=line.status == "approved",
+        requires_approval=line.requires_approval,
+        command=command,
+        expires_at=line.expires_at if asking else None,
+    )
+    return Answer(data=data, next=following)
+
+
+PLAN_TOOLS = (
+    Tool(
+        name="plan_propose",
+        title="Propose a plan",
+        description="Check a plan and store exactly its bytes, for a person to approve. Give either `document` (the "
+        "whole plan in Markdown, YAML or JSON) or `title` and `steps`. Answers with every problem at once, or with the "
+        "plan's id, a preview of all it will do, and how a person approves it. Nothing is carried out.",
+        arguments=Proposal,
+        results=(ProposedAnswer,),
+        call=_propose,
+    ),
+    Tool(
+        name="plan_lint",
+        title="Check a plan",
+        description="Everything wrong with a plan, without storing it. Takes what plan_propose takes.",
+        arguments=Proposal,
+        results=(LintResult,),
+        call=_lint,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_list",
+        title="List plans",
+        description="The plans you proposed here, with how each stands and what was said about those rejected.",
+        arguments=_List,
+        results=(PlansAnswer,),
+        call=_list,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_get",
+        title="Read a plan",
+        description="A stored plan whole: its canonical document, its effects, what was said about it.",
+        arguments=_ThePlan,
+        results=(PlanAnswer,),
+        call=_get,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_revise",
+        title="Revise a plan",
+        description="Replace a plan by a revision of it, for instance after it was rejected. What was approved before "
+        "does not cover the revision.",
+        arguments=_Revise,
+        results=(ProposedAnswer,),
+        call=_revise,
+        destructive=True,
+    ),
+    Tool(
+        name="plan_prepare",
+        title="Prepare a plan again",
+        description="Propose a stored plan again as it is, when its time ran out or its run has ended.",
+        arguments=_ThePlan,
+        results=(ProposedAnswer,),
+        call=_prepare,
+    ),
+    Tool(
+        name="plan_approve",
+        title="Ask for approval",
+        description="How a person approves this plan: the command they type at a terminal. It approves nothing itself; "
+        "no tool, argument or answer of yours can.",
+        arguments=_ThePlan,
+        results=(ApprovalAsked,),
+        call=_approve,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_commit",
+        title="Start the approved run",
+        description="Carry out a plan that a person approved (or that needs no approval): exactly the stored bytes, "
+        "step by step, in a process of its own that goes on when you disconnect. Refused where there is no approval. "
+        "Called again it tells of the run that it started; one that was interrupted goes on.",
+        arguments=_Commit,
+        results=(RunAnswer, QueuedAnswer),
+        call=_commit,
+        destructive=True,
+        open_world=True,
+    ),
+    Tool(
+        name="plan_status",
+        title="How a plan or run stands",
+        description="The status of a plan and its newest run: what each step did, what the harness saw, what failed, "
+        "what waits for a person. Only this says whether a step is done.",
+        arguments=_Status,
+        results=(StatusAnswer,),
+        call=_status,
+        read_only=True,
+        idempotent=True,
+    ),
+    Tool(
+        name="plan_cancel",
+        title="Cancel a plan or run",
+        description="Take a proposal back, or end its run as it stands. What was done stays done.",
+        arguments=_Cancel,
+        results=(PlanBrief,),
+        call=_cancel,
+        destructive=True,
+    ),
+    Tool(
+        name="plan_reject",
+        title="Reject a plan",
+        description="Say no to a proposal and what should change. Approvals of it that were not used end.",
+        arguments=_Reject,
+        results=(PlanBrief,),
+        call=_reject,
+        destructive=True,
+    ),
+    Tool(
+        name="tools_list",
+        title="Tools for planning",
+        description="Everything that steps of a plan can call, with arguments and effects, and the agents that can be "
+        "given tasks. Look here before planning.",
+        arguments=_Nothing,
+        results=(Inventory,),
+        call=_tools,
+        read_only=True,
+        idempotent=True,
+    ),
+)

@@ -1,0 +1,229 @@
+"""What changed between two plans, for people: what to read first, then the plan's own fields, then step by step.
+
+Everything that differs is shown whole; only lines that are the same in both are left out, and their number is said.
+Texts of several lines are compared line by line, behind a bar that no text can imitate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import Any
+
+import msgspec
+
+from ordain.core.approval.diff.difference import (
+    ChangedStep,
+    Comparison,
+    FieldChange,
+    PlacedStep,
+    PlanDifference,
+    Side,
+    StepsDifference,
+    summary,
+)
+from ordain.documents.yaml import yaml_text
+from ordain.interfaces.view.run import Style
+from ordain.interfaces.view.text import visible
+
+_WIDTH = 100
+_AROUND = 3
+"""Lines that are the same and shown around those that are not."""
+_EXACT = {"command", "env", "inputs", "protect", "reads", "writes"}
+"""Fields that a machine reads: commands and paths."""
+_COMPARED_MAX = 1_000
+"""More lines than this are not compared one by one: it would take too long."""
+
+
+def difference_lines(comparison: Comparison, style: Style) -> Iterator[str]:
+    """Two plans, what to read first, and everything that changed."""
+    found = comparison.difference
+    yield from _side("Old:", comparison.old, style)
+    yield from _side("New:", comparison.new, style)
+    yield ""
+    if found.empty:
+        yield "Nothing changed: they are one plan."
+        return
+    if found.concerns:
+        yield style.bold("Read first:")
+        for concern in found.concerns:
+            yield f"  {style.bad('!')} {visible(concern.detail)}  {style.dim(concern.kind)}"
+        yield ""
+    yield from _plan_lines(found, style)
+    yield summary(found)
+
+
+def _side(label: str, side: Side, style: Style) -> Iterator[str]:
+    origin = [side.lineage] if side.lineage is not None else []
+    if side.document is not None:
+        origin.append(f"from {visible(side.document)}")
+    yield f"{style.bold(label)} {visible(side.plan.title)}  {style.dim(' '.join(origin))}".rstrip()
+    yield f"     {side.plan_id}"
+
+
+def _plan_lines(found: PlanDifference, style: Style) -> Iterator[str]:
+    if found.fields:
+        yield style.bold("Plan:")
+        for change in found.fields:
+            yield from _indented(_field_lines(change, style), "  ")
+        yield ""
+    for label, steps in (("Steps:", found.steps), ("Fallbacks:", found.fallbacks)):
+        lines = list(_steps_lines(steps, style))
+        if lines:
+            yield style.bold(label)
+            yield from _indented(lines, "  ")
+            yield ""
+
+
+# --- Steps -----------------------------------------------------------------------------------------------------------
+
+
+def _steps_lines(steps: StepsDifference, style: Style) -> Iterator[str]:
+    """Every step that is not the same, in the new plan's order; a removed one where it used to be."""
+    blocks: list[tuple[int, int, list[str]]] = []
+    for placed in steps.removed:
+        blocks.append((placed.number, 0, list(_whole(placed, "-", style))))
+    for placed in steps.added:
+        blocks.append((placed.number, 1, list(_whole(placed, "+", style))))
+    changed = {one.number: one for one in steps.changed}
+    moved = {one.number: one.old_number for one in steps.moved}
+    names: dict[int, str] = {one.number: one.id for one in steps.changed}
+    names |= {one.number: one.id for one in steps.moved} | {one.number: one.id for one in steps.renamed}
+    old_names = {one.number: one.old_id for one in steps.renamed}
+    for number, name in names.items():
+        one = changed.get(number)
+        marks = ("~" if one is not None or number in old_names else "") + ("→" if number in moved else "")
+        said = [f"was number {moved[number]}"] if number in moved else []
+        said += [f"was called {visible(old_names[number])}"] if number in old_names else []
+        head = f"{style.warn(marks)} {number}. {style.bold(visible(name))}{'  ' + ', '.join(said) if said else ''}"
+        blocks.append((number, 1, [head, *(_inner_lines(one, style) if one is not None else ())]))
+    for _, _, lines in sorted(blocks, key=lambda block: block[:2]):
+        yield from lines
+
+
+def _whole(placed: PlacedStep, mark: str, style: Style) -> Iterator[str]:
+    """A step that only one of the plans has, with everything it says."""
+    paint = style.good if mark == "+" else style.bad
+    step: dict[str, Any] = msgspec.to_builtins(placed.step)
+    name, description = step.pop("id"), step.pop("description")
+    yield f"{paint(mark)} {placed.number}. {style.bold(visible(name))}  {visible(description)}"
+    for field, value in step.items():
+        exact = _is_exact((field,), value)
+        for line in yaml_text({field: value}).removesuffix("\n").split("\n"):
+            yield f"     │ {paint(f'{mark} {_shown(line, exact)}')}"
+
+
+def _inner_lines(one: ChangedStep, style: Style) -> Iterator[str]:
+    for change in one.fields:
+        yield from _indented(_field_lines(change, style), "     ")
+    if one.inside is not None:
+        yield "     in its plan"
+        lines = list(_plan_lines(one.inside, style))
+        yield from _indented(lines[:-1], "       ")
+
+
+# --- Values ----------------------------------------------------------------------------------------------------------
+
+
+def _field_lines(change: FieldChange, style: Style) -> Iterator[str]:
+    """One field: on a line where both values fit, else line by line below its name."""
+    name, exact = _path(change.path), _is_exact(change.path, change.old, change.new)
+    if not _long(change.old) and not _long(change.new):
+        old, new = _value(change.old, exact), _value(change.new, exact)
+        if len(name) + len(old) + len(new) < _WIDTH - 16:
+            yield f"{name}: {style.bad(old)} → {style.good(new)}"
+            return
+        yield f"{name}:"
+        yield f"  {style.bad(f'- {old}')}"
+        yield f"  {style.good(f'+ {new}')}"
+        return
+    yield f"{name}:"
+    for mark, line in _compared(_lines(change.old), _lines(change.new), exact):
+        paint = {"-": style.bad, "+": style.good}.get(mark, str)
+        yield f"  │ {paint(f'{mark} {line}')}".rstrip()
+
+
+def _is_exact(path: Sequence[str], *values: Any) -> bool | None:
+    """True where a machine reads a value, so that letters which pass for others are escaped in it; else None, for
+    prose."""
+    dicts = [value for value in values if isinstance(value, dict)]
+    names = {*path, *(name for value in dicts for name in value)}
+    inside = (_is_exact((), *value.values()) for value in dicts)
+    return True if names & _EXACT or any(inside) else None
+
+
+def _path(path: Sequence[str]) -> str:
+    plain = all(part.isascii() and part.replace("_", "").replace("-", "").isalnum() for part in path)
+    return ".".join(path) if plain else ".".join(_value(part) if not part.isidentifier() else part for part in path)
+
+
+def _long(value: Any) -> bool:
+    """Whether a value is shown line by line."""
+    if isinstance(value, str):
+        return "\n" in value
+    return isinstance(value, dict | list | tuple) and len(json.dumps(value)) > _WIDTH // 2
+
+
+def _value(value: Any, exact: bool | None = None) -> str:
+    if value is msgspec.UNSET:
+        return "absent"
+    return visible(json.dumps(value, ensure_ascii=False), exact=exact)
+
+
+def _lines(value: Any) -> list[str]:
+    if value is msgspec.UNSET:
+        return []
+    text = value if isinstance(value, str) else yaml_text(value).removesuffix("\n")
+    return text.split("\n")
+
+
+def _shown(line: str, exact: bool | None = None) -> str:
+    """A line whose end can be seen: blanks there are written out."""
+    kept = line.rstrip(" ")
+    return visible(kept, exact=exact) + "‹U+20›" * (len(line) - len(kept))
+
+
+def _compared(old: Sequence[str], new: Sequence[str], exact: bool | None = None) -> Iterator[tuple[str, str]]:
+    """Two texts as lines with marks; lines that are the same in both are left out where they are many."""
+    start = 0
+    while start < min(len(old), len(new)) and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    yield from _same(old[:start], exact, first=True)
+    middle = (old[start : len(old) - end], new[start : len(new) - end])
+    for same, i, j, k, m in _parts(*middle):
+        if same:
+            yield from _same(middle[0][i:j], exact)
+        else:
+            yield from (("-", _shown(line, exact)) for line in middle[0][i:j])
+            yield from (("+", _shown(line, exact)) for line in middle[1][k:m])
+    yield from _same(old[len(old) - end :], exact, last=True)
+
+
+def _parts(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, int, int, int, int]]:
+    """Which lines of the one are which lines of the other: whether they are the same, and the ends of both parts."""
+    if max(len(old), len(new)) > _COMPARED_MAX:
+        yield False, 0, len(old), 0, len(new)
+        return
+    for code, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        yield code == "equal", i, j, k, m
+
+
+def _same(
+    lines: Sequence[str], exact: bool | None, *, first: bool = False, last: bool = False
+) -> Iterator[tuple[str, str]]:
+    before, after = 0 if first else _AROUND, 0 if last else _AROUND
+    hidden = len(lines) - before - after
+    if hidden < 2:
+        yield from ((" ", _shown(line, exact)) for line in lines)
+        return
+    yield from ((" ", _shown(line, exact)) for line in lines[:before])
+    yield "…", f"{hidden} lines are the same"
+    yield from ((" ", _shown(line, exact)) for line in lines[len(lines) - after :])
+
+
+def _indented(lines: Sequence[str] | Iterator[str], indent: str) -> Iterator[str]:
+    return (f"{indent}{line}".rstrip() if line else "" for line in lines)

@@ -1,0 +1,137 @@
+"""What one event of a run says to somebody who watches: one line, and whether it should stay in sight."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from ordain.core.run.budget import amount_said
+from ordain.core.run.event import (
+    AttemptEnded,
+    AttemptStarted,
+    AttemptWaiting,
+    BudgetReached,
+    ConditionFalse,
+    ContractBroken,
+    ContractHeld,
+    ContractInconclusive,
+    DecisionGiven,
+    DoubtFound,
+    DoubtSettled,
+    FallbackEnded,
+    GroupKind,
+    PreconditionBroken,
+    ProtectedChanged,
+    Recorded,
+    RunCancelled,
+    RunPaused,
+    StepApprovalAsked,
+    StepKept,
+    StepNotKept,
+    StepUnfolded,
+)
+from ordain.interfaces.view import run as render
+from ordain.interfaces.view.text import visible
+
+
+class Weight(Enum):
+    """How much a change matters to somebody who sees how things stand anyway."""
+
+    PASSING = "passing"
+    """It is seen from what is under way or waits."""
+    SETTLED = "settled"
+    """A step is done, as it should be."""
+    NOTABLE = "notable"
+    """Something went otherwise than planned."""
+
+
+class Change(NamedTuple):
+    text: str
+    weight: Weight
+
+
+def change_of(recorded: Recorded, style: render.Style) -> Change | None:
+    """The line about an event; None for those that say nothing to a person."""
+    event = recorded.event
+    match event:
+        case RunPaused():
+            return _notable(f"{style.warn('‖')} paused by {visible(event.by.name)}{_why(event.reason)}")
+        case RunCancelled():
+            return _notable(f"{style.bad('✗')} {event.status}, by {visible(event.by.name)}{_why(event.reason)}")
+        case StepKept():
+            how = "contract holds" if event.evidence is not None else "not looked at again"
+            return _settled(f"{style.good('✓')} {event.step}: kept from the run before, {how}")
+        case StepNotKept():
+            seen = f"contract {event.evidence.verdict.value}, {visible(event.evidence.detail)}"
+            return _notable(f"{style.warn('↻')} {event.step}: {seen}; it is run again")
+        case ConditionFalse():
+            return _settled(f"{style.dim('–')} {event.step}: skipped, its condition is false")
+        case PreconditionBroken():
+            return _notable(
+                f"{style.bad('✗')} {event.step}: not begun: {visible(event.detail)}{_then(recorded, event)}"
+            )
+        case StepApprovalAsked():
+            return _notable(f"{style.warn('?')} {event.step}: may it be done? {visible(event.reason)}")
+        case BudgetReached():
+            limit = amount_said(event.what, event.limit)
+            return _notable(
+                f"{style.warn('?')} {event.step}: {limit} is the limit; nothing more that it pays for begins"
+            )
+        case StepUnfolded():
+            what = "items" if event.kind is GroupKind.ITEMS else "steps of its plan"
+            return Change(f"▸ {event.step}: {event.count:,} {what}", Weight.PASSING)
+        case FallbackEnded():
+            return _notable(f"{style.warn('↻')} {event.step}: {visible(event.reason)} → {event.to.value}")
+        case DecisionGiven():
+            return _notable(f"{style.warn('◆')} {event.step}: {visible(event.by.name)} said {_said(event)}")
+        case AttemptStarted():
+            again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+            by = f", by {visible(event.agent)}: {event.why}" if event.agent else ""
+            return Change(f"▸ {event.step}{again}{by}", Weight.PASSING)
+        case AttemptWaiting():
+            return Change(f"◌ {event.step}: waits for {visible(event.reason)}", Weight.PASSING)
+        case AttemptEnded() if event.outcome.error is not None:
+            return _notable(f"{style.bad('✗')} {event.step}: {visible(event.outcome.detail)}{_then(recorded, event)}")
+        case AttemptEnded() if event.to.value == "passed":
+            return _settled(f"{style.good('✓')} {event.step} ({render.duration(event.outcome.duration_ms)})")
+        case ContractHeld():
+            return _settled(f"{style.good('✓')} {event.step}: contract held")
+        case ContractBroken() | ContractInconclusive():
+            verdict = f"contract {event.evidence.verdict.value}, {visible(event.evidence.detail)}"
+            return _notable(f"{style.bad('✗')} {event.step}: {verdict}{_then(recorded, event)}")
+        case ProtectedChanged():
+            return _notable(f"{style.warn('!')} protected: {visible(', '.join(event.files))}; put back")
+        case DoubtFound() if event.settle.value == "person":
+            return _notable(f"{style.warn('?')} {event.step} is in doubt: {event.reason}")
+        case DoubtSettled():
+            return _notable(f"{style.warn('↻')} {event.step}: {event.reason}")
+        case _:
+            return None
+
+
+def _settled(text: str) -> Change:
+    return Change(text, Weight.SETTLED)
+
+
+def _notable(text: str) -> Change:
+    return Change(text, Weight.NOTABLE)
+
+
+def _why(reason: str) -> str:
+    return f": {visible(reason)}" if reason else ""
+
+
+def _said(event: DecisionGiven) -> str:
+    """What a person decided, and where that takes the step."""
+    words = event.outcome.output_tail if event.outcome is not None else event.choice
+    return f"{visible(' '.join(words.split())[:80])} → {event.to.value}"
+
+
+def _then(recorded: Recorded, event: AttemptEnded | ContractBroken | ContractInconclusive | PreconditionBroken) -> str:
+    """What follows a failure, in words."""
+    if event.fallback:
+        return f"; falls back on {', '.join(event.fallback)}"
+    if event.to.value == "pending" and event.not_before is not None:
+        wait = event.not_before - recorded.at
+        return f"; again in {render.duration(wait)}" if wait else "; again"
+    return f" → {event.to.value}"

@@ -1,0 +1,283 @@
+"""The steps of a plan as a picture: who waits for whom, and how each stands when there is a run.
+
+Up to thirty steps each has a row with its lines; more are summed up in waves, of steps that could begin together. What
+does not fit is cut with a visible mark, and the last line says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from ordain.core.lint.survey import last_policy
+from ordain.core.lint.waves import Needs, fallbacks_for, waits_for, waves
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.command import command_text
+from ordain.core.plan.failure import Fallback
+from ordain.core.plan.model import NestedPlan, Plan, Step
+from ordain.core.plan.tool import action_kind
+from ordain.core.plan.value import StepId
+from ordain.core.report.report import RunReport
+from ordain.core.run.event import StepState
+from ordain.interfaces.view.fit import fitted
+from ordain.interfaces.view.lanes import drawn
+from ordain.interfaces.view.run import Style, painted
+from ordain.interfaces.view.text import visible
+
+# --- Picture ---------------------------------------------------------------------------------------------------------
+
+STEPS_DRAWN_MAX = 30
+_WIDTH = 100
+_ID_WIDTH = 32
+_WAVES_MAX = 60
+_MARKS = {
+    StepState.PENDING: "○",
+    StepState.RUNNING: "▶",
+    StepState.WAITING: "◌",
+    StepState.VERIFYING: "◇",
+    StepState.PASSED: "✓",
+    StepState.FAILED: "✗",
+    StepState.IN_DOUBT: "?",
+    StepState.ESCALATED: "!",
+    StepState.SKIPPED: "»",
+    StepState.CANCELLED: "⊘",
+}
+
+_UNVERIFIED = "≈"
+"""In place of the mark of a step that passed, where nothing but somebody's word says so."""
+
+States = Mapping[StepId, StepState]
+Agents = Mapping[str, str]
+"""Who performs the tasks, by the names of their steps."""
+NOBODY: Agents = MappingProxyType({})
+
+
+def picture_lines(plan: Plan, run: RunReport | None, style: Style, agents: Agents = NOBODY) -> Iterator[str]:
+    """The picture of a plan, or of a run of it."""
+    needs, states = waits_for(plan), states_of(run)
+    yield f"{style.bold('Plan:')} {visible(plan.title)}"
+    if run is not None:
+        yield f"{style.bold('Run:')}  {run.run_id}, {run.status}"
+    yield ""
+    whole = len(plan.steps) <= STEPS_DRAWN_MAX
+    drawn_whole = _drawn_lines(plan, needs, states, unverified_of(run), agents, style)
+    lines = list(drawn_whole if whole else _wave_lines(needs, states, style))
+    lines += _fallback_lines(plan, agents)
+    yield from lines
+    if not whole:
+        yield ""
+        yield "The whole picture: ordain show --graph -o FILE.mmd …"
+    elif any("…" in line for line in lines):
+        yield ""
+        yield "… where there is more to a step; without --graph every word is shown."
+
+
+def states_of(run: RunReport | None) -> States:
+    """How each step stands; empty without a run."""
+    return {report.id: report.state for report in run.steps} if run is not None else {}
+
+
+def unverified_of(run: RunReport | None) -> frozenset[StepId]:
+    """The steps that passed by somebody's word alone."""
+    return frozenset(report.id for report in run.steps if report.unverified) if run is not None else frozenset()
+
+
+def for_all(plan: Plan) -> tuple[StepId, ...]:
+    """The fallbacks that the plan's own policy names, for every step that has none."""
+    policy = last_policy(plan.on_failure)
+    return policy.steps if isinstance(policy, Fallback) else ()
+
+
+# --- Step by step ----------------------------------------------------------------------------------------------------
+
+
+def _drawn_lines(
+    plan: Plan, needs: Needs, states: States, told: frozenset[StepId], agents: Agents, style: Style
+) -> Iterator[str]:
+    """One row a step, with the lines that lead to it."""
+    rows = drawn(needs)
+    steps = {step.id: (number, step) for number, step in enumerate(plan.steps, start=1)}
+    lanes = max((len(row.text("○")) for row in rows), default=0)
+    width = min(max((len(step.id) for step in plan.steps), default=0), _ID_WIDTH)
+    for row in rows:
+        if row.step is None:
+            yield f"  {row.text('')}".rstrip()
+            continue
+        number, step = steps[row.step]
+        state = states.get(step.id, StepState.PENDING)
+        word = f"{'unverified' if step.id in told else state.value:<10}" if states else ""
+        mark = _UNVERIFIED if step.id in told else _MARKS[state]
+        text = row.text(mark)
+        before, after = text[: 2 * row.column], text[2 * row.column + 1 :].ljust(lanes - 2 * row.column - 1)
+        label = f"{number:>2}. {visible(step.id):<{width}}  "
+        room = _WIDTH - 2 - lanes - 2 - len(label) - len(word)
+        shown = f"{before}{painted(mark, state, style) if states else mark}{after}  {label}"
+        state_word = painted(word, state, style) if states else ""
+        yield f"  {shown}{state_word}{style.dim(fitted(_short(step, agents), room))}".rstrip()
+
+
+def _short(step: Step, agents: Agents) -> str:
+    """What a step does and for what it is repeated, in one line."""
+    if step.for_each is not None:
+        return f"for each {visible(step.for_each.source)}: {_done(step, agents)}"
+    return f"only when {visible(step.when)}: {_done(step, agents)}" if step.when is not None else _done(step, agents)
+
+
+def _done(step: Step, agents: Agents) -> str:
+    command = command_text(step.action)
+    if command is not None:
+        return _first(command)
+    match step.action:
+        case CallTool(tool=tool, args=args):
+            said = (args[name] for name in ("method", "url", "path", "to") if isinstance(args.get(name), str))
+            return " ".join([visible(tool), *map(_first, said)])
+        case Task(task=task, agent=agent):
+            return f"{visible(agents.get(step.id) or agent or 'task')}: {_first(task)}"
+        case Ask(question=question):
+            return f"ask: {_first(question)}"
+        case NestedPlan(plan=plan):
+            return f"plan of {len(plan.steps)} steps: {visible(plan.title)}"
+        case action:
+            return f"{action_kind(action)}: {visible(step.description)}"
+
+
+def _first(text: str) -> str:
+    line, more, _ = text.strip("\n").partition("\n")
+    return visible(line) + (" …" if more else "")
+
+
+# --- In waves --------------------------------------------------------------------------------------------------------
+
+
+def _wave_lines(needs: Needs, states: States, style: Style) -> Iterator[str]:
+    """Each wave with its size and its first steps; waves of one step each that follow each other are one line."""
+    found = waves(needs)
+    rows = list(_wave_rows(found))
+    yield f"  {len(needs)} steps in {len(found)} waves; the steps of a wave can begin together."
+    yield ""
+    shown = rows if len(rows) <= _WAVES_MAX else [*rows[: _WAVES_MAX - 5], None, *rows[-5:]]
+    for row in shown:
+        if row is None:
+            left_out = rows[_WAVES_MAX - 5 : -5]
+            yield f"  … waves {left_out[0][0]} to {left_out[-1][1]}: {sum(len(row[2]) for row in left_out)} steps"
+            continue
+        first, last, steps = row
+        wave = f"wave {first}" if first == last else f"waves {first}–{last}"
+        size = f"{len(steps)} step{'s' * (len(steps) != 1)}" + ("" if first == last else ", one by one")
+        head = f"  {wave:<14} {size:<24} "
+        yield head + _names(steps, _WIDTH - len(head))
+        if states:
+            counts = Counter(states.get(step, StepState.PENDING) for step in steps)
+            told = (painted(f"{counts[state]} {state.value}", state, style) for state in StepState if counts[state])
+            yield " " * 17 + ", ".join(told)
+
+
+def _wave_rows(found: Sequence[Sequence[StepId]]) -> Iterator[tuple[int, int, Sequence[StepId]]]:
+    """First and last wave of a row, and its steps."""
+    alone: list[StepId] = []
+    for number, wave in enumerate(found, start=1):
+        if len(wave) == 1:
+            alone.append(wave[0])
+            continue
+        if alone:
+            yield number - len(alone), number - 1, alone
+            alone = []
+        yield number, number, wave
+    if alone:
+        yield len(found) - len(alone) + 1, len(found), alone
+
+
+def _names(steps: Sequence[StepId], room: int) -> str:
+    """As many names as fit, and how many there are besides; at least one."""
+    shown = visible(steps[0])
+    for count, step in enumerate(steps[1:], start=1):
+        more = f"{shown}, {visible(step)}"
+        left = len(steps) - count - 1
+        if len(more) + (len(f" and {left} more") if left else 0) > room:
+            return f"{shown} and {len(steps) - count} more"
+        shown = more
+    return shown
+
+
+# --- Fallbacks -------------------------------------------------------------------------------------------------------
+
+
+def _fallback_lines(plan: Plan, agents: Agents) -> Iterator[str]:
+    if not plan.fallbacks:
+        return
+    yield ""
+    yield "  Fallbacks, run only where a failure policy names them:"
+    steps = {step.id: step for step in plan.fallbacks}
+    for name, users in fallbacks_for(plan).items():
+        whom = [visible(user) for user in users]
+        whom += ["every step without a policy of its own"] if name in for_all(plan) else []
+        head = f"    {visible(name)}, for {', '.join(whom) or 'nobody'}: "
+        yield head + fitted(_short(steps[name], agents), max(_WIDTH - len(head), 20))
+
+
+# --- Mermaid ---------------------------------------------------------------------------------------------------------
+# The steps of a plan as a Mermaid flowchart.
+#
+# Nothing that a plan says can become syntax: whatever is not a plain letter, digit or blank is written as a character
+# code, so that the file is ASCII and the picture shows the very words.
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 ")
+_COLOURS = {
+    StepState.PENDING: "fill:#ffffff,stroke:#888888,color:#222222",
+    StepState.RUNNING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
+    StepState.WAITING: "fill:#e8f4f7,stroke:#0a7f94,color:#222222",
+    StepState.VERIFYING: "fill:#d6f0f5,stroke:#0a7f94,color:#222222",
+    StepState.PASSED: "fill:#d9f2d9,stroke:#2b7a2b,color:#222222",
+    StepState.FAILED: "fill:#f8d7d7,stroke:#b02020,color:#222222",
+    StepState.IN_DOUBT: "fill:#ecd9f5,stroke:#7b3fa0,color:#222222",
+    StepState.ESCALATED: "fill:#fbeecb,stroke:#a07414,color:#222222",
+    StepState.SKIPPED: "fill:#eeeeee,stroke:#888888,color:#222222",
+    StepState.CANCELLED: "fill:#eeeeee,stroke:#888888,color:#222222",
+}
+
+
+def mermaid_text(plan: Plan, run: RunReport | None = None) -> str:
+    """The flowchart of a plan; with a run, each step is of the class of its state."""
+    return "".join(f"{line}\n" for line in _lines(plan, run))
+
+
+def _lines(plan: Plan, run: RunReport | None) -> Iterator[str]:
+    needs, states = waits_for(plan), states_of(run)
+    node = {step.id: f"s{number}" for number, step in enumerate(plan.steps, start=1)}
+    node |= {step.id: f"f{number}" for number, step in enumerate(plan.fallbacks, start=1)}
+    yield "---"
+    yield f'title: "{_yaml(plan.title)}"'
+    yield "---"
+    yield "flowchart TD"
+    for number, step in enumerate(plan.steps, start=1):
+        yield f'  {node[step.id]}["{_label(f"{number} · {step.id}")}<br>{_label(step.description)}"]'
+    for fallback in plan.fallbacks:
+        more = "<br>" + _label("for every step without a policy of its own") if fallback.id in for_all(plan) else ""
+        head = _label(f"fallback · {fallback.id}")
+        yield f'  {node[fallback.id]}["{head}<br>{_label(fallback.description)}{more}"]'
+    for target, sources in needs.items():
+        yield from (f"  {node[source]} --> {node[target]}" for source in sources)
+    for name, users in fallbacks_for(plan).items():
+        yield from (f"  {node[user]} -.-> {node[name]}" for user in users)
+    for state in StepState:
+        members = [node[step] for step, found in states.items() if found is state and step in node]
+        if members:
+            yield f"  classDef {state.value} {_COLOURS[state]}"
+            yield f"  class {','.join(members)} {state.value}"
+    told = [node[step] for step in states if step in unverified_of(run) and step in node]
+    if told:
+        yield "  classDef unverified stroke-dasharray:5 4"
+        yield f"  class {','.join(told)} unverified"
+
+
+def _label(text: str) -> str:
+    """A text as part of a label in quotes: everything but plain characters as its code."""
+    return "".join(one if one in _PLAIN else f"#{ord(one)};" for one in visible(text))
+
+
+def _yaml(text: str) -> str:
+    """A text inside double quotes in YAML: everything but plain characters as its code."""
+    return "".join(one if one in _PLAIN else f"\\U{ord(one):08x}" for one in visible(text))

@@ -1,0 +1,483 @@
+"""A plan as an approver must see it: everything that is in the digest, and what it comes to.
+
+Every field of the plan and its steps is shown by construction: the common ones in their own words, all others by name,
+so that a field added to the model can not be approved unseen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.command import RunCommand
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import short_id
+from ordain.core.plan.command import command_of, decided_later, shared_variables
+from ordain.core.plan.condition import Precondition, Verification
+from ordain.core.plan.failure import FailurePolicy
+from ordain.core.plan.graph import needs_of
+from ordain.core.plan.model import Action, Budget, NestedPlan, Plan, Step, all_steps, contract_of
+from ordain.core.plan.refs import literal, references
+from ordain.core.plan.tool import HANDLER, action_kind
+from ordain.core.plan.value import PlanId, StepId
+from ordain.core.plan.words import read_failure, write_budget, write_duration, write_failure
+from ordain.core.policy.bound_file import SHOWN_MAX, UNBOUND, NotBound
+from ordain.core.policy.effect import PlannedEffect
+from ordain.core.policy.settings import Limits
+from ordain.core.report.report import Review, Since, StepReport
+from ordain.core.report.simulation import SimulatedStep
+from ordain.core.run.event import StepState
+from ordain.core.text.confusable import ascii_hosts
+from ordain.documents.yaml import yaml_text
+from ordain.interfaces.view.agent import Tasks, assignment_lines, by_name, summary_lines
+from ordain.interfaces.view.run import Style, instant, problem_lines, who
+from ordain.interfaces.view.text import condition_words, repeat_words, visible
+
+_VERBS = {
+    "pane": "types into",
+    "delete": "deletes",
+    "move": "moves",
+    "request": "sends",
+    "call": "calls",
+    "write": "writes",
+    "read": "reads",
+}
+"""Kinds of effects that are told by their targets alone."""
+TIER_WORDS = {
+    0: "tier 0, cooperative: stops mistakes and crashes, not an agent that acts as you (SECURITY.md)",
+    1: "tier 1, sandboxed: commands and contracts reach no more than is said here; you yourself are not (SECURITY.md)",
+    2: "tier 2, separated: this version cannot give it",
+}
+_REACH = {
+    0: "with everything you may do on this machine and its network",
+    1: "in a sandbox: this workspace, the system's programs, no network unless it is named below",
+}
+"""What a command can do, by trust tier."""
+_PLAN_SHOWN = frozenset(
+    [
+        "plan_version", "title", "context", "steps", "fallbacks", "preconditions", "on_failure", "tools", "protect",
+        "timeout_ms", "budget",
+    ]
+)  # fmt: skip
+_STEP_SHOWN = frozenset(
+    [
+        "id", "description", "action", "needs", "preconditions", "verification", "proof", "protect", "on_failure",
+        "timeout_ms", "idempotent", "budget", "when", "for_each", "approval",
+    ]
+)  # fmt: skip
+"""The fields that have words of their own; all others are shown by their names."""
+_TASK_SHOWN = frozenset(["type", "task", "agent"])
+
+
+def review_lines(review: Review, style: Style, *, detail: str = "normal") -> Iterator[str]:
+    """A plan as an approver must see it. `detail` is quiet, normal or verbose."""
+    plan = review.plan
+    reports = {report.id: report for report in review.run.steps} if review.run is not None else {}
+    yield f"{style.bold('Plan:')} {visible(plan.title)}"
+    if detail == "quiet":
+        for number, step in enumerate(plan.steps, start=1):
+            yield f"  {number}. {_state(reports.get(step.id))}{visible(step.description)}"
+        return
+    yield f"  ID:      {review.plan_id}"
+    yield f"  In:      {visible(review.workspace)}"
+    if review.lineage is not None:
+        yield f"  Lineage: {review.lineage} ({review.status})"
+    if review.proposer is not None:
+        yield f"  By:      {who(review.proposer)}"
+    if review.document is not None:
+        yield f"  From:    {visible(review.document)}"
+    if review.unused:
+        count = f"{review.unused} approval{'s' * (review.unused != 1)}"
+        yield f"  {style.warn('Approved already:')} {count} that no run has used"
+        yield f"    → ordain revoke {short_id(review.plan_id)}"
+    for one in review.rejections:
+        said = f"{visible(one.by.name)} rejected {short_id(one.plan_id)} ({instant(one.at)})"
+        yield f"  {style.warn(said)}:"
+        yield from (f"    {visible(line)}" for line in one.feedback.splitlines())
+        for about, text in one.comments.items():
+            yield f"    about {visible(about)}: {visible(' '.join(text.split()))}"
+    if review.unusual:
+        yield f"  {style.bold('Environment')}, sealed for the run:"
+        yield from (f"    {style.bad('!')} {visible(one)}" for one in review.unusual)
+    if review.since is not None:
+        yield ""
+        yield from _since_lines(review.since, review.plan_id, style)
+    yield from _plan_lines(plan, reports, by_name(review.tasks), style, detail, review.limits.on_failure)
+    if detail == "verbose":
+        yield from _limit_lines(review.limits)
+    yield ""
+    yield from _effect_lines(review, style)
+    if review.notices:
+        yield ""
+        yield from (f"  {line}" for line in problem_lines(review.notices, style))
+
+
+def _since_lines(since: Since, plan_id: PlanId, style: Style) -> Iterator[str]:
+    """What is different from what was approved before: the part to read first."""
+    yield f"  {style.bold('Since this document was approved last')} ({instant(since.approved_at)}):"
+    for concern in since.concerns:
+        yield f"    {style.bad('!')} {visible(concern)}"
+    yield f"    {visible(since.summary)}"
+    yield f"    → ordain diff {short_id(since.plan_id)} {short_id(plan_id)}"
+
+
+Reports = Mapping[Any, StepReport]
+"""How the steps of a run stand, by their names."""
+
+
+def _plan_lines(
+    plan: Plan,
+    reports: Reports | None,
+    tasks: Tasks,
+    style: Style,
+    detail: str,
+    default: FailurePolicy | None,
+    inside: str = "",
+) -> Iterator[str]:
+    """What a plan says, whether it stands alone or `inside` a step; without reports no step is said to stand
+    anywhere."""
+    if plan.context is not None:
+        yield "  Context:"
+        yield from _block(plan.context, "    ")
+    if plan.preconditions:
+        yield ""
+        yield "  Preconditions:"
+        yield from (f"    {_condition(condition)}" for condition in plan.preconditions)
+    yield ""
+    yield "  Steps:"
+    previous: str | None = None
+    waits = needs_of(plan)
+    for number, step in enumerate(plan.steps, start=1):
+        name = f"{inside}{step.id}"
+        state = _state(reports.get(name)) if reports is not None else ""
+        yield f"    {number}. {state}{style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
+        yield from _step_lines(step, previous, waits[step.id], reports, tasks, style, detail, name)
+        previous = step.id
+    if plan.fallbacks:
+        yield ""
+        yield "  Fallbacks, run only where a failure policy names them:"
+        for step in plan.fallbacks:
+            yield f"    - {style.bold(visible(step.description))}  {style.dim(visible(step.id))}"
+            yield from _step_lines(step, None, step.needs, None, tasks, style, detail, f"{inside}{step.id}")
+    yield ""
+    policy = plan.on_failure or default
+    if policy is not None:
+        yield f"  On failure:  {visible(policy_words(policy))}{'' if plan.on_failure is not None else ' (by default)'}"
+    if plan.tools is not None:
+        yield f"  Tools:       {visible(', '.join(plan.tools) or 'none')}"
+    if plan.protect:
+        yield f"  Protects:    {_patterns(plan.protect)}; what a step changes there fails it and is put back"
+    if plan.timeout_ms is not None:
+        yield f"  Each step:   at most {write_duration(plan.timeout_ms)}"
+    if plan.budget is not None:
+        yield f"  Budget:      {budget_words(plan.budget)}"
+    yield from (line[5:] for line in _other_fields(plan, _PLAN_SHOWN, width=13))
+
+
+def _limit_lines(limits: Limits) -> Iterator[str]:
+    """The settings that hold where the plan is silent."""
+    yield f"  By default:  {limits.concurrency} steps at once, {write_duration(limits.step_timeout_ms)} a step,"
+    yield f"               {write_duration(limits.contract_timeout_ms)} a contract, environment {' '.join(limits.env)}"
+
+
+# --- Steps -----------------------------------------------------------------------------------------------------------
+
+
+def _step_lines(
+    step: Step,
+    previous: str | None,
+    waits: tuple[StepId, ...],
+    reports: Reports | None,
+    tasks: Tasks,
+    style: Style,
+    detail: str,
+    name: str,
+) -> Iterator[str]:
+    """A step below its title. `name` is what the run calls it."""
+    yield from action_lines(step.action, tasks, style, detail, reports, name)
+    yield from flow_lines(step)
+    implied = (previous,) if previous is not None else ()
+    if step.needs != implied or detail == "verbose":
+        yield f"       Needs:      {visible(', '.join(step.needs) or 'nothing')}"
+    referred = [need for need in waits if need not in step.needs]
+    if referred:
+        yield f"       Waits for:  {visible(', '.join(referred))}, which it refers to"
+    if step.verification is not None:
+        yield from _verification_lines(step, step.verification)
+    if step.proof is not None:
+        yield f"       Proof:      {step.proof}: the contract is run first too, and must be broken then"
+    if step.protect:
+        yield f"       Protects:   {_patterns(step.protect)}; what changes there fails it and is put back"
+    if step.on_failure is not None:
+        yield f"       On failure: {visible(policy_words(step.on_failure))}"
+    if step.timeout_ms is not None:
+        yield f"       Timeout:    {write_duration(step.timeout_ms)}"
+    if step.budget is not None:
+        yield f"       Budget:     {budget_words(step.budget)}"
+    if step.idempotent is not None:
+        word = "may be run again after a crash (claimed)" if step.idempotent else "never run again unasked"
+        yield f"       Repeatable: {style.warn(word)}"
+    yield from _other_fields(step, _STEP_SHOWN, width=12)
+    report = reports.get(name) if reports is not None else None
+    if report is not None and report.evidence:
+        yield f"       Evidence:   {visible(report.evidence)}"
+
+
+def budget_words(budget: Budget) -> str:
+    """A budget in words, and how it is known what was spent."""
+    exact = [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    others = msgspec.structs.replace(budget, tokens=None)
+    if others != Budget():
+        exact.append(write_budget(others) or json.dumps(msgspec.to_builtins(others)))
+    words = ", ".join(exact)
+    reported = "; tokens and money as reported" if budget.tokens is not None or budget.cost_usd is not None else ""
+    return f"{words}{reported}; then a person is asked"
+
+
+def flow_lines(step: Step | SimulatedStep) -> Iterator[str]:
+    """When a step begins besides what it needs, and for what it is repeated."""
+    if step.when is not None:
+        yield f"       Only when:  {visible(step.when)}"
+    if step.preconditions:
+        yield "       Only if:"
+        yield from (f"         {_condition(condition)}" for condition in step.preconditions)
+    if step.for_each is not None:
+        yield f"       For each:   {visible(repeat_words(step.for_each))}"
+    if step.approval is not None:
+        yield f"       Approval:   {step.approval}: a person says yes right before it, to its values as they are then"
+
+
+def _condition(condition: Precondition) -> str:
+    """A condition that nobody has checked yet: that happens when the turn of what it stands before has come."""
+    return f"[UNCHECKED] {visible(condition_words(condition))}"
+
+
+def action_lines(
+    action: Action, tasks: Tasks, style: Style, detail: str, reports: Reports | None, name: str
+) -> Iterator[str]:
+    """What a step does that a run calls `name`, with every value that is known and who performs its task. The steps of
+    a plan inside it stand as `reports` say."""
+    fields: dict[str, Any]
+    match action:
+        case RunCommand(command=command, env=env):
+            yield from _labelled("Runs", command, exact=True)
+            yield from _values(_given(env))
+        case CallTool(tool=tool, operation=operation, args=args):
+            yield f"       Calls:      {visible(tool if operation is None else f'{tool}: {operation}')}"
+            called = command_of(action)
+            # Bash gets a command as it is written.
+            yield from _values(_given(args) | ({"  command": called.command} if called is not None else {}))
+        case NestedPlan(plan=plan):
+            yield f"       Carries out: {style.bold(visible(plan.title))}"
+            inside = _plan_lines(plan, reports, tasks, style, detail, None, f"{name}/")
+            yield from (f"       {line}".rstrip() for line in inside)
+        case Ask(question=question):
+            yield from _labelled("Asks", question)
+            fields = msgspec.to_builtins(action)
+            yield from _values({f"  {key}": fields[key] for key in ("choices", "schema") if key in fields})
+        case Task(task=task):
+            yield from _labelled("Task", task)
+            fields = {key: one for key, one in msgspec.to_builtins(action).items() if key not in _TASK_SHOWN}
+            yield from _listed({key.capitalize(): one for key, one in fields.items()})
+            if name in tasks:
+                yield from assignment_lines(tasks[name], style)
+        case _:
+            yield f"       Does:       {action_kind(action)}"
+            fields = msgspec.to_builtins(action)
+            fields.pop("type")
+            yield from _values(_given(fields))
+
+
+def _verification_lines(step: Step, verification: Verification) -> Iterator[str]:
+    contract = contract_of(step)
+    if contract is None:
+        strategy: dict[str, Any] = msgspec.to_builtins(verification.strategy)
+        yield f"       Verified:   by {strategy.pop('type')}"
+        yield from _values({f"  {name}": value for name, value in strategy.items()})
+    else:
+        yield from _labelled("Contract", contract.command, exact=True)
+        if shared := shared_variables(step):
+            yield f"       It sees:    {', '.join(shared)}"
+        if contract.exit_code:
+            yield f"       Wants:      exit status {contract.exit_code}"
+        if contract.stdout is not None:
+            yield from _labelled("Output has", contract.stdout)
+    if verification.description is not None:
+        yield from _labelled("Meaning", verification.description)
+    if verification.timeout_ms is not None:
+        yield f"       Within:     {write_duration(verification.timeout_ms)}"
+
+
+def policy_words(policy: FailurePolicy) -> str:
+    """A failure policy in the words of documents, or as a value where those can not say all of it."""
+    words = write_failure(policy)
+    return words if read_failure(words) == policy else json.dumps(msgspec.to_builtins(policy), ensure_ascii=False)
+
+
+# --- Values ----------------------------------------------------------------------------------------------------------
+
+
+def _other_fields(value: Plan | Step, shown: frozenset[str], *, width: int) -> Iterator[str]:
+    """The fields that have no words of their own and are not absent, by their names."""
+    said: dict[str, Any] = msgspec.to_builtins(value)
+    named = {name.replace("_", " ").capitalize(): inner for name, inner in said.items() if name not in shown}
+    yield from _listed(named, width=width)
+
+
+def _listed(values: dict[str, Any], *, width: int = 12) -> Iterator[str]:
+    """Fields of a plan or step by name: a list of texts as items, one to a line, for a comma may be part of one."""
+    for name, value in values.items():
+        if isinstance(value, list | tuple) and value and all(isinstance(one, str) and one for one in value):
+            if len(value) == 1:
+                yield f"       {visible(name) + ':':<{width - 1}} {visible(value[0])}"
+            else:
+                yield f"       {visible(name)}:"
+                yield from (f"         - {visible(one)}" for one in value)
+        else:
+            yield from _values({name: value}, width=width)
+
+
+def _values(values: dict[str, Any], *, width: int = 12) -> Iterator[str]:
+    for name, value in values.items():
+        label, text = visible(name), json.dumps(value, ensure_ascii=False)
+        if isinstance(value, str) and ("\n" in value or _plain(value)):
+            text = value
+        elif isinstance(value, dict | list | tuple) and len(text) > 80:
+            label, text = f"{label} (a value, as YAML)", yaml_text(value).removesuffix("\n")
+        yield from _labelled(label, text, width=width, exact=True if name == "  command" else None)
+
+
+def _patterns(patterns: tuple[str, ...]) -> str:
+    """Patterns of paths, each in quotes: a comma may be part of one."""
+    return visible(", ".join(json.dumps(pattern, ensure_ascii=False) for pattern in patterns))
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What an action gets, by name: as it gets it, but as it is written where that could be taken for a reference."""
+    said = literal(dict(values))
+    return {f"  {name}": values[name] if next(references(said[name]), None) else said[name] for name in values}
+
+
+def _plain(text: str) -> bool:
+    """Whether a text can be shown without quotes: not where it would look like another value or nothing at all."""
+    if text != text.strip(" ") or not text:
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def _labelled(label: str, text: str, *, width: int = 12, exact: bool | None = None) -> Iterator[str]:
+    """A value after its label; one that has several lines stands whole below it, marked so that it cannot be taken for
+    anything else."""
+    if "\n" not in text:
+        yield f"       {label + ':':<{width - 1}} {visible(text, exact=exact)}"
+    else:
+        yield f"       {label}:"
+        yield from _block(text, "         ", exact=exact)
+    yield from (f"         that host is {host}" for host in ascii_hosts(text))
+
+
+def _block(text: str, indent: str, *, exact: bool | None = None) -> Iterator[str]:
+    for line in text.split("\n"):
+        yield f"{indent}│ {visible(line, exact=exact)}"
+
+
+def _state(report: StepReport | None) -> str:
+    return f"[{(report.state if report is not None else StepState.PENDING).value.upper()}] "
+
+
+# --- What it comes to ------------------------------------------------------------------------------------------------
+
+
+def _effect_lines(review: Review, style: Style) -> Iterator[str]:
+    """The effects, those that can do the most harm first."""
+    yield f"  {style.bold('What it will do')} (computed from the plan and the tool registry):"
+    kinds: dict[str, list[PlannedEffect]] = {}
+    for effect in review.effects:
+        kinds.setdefault(effect.kind, []).append(effect)
+        if effect.destructive:
+            target = visible(effect.target, exact=True)
+            yield f"    {style.bad('may destroy something')}: {target} (step {visible(effect.step)})"
+    commands, contracts = kinds.get("command", ()), kinds.get("contract", ())
+    if commands:
+        count = f"{len(commands)} command{'s' * (len(commands) != 1)}"
+        yield f"    runs {count}, each {_REACH.get(review.tier, _REACH[0])}"
+    for effect in commands:
+        if effect.tool.startswith(HANDLER):
+            yield f"    {visible(effect.tool)} runs: {visible(effect.target, exact=True)} (step {visible(effect.step)})"
+    if contracts:
+        yield f"    checks contracts, which are commands too: {len(contracts)}"
+    yield from summary_lines(review.tasks, review.tier, style)
+    if review.tier and review.limits.sandbox.read:
+        also = f"can be read in the sandbox too: {', '.join(review.limits.sandbox.read)}"
+        yield f"    {style.warn(visible(also))}"
+    for kind, verb in _VERBS.items():
+        if kind in kinds:
+            targets = sorted({one.target for one in kinds[kind]})
+            yield f"    {verb} {', '.join(visible(target, exact=True) for target in targets)}"
+    for effect in kinds.get("action", ()):
+        target = f" {visible(effect.target, exact=True)}" if effect.target else ""
+        yield f"    {effect.tool}{target} (step {visible(effect.step)})"
+    for step in all_steps(review.plan):
+        if step.network:
+            yield f"    {style.warn('may use the network')}: {visible(step.id)}"
+        if step.for_each is not None:
+            yield f"    {style.warn(visible(f'repeats {step.id} up to {step.for_each.max:,} times'))}"
+        for name, sources in decided_later(step).items():
+            decided = f"`{name}` of {step.id} is decided at run time, by {', '.join(sources)}"
+            yield f"    {style.warn(visible(decided))}"
+    for effect in review.effects:
+        if effect.secrets:
+            secrets = ", ".join(f"secret {name}" for name in effect.secrets)
+            yield f"    {style.warn(visible(f'hands {secrets} to {effect.target}'))} (step {visible(effect.step)})"
+        if effect.claimed_repeatable:
+            yield f"    {style.warn('may run again after a crash')}: {visible(effect.step)}"
+    verdict = "needs approval" if review.requires_approval else "needs no approval"
+    yield f"  {style.bold('Policy:')} {verdict}"
+    for reason in review.reasons:
+        yield f"    because {visible(reason)}"
+    yield f"  {style.bold('Trust:')} {TIER_WORDS[review.tier]}"
+    if review.lineage is not None:
+        yield from _bound_lines(review, style)
+
+
+def _not_bound_lines(not_bound: Sequence[NotBound], style: Style) -> Iterator[str]:
+    """What may be another when the plan runs, although its commands read it."""
+    for number, one in enumerate(not_bound):
+        head = style.warn("NOT bound:") if not number else " " * len("NOT bound:")
+        yield f"  {head} {one.reason}: {_first(one.first, one.count)}"
+
+
+def _first(names: Sequence[str], count: int) -> str:
+    """The first of some names, and how many more there are."""
+    if count <= len(names):
+        return visible(", ".join(names), exact=True)
+    return f"{visible(', '.join(names), exact=True)} and {count - len(names)} more" if names else str(count)
+
+
+def _bound_lines(review: Review, style: Style) -> Iterator[str]:
+    """What an approval is good for, besides the plan; and the ledger it goes into, so that a person can keep both."""
+    base, parts = review.base, []
+    files = [path for path, what in base.operands.items() if what not in UNBOUND]
+    if files:
+        now = f"{len(files)} files as they are now" if len(files) > 1 else "1 file as it is now"
+        parts.append(f"{now} ({_first(files[:SHOWN_MAX], len(files))})")
+    parts.append(f"configuration {base.config[:19]}")
+    if base.environment is not None:
+        programs = ", ".join(base.environment.programs.values())
+        parts.append(f"the environment here ({visible(programs)})")
+    if base.git_head is not None:
+        parts.append(f"commit {base.git_head[:12]}")
+    yield f"  {style.bold('Bound to:')} this directory, {', '.join(parts)}"
+    yield from _not_bound_lines(review.not_bound, style)
+    if review.signature_required:
+        yield f"  {style.bold('Signature:')} an enrolled key must sign"
+    yield f"  {style.bold('Ledger:')} {review.ledger_size}:{review.ledger_head}"

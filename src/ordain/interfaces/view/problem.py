@@ -1,0 +1,25 @@
+"""The page of every problem code, from `data/problems.toml`. Read only where somebody asks for one."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+
+class Page(msgspec.Struct, frozen=True):
+    """About one code. `summary` leaves out everything a user chose, so that it can be recognised."""
+
+    summary: str
+    meaning: str
+    remedy: str
+
+
+@cache
+def problem_pages() -> Mapping[str, Page]:
+    """Every page by its code."""
+    text = files("ordain").joinpath("data", "problems.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, Page])

@@ -1,0 +1,129 @@
+"""A question of a run as whoever answers must see it: what is asked, what was tried and seen, what each answer does."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import msgspec
+
+from ordain.core.lineage.decision import Asked, Choice, Question
+from ordain.core.plan.value import Instant
+from ordain.core.plan.words import write_failure
+from ordain.core.report.brief import Brief
+from ordain.core.run.attempt import Try
+from ordain.core.task.work_item import form_lines
+from ordain.interfaces.view.preview import TIER_WORDS
+from ordain.interfaces.view.run import Style, duration, instant, tail_lines
+from ordain.interfaces.view.text import visible
+
+_HOUR_MS = 3_600_000
+
+
+def context_lines(question: Question, now: Instant, style: Style) -> Iterator[str]:
+    """What is asked, what was tried, what the choices are, how long it has waited and what waits behind it."""
+    yield f"{style.warn('A person is asked:')} {visible(question.text)}"
+    attempt = f", attempt {question.attempt}" if question.attempt else ""
+    about = [f"{question.item}{attempt}, {question.kind}"]
+    if question.since is not None:
+        about.append(f"since {instant(question.since)} ({_long(now - question.since)})")
+    if question.until is not None:
+        about.append(f"until {instant(question.until)}")
+    if question.behind:
+        about.append(f"{question.behind} step{'s' * (question.behind != 1)} cannot begin before")
+    yield f"  {style.dim(', '.join(about))}"
+    if question.detail:
+        yield f"  {visible(question.detail)}"
+    if question.form is not None:
+        yield from (f"  {visible(line)}" for line in form_lines(question.form))
+    if question.kind != "ask" or len(question.tries) > 1:
+        yield from _try_lines(question)
+    if question.output_tail.strip():
+        yield from tail_lines(question.output_tail, f"ordain log {_run(question)} --json")
+    if question.kind != "ask" and question.policy is not None:
+        yield f"  On failure: {visible(write_failure(question.policy))}"
+    if question.wants:
+        command = f"ordain show {_run(question)} --brief {shlex.quote(question.step)} --json"
+        yield f"  For a planner: {style.bold(command)}"
+    if question.takes:
+        yield f"  Wanted: {wanted_words(question)}"
+
+
+def _run(question: Question) -> str:
+    return question.item.partition("/")[0]
+
+
+def wanted_words(question: Question) -> str:
+    """What kind of value answers a question that has no choices."""
+    if question.takes == "text":
+        return "a text"
+    return f"a value that fits {visible(msgspec.json.encode(question.schema).decode())}"
+
+
+def _try_lines(question: Question) -> Iterator[str]:
+    if question.tries:
+        more = question.tries[0].attempt - 1
+        yield f"  Tried:{f' (and {more} times before)' if more else ''}"
+    yield from (f"    {_try(one)}" for one in question.tries)
+
+
+def _try(one: Try) -> str:
+    """One attempt on one line: when, how long, how it ended, and what was decided then."""
+    outcome, evidence = one.outcome, one.evidence
+    said = []
+    if outcome is not None:
+        said.append(duration(outcome.duration_ms))
+        status = f"exit status {outcome.exit_code}" if outcome.exit_code is not None else "it ended"
+        said.append(f"{outcome.error} {outcome.detail}" if outcome.error is not None else outcome.detail or status)
+    else:
+        said.append("nobody saw it end")
+    if evidence is not None:
+        said.append(f"verdict {evidence.verdict.value}" + (f": {evidence.detail}" if evidence.detail else ""))
+    if one.decided_by is not None:
+        said.append(f"{one.decided_by} decided: {one.how}" + (f" ({' '.join(one.said.split())})" if one.said else ""))
+    elif one.how:
+        said.append(one.how)
+    begun = instant(one.started_at) if one.started_at is not None else ""
+    return f"{one.attempt:>3}. {begun}  {visible(', '.join(said))}"
+
+
+def answer_lines(
+    asked: Asked, chosen: Choice | None, by: str, *, signed: bool, given: str, choices: tuple[Choice, ...], style: Style
+) -> Iterator[str]:
+    """The choices that were not shown yet, what follows from the one that was chosen, and whose word it is. `given` is
+    the answer where it is no choice."""
+    for choice in choices:
+        is_chosen = chosen is not None and choice.word == chosen.word
+        line = f"{'→' if is_chosen else ' '} {visible(choice.word):<9} {choice.meaning}".rstrip()
+        yield f"  {style.bold(line) if is_chosen else line}"
+        if is_chosen:
+            yield f"    {'':<9} {style.warn(choice.consequence)}"
+    if chosen is None:
+        yield f"  {style.bold(f'→ {visible(given)}')}"
+    proof = "signed" if signed else "unsigned: nothing proves who said it"
+    yield f"  Answered by {visible(by)}, {proof}."
+    yield f"  {style.bold('Trust:')} {TIER_WORDS[asked.tier]}"
+
+
+def brief_lines(brief: Brief, style: Style) -> Iterator[str]:
+    """A brief for people to look through; machines read it as JSON."""
+    wants = f", wants: {brief.wants}" if brief.wants else ""
+    yield f"{style.bold('Brief:')} {brief.step.id} of {brief.run_id} ({brief.status}), {brief.state.value}{wants}"
+    yield f"  {visible(brief.step.description)}"
+    yield f"  On failure: {visible(write_failure(brief.policy))}"
+    yield from (f"    {_try(one)}" for one in brief.tries)
+    for title, steps in (("Passed", brief.passed), ("Ended otherwise", brief.others)):
+        if steps:
+            yield f"  {title}:"
+            yield from (f"    {one.id}: {one.state.value}, {visible(one.evidence)}" for one in steps)
+    if brief.remains:
+        yield "  Remains:"
+        yield from (f"    {one.id}: {visible(one.waiting or one.state.value)}" for one in brief.remains)
+
+
+def _long(milliseconds: int) -> str:
+    """How long somebody has been waited for."""
+    if milliseconds < _HOUR_MS:
+        return duration(max(milliseconds, 0))
+    hours = milliseconds // _HOUR_MS
+    return f"{hours} h" if hours < 48 else f"{hours // 24} days"

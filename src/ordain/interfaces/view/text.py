@@ -1,0 +1,165 @@
+"""Text that cannot deceive: what a terminal would hide, move, colour or reorder is shown as an escape instead.
+
+Writing that people use (emoji, Persian, Indic scripts) stays readable: a joiner between letters that join is spelling.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import assert_never
+
+from ordain.core.plan.condition import (
+    ApprovalScope,
+    ApprovalValid,
+    CustomCondition,
+    LockAvailable,
+    LockHeld,
+    PaneExists,
+    PaneState,
+    PatternMatched,
+    PatternNotMatched,
+    Precondition,
+    StepCompleted,
+)
+from ordain.core.plan.model import ForEach
+from ordain.core.plan.words import write_duration
+from ordain.core.text.confusable import confusable_places
+
+# --- Visible ---------------------------------------------------------------------------------------------------------
+
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Unicode categories that do not show, or that change how other characters show."""
+_BLANKS = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u2d7f\u3164\uffa0\ufffc"
+    "\U0001107f\U00011a47\U00011a99\U00013441\U00013442\U00016fe4\U0001bc9d\U0001d159"
+)
+"""Letters, marks and symbols that show nothing: joiners, fillers, blanks, inherent vowels, the empty braille cell, a
+note without a head."""
+_MARK = "‹"
+_JOINERS = {"\u200c", "\u200d"}
+_EMOJI_STYLES = {"\ufe0e", "\ufe0f"}
+_SYMBOLS = ("So", "Sm", "Sk")
+_JOINING_SCRIPTS = (
+    "ARABIC ",
+    "BENGALI ",
+    "DEVANAGARI ",
+    "GUJARATI ",
+    "GURMUKHI ",
+    "KANNADA ",
+    "MALAYALAM ",
+    "MONGOLIAN LETTER",
+    "ORIYA ",
+    "SINHALA ",
+    "SYRIAC ",
+    "TAMIL ",
+    "TELUGU ",
+)
+"""Beginnings of the names of letters between which a joiner is spelling."""
+
+
+def visible(text: str, *, exact: bool | None = None) -> str:
+    """The text on one line, with every character that a terminal would not plainly show, or that passes for another
+    (`core.confusable`), written as `‹U+200B›`. `exact` says that it is a command, a path, an address or a name.
+
+    The opening mark itself is written so too: two different texts never look the same because of an escape.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    out: list[str] = []
+    passing = confusable_places(text, exact=exact)
+    for index, character in enumerate(text):
+        spelling = (character in _JOINERS or character in _EMOJI_STYLES) and _belongs(text, index)
+        if not spelling and (character == _MARK or index in passing or _hidden(character)):
+            out.append(f"{_MARK}U+{ord(character):X}›")
+        else:
+            out.append(character)
+    return "".join(out)
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a visible text takes, at most."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _hidden(character: str) -> bool:
+    if unicodedata.category(character) in _HIDDEN or (character.isspace() and character != " "):
+        return True
+    return character in _BLANKS or _varies(character)
+
+
+def _varies(character: str) -> bool:
+    """Variation selectors: they show nothing themselves, and a run of them can carry any message."""
+    return "\ufe00" <= character <= "\ufe0f" or "\u180b" <= character <= "\u180f" or character >= "\U000e0100"
+
+
+def _belongs(text: str, index: int) -> bool:
+    """Whether a joiner or an emoji style is part of the writing: between letters of joining scripts, inside or after
+    an emoji. Elsewhere it only hides."""
+    character, before, after = text[index], text[index - 1 : index], text[index + 1 : index + 2]
+    if character in _EMOJI_STYLES:
+        return _symbol(before) or after == "\u20e3"
+    if not before or not after:
+        return False
+    if before in _EMOJI_STYLES:
+        return _symbol(text[index - 2 : index - 1]) and _symbol(after)
+    return (_symbol(before) and _symbol(after)) or (_joining(before) and _joining(after))
+
+
+def _symbol(character: str) -> bool:
+    return character in ("‼", "⁉") or (not character.isascii() and unicodedata.category(character) in _SYMBOLS)
+
+
+def _joining(character: str) -> bool:
+    return unicodedata.name(character, "").startswith(_JOINING_SCRIPTS)
+
+
+# --- Words -----------------------------------------------------------------------------------------------------------
+# Conditions in words, with every value that they hold; whoever reads them has read the condition.
+
+
+def condition_words(condition: Precondition) -> str:
+    """A condition as a sentence without its full stop."""
+    match condition:
+        case PaneExists(pane_id=pane):
+            return f"pane {pane} exists"
+        case PaneState(pane_id=pane, expected_agent=agent, expected_domain=domain):
+            both = (("agent", agent), ("domain", domain))
+            wanted = [f"{word} {json.dumps(value, ensure_ascii=False)}" for word, value in both if value is not None]
+            return f"pane {pane} has {' and '.join(wanted)}" if wanted else f"pane {pane} is in its state"
+        case PatternMatched(rule_id=rule, pane_id=pane, within_ms=within):
+            time = f" within {write_duration(within)}" if within is not None else ""
+            return f"the pattern {rule} was seen{_in_pane(pane)}{time}"
+        case PatternNotMatched(rule_id=rule, pane_id=pane):
+            return f"the pattern {rule} is not seen{_in_pane(pane)}"
+        case LockHeld(lock_name=name):
+            return f"the lock {name} is held"
+        case LockAvailable(lock_name=name):
+            return f"the lock {name} is free"
+        case ApprovalValid(scope=scope):
+            return f"an approval covers {_scope_words(scope)}"
+        case StepCompleted(step_id=step):
+            return f"the step {step} is completed"
+        case CustomCondition(name=name, expression=expression):
+            return f"{json.dumps(name, ensure_ascii=False)}: {expression}"
+        case _ as never:
+            assert_never(never)
+
+
+def repeat_words(each: ForEach) -> str:
+    """For what a step is repeated, with every bound that there is."""
+    name = each.name or "item"
+    what = f"{name} of {each.source}" if each.batch is None else f"{each.batch} of {each.source}, together as {name}"
+    at_once = f", {each.concurrency} at once" if each.concurrency is not None else ""
+    return f"{what}, at most {each.max:,}{at_once}"
+
+
+def _in_pane(pane: int | None) -> str:
+    return f" in pane {pane}" if pane is not None else ""
+
+
+def _scope_words(scope: ApprovalScope) -> str:
+    workspace = f" in workspace {scope.workspace_id}" if scope.workspace_id is not None else ""
+    return f"{scope.action_kind}{_in_pane(scope.pane_id)}{workspace}"

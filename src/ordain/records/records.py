@@ -1,0 +1,426 @@
+"""What the ledger says, found and folded: from the name a person typed to the state of a plan or a run."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from ordain.core.approval.approval import Principal
+from ordain.core.approval.signature import Verifier
+from ordain.core.ledger import chain
+from ordain.core.lineage.lineage import Permission, PlanState, apply_lineage
+from ordain.core.lineage.workspace import WorkspaceState, apply_workspace
+from ordain.core.plan.canonical import action_digest, plan_from_bytes, plan_id, short_id
+from ordain.core.plan.model import Plan
+from ordain.core.plan.value import Instant, PlanId, RunId
+from ordain.core.run.event import (
+    ApprovalGiven,
+    AttemptEnded,
+    LineageEvent,
+    LockEvent,
+    LockReleased,
+    Outcome,
+    PlanPrepared,
+    Recorded,
+    RunCancelled,
+    RunEnded,
+    RunEvent,
+    RunOpened,
+    RunStarted,
+    SignalEvent,
+    TopicEvent,
+    WorkspaceEvent,
+    WorkspaceOpened,
+    WorkStopped,
+)
+from ordain.core.run.run_state import IllegalTransition, RunState
+from ordain.core.run.state import apply
+from ordain.core.run.topic import apply_topic, stream_of_topic
+from ordain.core.run.wait import LockState, SignalState, apply_lock, apply_signal, locks_of, stream_of, stream_of_signal
+from ordain.core.text.problem import Refused, refuse
+from ordain.ports.ports import Append, Ledger
+
+WORKSPACE_STREAM = "workspace"
+_RUNS_REMEMBERED = 50
+_PLANS_REMEMBERED = 200
+"""How far back it is looked for how long things take."""
+
+
+class Records:
+    """Questions to one ledger, and the one way to record a decision about a lineage."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    # --- Finding ---------------------------------------------------------------------------------------------------
+
+    def find_plan(self, ref: str) -> str:
+        """The lineage a person means: by plan id, plan hash, any unambiguous 8 hex digits of it, lineage id, or the
+        document it was prepared from last."""
+        return self.find(ref)[0]
+
+    def find_revision(self, ref: str) -> tuple[str, PlanId]:
+        """The lineage and the very plan a person means: the one with this id, or the newest of a lineage."""
+        stream, identity = self.find(ref)
+        return stream, identity or self.lineage(stream).plan_id
+
+    def current(self, ref: str) -> tuple[str, PlanState]:
+        """The lineage a person means, and its state; raises Refused where the very plan they named was replaced by a
+        revision, for they have not seen that one."""
+        stream, identity = self.find(ref)
+        state = self.lineage(stream)
+        if identity is not None:
+            refuse_superseded(identity, state)
+        return stream, state
+
+    def find(self, ref: str) -> tuple[str, PlanId | None]:
+        """The lineage a person means, and the very plan where they named one and not the lineage."""
+        found: list[tuple[str, PlanId | None]]
+        if names_lineage(ref):
+            found = [(stream, None) for stream in self._ledger.streams("lineage/" + ref.upper())]
+        else:
+            if names_document(ref):
+                if (prepared := self.last_prepared(ref)) is not None:
+                    return prepared[0], None
+                raise refuse(
+                    "E_PLAN_NOT_FOUND",
+                    f"`{ref}` is not the name of a plan.",
+                    "Give at least 8 hex digits of its id, PLAN-…, or the document it was prepared from.",
+                    command="ordain status",
+                )
+            digits = ref.removeprefix("plan:").removeprefix("sha256:").lower()
+            found = [(stream, PlanId(identity)) for identity, stream in self._ledger.lookup("plan:" + digits)]
+        if not found:
+            raise refuse(
+                "E_PLAN_NOT_FOUND",
+                f"No plan `{ref}` is known here.",
+                "`ordain list --all` has the plans of this workspace; it may be one of another.",
+                command="ordain inbox --all",
+            )
+        if len(found) > 1:
+            raise refuse("E_PLAN_AMBIGUOUS", f"`{ref}` fits {len(found)} plans.", "Give more digits.")
+        return found[0]
+
+    def last_prepared(self, document: str) -> tuple[str, PlanId] | None:
+        """The lineage and plan that were prepared last from a document of this name, if any were."""
+        found = max(self._ledger.plans(document=document), key=lambda plan: plan.state.prepared_at, default=None)
+        return (found.stream, found.state.plan_id) if found is not None else None
+
+    def last_approved(self, stream: str, document: str | None, besides: PlanId) -> tuple[Instant, str, PlanId] | None:
+        """When a person last approved another plan of this lineage or from this document, its lineage and the plan."""
+        summaries = self._ledger.plans(document=document) if document is not None else ()
+        states = {summary.stream: summary.state for summary in summaries} | {stream: self.lineage(stream)}
+        found = [
+            (at, where, identity)
+            for where, state in states.items()
+            for identity, at in state.approved_at.items()
+            if identity != besides
+        ]
+        return max(found, default=None)
+
+    def lineage_of(self, identity: PlanId) -> str | None:
+        """The lineage that holds exactly this plan, if it was ever prepared."""
+        return next((stream for name, stream in self._ledger.lookup(identity) if name == identity), None)
+
+    def find_run(self, ref: str) -> RunId:
+        """The run a person means, by any unambiguous beginning of its id."""
+        found = self._ledger.lookup(ref.upper()) if names_run(ref) else ()
+        if not found:
+            raise refuse("E_RUN_NOT_FOUND", f"No run `{ref}` is known here.", command="ordain status")
+        if len(found) > 1:
+            raise refuse("E_RUN_AMBIGUOUS", f"`{ref}` fits {len(found)} runs.", "Give more letters.")
+        return RunId(found[0][0])
+
+    def only_open_run(self, verb: str) -> RunId:
+        """The one run that has not ended; `verb` is what somebody wants to do with it."""
+        runs = [run_id for plan in self._ledger.plans(open_only=True) if (run_id := plan.state.open_run)]
+        if not runs:
+            raise refuse("E_RUN_NOT_FOUND", "No run of this workspace is open.", command="ordain status")
+        if len(runs) > 1:
+            raise refuse(
+                "E_RUN_AMBIGUOUS",
+                f"{len(runs)} runs have not ended: {', '.join(runs)}.",
+                command=f"ordain {verb} {runs[-1]}",
+            )
+        return runs[0]
+
+    # --- Folding ---------------------------------------------------------------------------------------------------
+
+    def lineage(self, stream: str) -> PlanState:
+        """One plan through its life, folded from its chain."""
+        state = PlanState()
+        for recorded in self._ledger.read(stream):
+            assert isinstance(recorded.event, LineageEvent)
+            try:
+                apply_lineage(state, recorded.event, recorded.at)
+            except IllegalTransition as error:
+                raise impossible(recorded, error) from error
+        return state
+
+    def plan(self, stream: str, identity: PlanId | None = None) -> Plan:
+        """A lineage's plan, decoded from the very bytes that were hashed: the newest, or the one with this id.
+
+        Raises Refused with E_PLAN_HASH_MISMATCH when the stored bytes do not have the digest they were stored under.
+        """
+        prepared = [one.event for one in self._ledger.read(stream) if isinstance(one.event, PlanPrepared)]
+        event = next(event for event in reversed(prepared) if identity in (None, event.plan_id))
+        return decoded_plan(event)
+
+    def readable_plan(self, stream: str, identity: PlanId | None = None) -> Plan | None:
+        """The same, or None where it can not be read: one such plan hides no other."""
+        try:
+            return self.plan(stream, identity)
+        except Refused as refused:
+            if not is_unreadable(refused):
+                raise
+            return None
+
+    def run(self, run_id: RunId) -> tuple[RunState, PlanId, str]:
+        """A run's state, its plan's id, and the head of its chain."""
+        events = self._ledger.read(f"run/{run_id}")
+        opened = events[0].event if events else None
+        if not isinstance(opened, RunOpened):
+            raise refuse("E_LEDGER_BROKEN", f"{run_id} was started, and nothing of it is recorded.")
+        state = RunState(self.plan(opened.lineage, opened.plan_id))
+        for recorded in events:
+            assert isinstance(recorded.event, RunEvent)
+            try:
+                apply(state, recorded.event, recorded.at)
+            except IllegalTransition as error:
+                raise impossible(recorded, error) from error
+        return state, opened.plan_id, events[-1].head
+
+    def catch_up(self, state: RunState, head: str) -> str:
+        """Fold into a run's state what was recorded since; the head of its chain now. A long run is read once."""
+        for recorded in self._ledger.read(f"run/{state.run_id}", state.size):
+            assert isinstance(recorded.event, RunEvent)
+            apply(state, recorded.event, recorded.at)
+            head = recorded.head
+        return head
+
+    def start_of(self, run_id: RunId, lineage: str) -> tuple[str | None, Permission | None]:
+        """The id of the approval that a run of this lineage was started on, if it needed one, and that approval as it
+        was given."""
+        self.lineage(lineage)  # refused where something in it cannot have happened
+        events = [recorded.event for recorded in self._ledger.read(lineage)]
+        started = next((one for one in events if isinstance(one, RunStarted) and one.run_id == run_id), None)
+        if started is None:
+            raise refuse("E_LEDGER_BROKEN", f"{run_id} was never started: its plan's record does not know it.")
+        given = {
+            one.approval.approval_id: Permission(approval=one.approval, signature=one.signature)
+            for one in events
+            if isinstance(one, ApprovalGiven)
+        }
+        return started.approval_id, given.get(started.approval_id or "")
+
+    def run_events(self, run_id: RunId) -> tuple[Recorded, ...]:
+        """The events of a run, in order."""
+        return tuple(self._ledger.read(f"run/{run_id}"))
+
+    def lineage_events(self, stream: str) -> tuple[Recorded, ...]:
+        """The events of a plan and of all its runs, each run's between its start and its end."""
+        found: list[Recorded] = []
+        for recorded in self._ledger.read(stream):
+            found.append(recorded)
+            if isinstance(recorded.event, RunStarted):
+                found += self.run_events(recorded.event.run_id)
+        return tuple(found)
+
+    def workspace_id(self) -> str | None:
+        """The id minted for this workspace, if it was ever used."""
+        for recorded in self._ledger.read(WORKSPACE_STREAM)[:1]:
+            if isinstance(recorded.event, WorkspaceOpened):
+                return recorded.event.workspace.id
+        return None
+
+    def workspace(self, verify: Verifier) -> WorkspaceState:
+        """The workspace's own state: id, trusted configuration, approvers."""
+        state = WorkspaceState()
+        for recorded in self._ledger.read(WORKSPACE_STREAM):
+            assert isinstance(recorded.event, WorkspaceEvent)
+            apply_workspace(state, recorded.event, recorded.at, verify)
+        return state
+
+    def stopped_at(self) -> Instant:
+        """When all work here was stopped last; 0 where it never was."""
+        found = (one.at for one in self._ledger.read(WORKSPACE_STREAM) if isinstance(one.event, WorkStopped))
+        return max(found, default=Instant(0))
+
+    def durations(self) -> dict[str, list[int]]:
+        """How long actions took that went well, newest runs first, by the digest of the action."""
+        return {digest: [one.duration_ms for one in outcomes] for digest, outcomes in self.outcomes().items()}
+
+    def outcomes(self) -> dict[str, list[Outcome]]:
+        """How actions went that went well, newest runs first, by the digest of the action."""
+        found: dict[str, list[Outcome]] = {}
+        plans = self._ledger.plans(newest=_PLANS_REMEMBERED)
+        runs = [(plan.stream, run_id) for plan in plans for run_id in plan.state.runs]
+        for stream, run_id in runs[-_RUNS_REMEMBERED:]:
+            for recorded in self.run_events(run_id):
+                event = recorded.event
+                if isinstance(event, RunOpened):
+                    plan = self.readable_plan(stream, event.plan_id)
+                    actions = {step.id: action_digest(step.action) for step in plan.steps} if plan is not None else {}
+                elif isinstance(event, AttemptEnded) and event.outcome.error is None and event.step in actions:
+                    found.setdefault(actions[event.step], []).append(event.outcome)
+        return found
+
+    def lock(self, name: str) -> LockState:
+        """One lock as it stands."""
+        state = LockState(name=name)
+        for recorded in self._ledger.read(stream_of(name)):
+            assert isinstance(recorded.event, LockEvent)
+            try:
+                apply_lock(state, recorded.event)
+            except IllegalTransition as error:
+                raise impossible(recorded, error) from error
+        return state
+
+    def signal(self, key: str) -> SignalState:
+        """One signal as it stands."""
+        state = SignalState(key=key)
+        for recorded in self._ledger.read(stream_of_signal(key)):
+            assert isinstance(recorded.event, SignalEvent)
+            try:
+                apply_signal(state, recorded.event)
+            except IllegalTransition as error:
+                raise impossible(recorded, error) from error
+        return state
+
+    def topic(self, name: str, newest: int) -> tuple[Recorded, ...]:
+        """The last messages of a topic, so many at most, in order."""
+        stream = stream_of_topic(name)
+        found = tuple(self._ledger.read(stream, max(self._ledger.size(stream) - newest, 0)))
+        for recorded in found:
+            assert isinstance(recorded.event, TopicEvent)
+            try:
+                apply_topic(name, recorded.event)
+            except IllegalTransition as error:
+                raise impossible(recorded, error) from error
+        return found
+
+    def giving_back(self, state: RunState, status: str) -> tuple[Append, ...]:
+        """What gives back every lock that a run still holds, to be recorded together with its end."""
+        locks = [lock for name in locks_of(state.plan) if (lock := self.lock(name)).holder == state.run_id]
+        reason = f"the run ended ({status})"
+        return tuple(
+            Append(
+                stream=stream_of(lock.name),
+                expected=lock.size,
+                events=(LockReleased(lock=lock.name, run_id=state.run_id, reason=reason),),
+            )
+            for lock in locks
+        )
+
+    def cancelling(self, state: RunState, head: str, event: RunCancelled, at: Instant) -> tuple[Append, ...]:
+        """What ends a run as it stands: in its own stream, in its plan's, which commits to the run's last head, and in
+        those of the locks that it holds."""
+        stream = f"run/{state.run_id}"
+        last = chain.head_after(head, stream, state.size, (event,), at)
+        ended = RunEnded(run_id=state.run_id, status=event.status, head=last)
+        return (
+            Append(stream=stream, expected=state.size, events=(event,)),
+            Append(stream=state.lineage, expected=self._ledger.size(state.lineage), events=(ended,)),
+            *self.giving_back(state, event.status),
+        )
+
+    # --- Writing ---------------------------------------------------------------------------------------------------
+
+    async def decide(self, stream: str, decision: Callable[[PlanState], LineageEvent], at: Instant) -> PlanState:
+        """Record what `decision` makes of a lineage as it stands, and nothing else: when something was recorded in
+        between it is asked again. Returns the state after it."""
+        while True:
+            state = self.lineage(stream)
+            expected, event = state.size, decision(state)
+            after = apply_lineage(state, event, at)  # first, so that what cannot happen is never recorded
+            try:
+                await self._ledger.append(at, Append(stream=stream, expected=expected, events=(event,)))
+                return after
+            except Refused as refused:
+                if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                    raise
+
+
+def impossible(recorded: Recorded, error: IllegalTransition) -> Refused:
+    """The refusal of a history that cannot have been."""
+    return refuse(
+        "E_LEDGER_BROKEN",
+        f"Event {recorded.seq} of `{recorded.stream}` cannot have happened: {error}.",
+        "Its chain is whole, so somebody wrote it who could write the file.",
+        command="ordain audit verify",
+    )
+
+
+def decoded_plan(event: PlanPrepared) -> Plan:
+    """The plan that was prepared, from the bytes that were stored."""
+    try:
+        plan = plan_from_bytes(bytes(event.plan))
+    except msgspec.DecodeError as error:
+        raise refuse(
+            "E_PLAN_UNREADABLE",
+            f"The plan {short_id(event.plan_id)} cannot be read: {error}.",
+            "Nothing of it can run here. Take it back, or use the version that prepared it.",
+            command=f"ordain cancel {short_id(event.plan_id)}",
+        ) from error
+    if plan_id(plan) != event.plan_id:
+        raise refuse("E_PLAN_HASH_MISMATCH", "The stored plan does not have the digest it was stored under.")
+    return plan
+
+
+def is_unreadable(refused: Refused) -> bool:
+    """Whether a plan is only unknown to this version, and nobody changed what was recorded."""
+    return refused.problems[0].code in ("E_PLAN_UNREADABLE", "E_LEDGER_VERSION")
+
+
+def names_lineage(ref: str) -> bool:
+    """Whether this is the name of a lineage, and not of a document that begins like one."""
+    return re.fullmatch(r"PLAN-[A-Z0-9]*", ref.upper()) is not None
+
+
+def names_document(ref: str) -> bool:
+    """Whether this can only be the name of a document: no id of a plan looks like it."""
+    digits = ref.removeprefix("plan:").removeprefix("sha256:").lower()
+    return not names_lineage(ref) and (len(digits) < 8 or not all(digit in "0123456789abcdef" for digit in digits))
+
+
+def names_run(ref: str) -> bool:
+    """The same for runs."""
+    return re.fullmatch(r"RUN-[A-Z0-9]*", ref.upper()) is not None
+
+
+def refuse_superseded(identity: PlanId, state: PlanState) -> None:
+    """Raise Refused where this plan is not the newest of its lineage."""
+    if identity != state.plan_id:
+        raise refuse(
+            "E_PLAN_SUPERSEDED",
+            f"{short_id(identity)} was replaced by the revision {short_id(state.plan_id)}.",
+            command=f"ordain show {short_id(state.plan_id)}",
+        )
+
+
+def refuse_foreign(state: PlanState, by: Principal) -> None:
+    """Raise Refused where a plan is not this caller's to see or handle."""
+    if state.plan_id and not state.owned_by(by):
+        # It is not told which plan it is: the beginning of a name must not lead to the rest of it.
+        detail = f"This plan was prepared by somebody else, so it is not for {by.name} to handle."
+        raise refuse("E_PLAN_NOT_YOURS", detail, "Propose a plan of your own, or ask a person.")
+
+
+def first_lineage(identity: PlanId) -> str:
+    """The stream of the lineage that begins with this plan."""
+    digest = bytes.fromhex(identity.removeprefix("plan:"))
+    return "lineage/PLAN-" + base64.b32encode(digest[:10]).decode()
+
+
+def lineage_id(stream: str) -> str:
+    """The name of a lineage, from its stream."""
+    return stream.removeprefix("lineage/")
+
+
+def instant(at: Instant) -> str:
+    """A moment, in UTC, for people."""
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

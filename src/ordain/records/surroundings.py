@@ -1,0 +1,598 @@
+"""What every verb looks at before it decides: the ledger, the settings in force, which directory this is, what an
+approval of a plan would be bound to.
+
+Nothing here decides and nothing here is cached across events: each question is answered as things stand now.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+import msgspec
+
+from ordain.core.approval.approval import AGENT, NARROWED, Base, Channel, Principal, Situation, WorkspaceIdentity
+from ordain.core.approval.signature import Signature
+from ordain.core.lineage.lineage import PlanState
+from ordain.core.lineage.workspace import Approver, WorkspaceState
+from ordain.core.lint.agent import agent_problem
+from ordain.core.lint.tool import unhandled
+from ordain.core.plan.actions.tool import CallTool
+from ordain.core.plan.canonical import short_id
+from ordain.core.plan.expr import Expressions
+from ordain.core.plan.model import PLAN_VERSION, Plan, Step, all_steps, contract_of
+from ordain.core.plan.tool import (
+    SHELL,
+    ToolDefinition,
+    definition_digest,
+    definition_of,
+    handler_name,
+    handlers_of,
+)
+from ordain.core.plan.value import Instant
+from ordain.core.policy.agent import Agent, agent_digest
+from ordain.core.policy.agent_choice import agents_of
+from ordain.core.policy.bound_file import NamedFiles, command_texts, named_files
+from ordain.core.policy.path_use import operand_paths, operand_patterns
+from ordain.core.policy.ruling import Ruling, rule
+from ordain.core.policy.scope import listed_in, offered_in
+from ordain.core.policy.script import Script
+from ordain.core.policy.sealing import RunEnvironment, SealedEnvironment, misfits, restore, seal_environment, unusual
+from ordain.core.policy.settings import Limits, Settings, is_secret_variable, sandbox_limits, secret_variables
+from ordain.core.policy.stop import StopOrder, stop_notice, stopped_problem
+from ordain.core.policy.tier import STRONGEST, tier_of, tier_problem
+from ordain.core.run.event import WorkspaceOpened
+from ordain.core.run.run_state import RunState
+from ordain.core.run.topic import stream_of_topic, topic_named
+from ordain.core.text.problem import Problem, Refused, refuse
+from ordain.core.text.redaction import CUT, Redactor
+from ordain.core.text.secret import Secret, named_secrets, secrets_within
+from ordain.documents.settings_in_force import in_force, says_enforce, sha256
+from ordain.ports.ports import (
+    Agents,
+    Append,
+    Archive,
+    Clock,
+    Copies,
+    Credential,
+    Doors,
+    Handlers,
+    Host,
+    Ids,
+    Keyring,
+    Ledger,
+    Notifier,
+    Panes,
+    Protection,
+    Sandbox,
+    Secrets,
+    Shell,
+    Sightings,
+    Sources,
+    StepLogs,
+    StopSwitch,
+    Toolbox,
+    Workspace,
+    WriterLock,
+)
+from ordain.records.records import WORKSPACE_STREAM, Records
+from ordain.records.sink import Sink
+
+REMEMBERED_MAX = 16_384
+"""How long a secret may be that is searched for again because it was hidden before."""
+
+
+class Former(NamedTuple):
+    """The ledger that a directory had under a path that is gone."""
+
+    path: str
+    governed: bool
+    """Whether somebody trusted a configuration or enrolled a key in it."""
+
+
+class Surroundings(msgspec.Struct, kw_only=True):
+    """The ports, and the questions that several verbs ask of them. The ledger is opened by the first that needs it."""
+
+    open_ledger: Callable[[], Ledger]
+    ledger_exists: Callable[[], bool]
+    empty_ledger: Callable[[], Ledger]
+    """What is looked into while nothing is recorded here: looking makes no file."""
+    workspace: Workspace
+    protection: Protection
+    expressions: Callable[[], Expressions]
+    """The expression language, made when something is asked in it."""
+    toolbox: Toolbox
+    handlers: Handlers
+    sources: Sources
+    agents: Agents
+    clock: Clock
+    ids: Ids
+    lock: WriterLock
+    keyring: Keyring
+    notifier: Notifier
+    copies: Copies
+    logs: StepLogs
+    secrets: Secrets
+    archive: Archive
+    sightings: Sightings
+    host: Host
+    stop_switch: StopSwitch | None = None
+    """What stops all work here, where there is such a thing."""
+    doors: Doors | None = None
+    """How agents reach the tools of their steps, where they can."""
+    panes: Panes | None = None
+    """The panes there are, where something can look at them."""
+    sandbox: Sandbox | None = None
+    """Where commands run at trust tier 1, where there is such a place."""
+    former_ledger: Callable[[], Former | None] = lambda: None
+    """The ledger of a directory that was this one, by what the file system says, under a path that is gone."""
+    weaknesses: tuple[Problem, ...] = ()
+    """What every approver should know of this platform."""
+    terminal: bool = False
+    """Whether a person's terminal is behind this: only then can a principal be one."""
+    opened: Ledger | None = None
+    redacting: tuple[object, Redactor] | None = None
+    """The redactor in use, and the settings it was made for."""
+
+    @property
+    def ledger(self) -> Ledger:
+        if self.opened is None:
+            if not self.ledger_exists():
+                self.refuse_moved()
+            self.opened = self.open_ledger()
+        return self.opened
+
+    @property
+    def records(self) -> Records:
+        if self.has_ledger():
+            return Records(self.ledger)
+        self.refuse_moved()
+        return Records(self.empty_ledger())
+
+    def has_ledger(self) -> bool:
+        """Whether anything was ever recorded here; asking must not make a ledger."""
+        return self.opened is not None or self.ledger_exists()
+
+    def now(self) -> Instant:
+        return self.clock.now()
+
+    # --- Whether anything may be done ------------------------------------------------------------------------------
+
+    def stops(self) -> tuple[StopOrder, ...]:
+        """What stops work here."""
+        return self.stop_switch.read() if self.stop_switch is not None else ()
+
+    def refuse_stopped(self) -> None:
+        """Raise Refused while work is stopped here."""
+        if stops := self.stops():
+            raise Refused([stopped_problem(stops[0])])
+
+    # --- Who and where ---------------------------------------------------------------------------------------------
+
+    def is_pretended(self, by: Principal) -> bool:
+        """Whether somebody says they sit at a terminal, and no terminal is behind this; or a subclass could say it."""
+        return type(by) is not Principal or (by.channel == Channel.TERMINAL and not self.terminal)
+
+    def refuse_pretended(self, by: Principal) -> None:
+        """Raise Refused where a principal is not what it says it is."""
+        if self.is_pretended(by):
+            raise refuse(
+                "E_APPROVAL_CHANNEL",
+                "Code cannot be a person at a terminal: only the command line can say so, when it has one.",
+                "Say Channel.LIBRARY from Python, and ask a person to type what only a person may do.",
+                command="ordain inbox",
+            )
+
+    def workspace_state(self) -> WorkspaceState:
+        """What the workspace's own stream adds up to; empty before anything was recorded."""
+        return self.records.workspace(self.keyring.verify) if self.has_ledger() else WorkspaceState()
+
+    async def identity(self) -> WorkspaceIdentity:
+        """Which directory this is now, under the id minted for it when it was first used."""
+        path, device, inode = self.workspace.identity()
+        known = self.records.workspace_id()
+        if known is None:
+            minted = WorkspaceIdentity(id=self.ids.mint("WS-"), path=path, device=device, inode=inode)
+            try:
+                await self.ledger.append(
+                    self.now(),
+                    Append(stream=WORKSPACE_STREAM, expected=0, events=(WorkspaceOpened(workspace=minted),)),
+                )
+            except Refused as refused:
+                if refused.problems[0].code != "E_LEDGER_CONFLICT":
+                    raise
+            known = self.records.workspace_id()
+            assert known is not None
+        return WorkspaceIdentity(id=known, path=path, device=device, inode=inode)
+
+    def refuse_moved(self) -> None:
+        """Raise Refused where a new record would leave behind what somebody trusted or enrolled for this directory."""
+        former = self.former_ledger()
+        if former is not None and former.governed:
+            raise refuse(
+                "E_WORKSPACE_MOVED",
+                "This directory looks like one that was moved here, and people had trusted settings or enrolled keys.",
+                f"If it is another directory, move {former.path} away.",
+                command=f"ordain audit restore {shlex.quote(former.path)}",
+            )
+
+    # --- Settings --------------------------------------------------------------------------------------------------
+
+    def settings(self) -> tuple[Settings, str, tuple[Problem, ...]]:
+        """The settings in force, the digest they are bound by, and a notice when the file says something else.
+
+        What a person trusted last is in force, from the ledger: an agent can edit or delete the file, and neither may
+        loosen anything. While the file says something else, nothing beyond the defaults is allowed unasked either, for
+        a person may have edited it to tighten it.
+        """
+        state = self.workspace_state()
+        if state.unsigned:
+            raise refuse(
+                "E_APPROVAL_SIGNATURE",
+                f"The workspace's record cannot be believed: {state.unsigned[0]}.",
+                "Somebody wrote it without an enrolled key; look at the whole record before anything else.",
+                command="ordain audit verify",
+            )
+        text = self.workspace.configuration()
+        settings, differs = in_force(state.trusted.text if state.trusted is not None else None, text)
+        digest = state.trusted.digest if state.trusted is not None else "defaults"
+        unread = self.secrets.known((), settings.secret_files)[1] if settings.secret_files else ()
+        notices = (
+            *map(stop_notice, self.stops()),
+            *(
+                Problem(code="W_SECRET_FILE", detail=f"{file} cannot be read, so what stands in it is not hidden.")
+                for file in unread
+            ),
+        )
+        if not self.has_ledger() and (former := self.former_ledger()) is not None:
+            moved = Problem(
+                code="W_WORKSPACE_MOVED",
+                detail="This directory looks like one that was moved here: nothing of its record counts any more.",
+                hints=("Its plans, approvals and trusted configuration can be taken along:",),
+                command=f"ordain audit restore {shlex.quote(former.path)}",
+            )
+            notices += (moved,)
+        if not differs:
+            return settings, digest, notices
+        applies = "the one trusted last applies, and allows nothing beyond the defaults"
+        if state.trusted is None:
+            applies = "the defaults apply"
+        hints: tuple[str, ...] = ("An agent can edit that file; it counts once a person has read it.",)
+        if settings.guard_mode != "enforce" and says_enforce(text):
+            hints += (
+                'It says `[guard] mode = "enforce"`, and until then nothing is: calls of agents are only watched.',
+            )
+        notice = Problem(
+            code="W_CONFIG_UNTRUSTED",
+            detail=f"ordain.toml is {'gone' if text is None else 'not trusted as it stands'}, so {applies}.",
+            hints=hints,
+            command="ordain trust" if text is not None else "ordain init",
+        )
+        return settings, f"{digest}{NARROWED}", (notice, *notices)
+
+    def redactor(self, *, defaults: bool = False) -> Redactor:
+        """What keeps secrets out of everything written or shown. A command that opened no ledger goes by the defaults,
+        for looking must stay quick."""
+        settings = self.settings()[0] if self.opened is not None and not defaults else Settings()
+        wanted = (secret_variables(settings), settings.secret_files)
+        if self.redacting is None or self.redacting[0] != wanted:
+            self.redacting = (wanted, Redactor(self.secrets.known(*wanted)[0]))
+        return self.redacting[1]
+
+    def sink(self, *earlier: RunState) -> Sink:
+        """What makes of what was seen what may be recorded. It also hides what was hidden in outputs of `earlier` runs:
+        whoever goes on with one may not know its secrets."""
+        hidden: dict[str, str] = {}
+        for outcome in (record.outcome for run in earlier for record in run.steps.values()):
+            known = [one for one in outcome.hidden or () if one[2] != CUT] if outcome is not None else []
+            if outcome is not None and known:
+                seal = outcome.output_seal
+                kept = self.ledger.kept(seal) or b"".join(self.ledger.artifact(seal) or ())
+                hidden |= {
+                    kept[start:end].decode("utf-8", "ignore"): name
+                    for start, end, name in known
+                    if end - start <= REMEMBERED_MAX
+                }
+        return Sink(self.redactor().knowing(hidden), self.ledger.seal)
+
+    def topics_there(self) -> frozenset[str]:
+        """The topics to which something was posted."""
+        streams = self.ledger.streams(stream_of_topic("")) if self.has_ledger() else ()
+        return frozenset(map(topic_named, streams))
+
+    # --- What an approval is bound to ------------------------------------------------------------------------------
+
+    def tools(self, settings: Settings, *plans: Plan) -> Mapping[str, ToolDefinition]:
+        """Everything that these plans can call: the tools, and the handlers of custom actions. What the program that
+        uses us has registered goes before what the configuration says, and what is built in before everything. What
+        cannot be had is not among them, and counts as unknown."""
+        return self.found_tools(settings, {name for plan in plans for name in called(plan)})[0]
+
+    def found_tools(
+        self, settings: Settings, wanted: Container[str] | None = None
+    ) -> tuple[Mapping[str, ToolDefinition], Mapping[str, Problem]]:
+        """The same, of the sources that are wanted only (all, where nothing is said); and by the names of those that
+        cannot be had, why."""
+        found: dict[str, ToolDefinition] = {}
+        problems: dict[str, Problem] = {}
+        secret = self.secret(settings)
+        for name, source in settings.sources.items():
+            if wanted is None or name in wanted:
+                try:
+                    said = self.sources.definitions(name, source, secret)
+                    found |= {one: self._clean(tool) for one, tool in said.items()}
+                except Refused as refused:
+                    problems[name] = refused.problems[0]
+        own = {**self.sources.registered(), **settings.actions, **self.handlers.registered()}
+        built_in = self.toolbox.definitions()
+        return {**built_in, **found, **own, **built_in}, problems
+
+    def asked_tools(self, plan: Plan, sealed: SealedEnvironment | None) -> AbstractContextManager[None]:
+        """Ask the sources of a plan's tools once, as its run will start them; what they say counts until the end."""
+        settings = self.settings()[0]
+        wanted = {name: settings.sources[name] for name in called(plan) if name in settings.sources}
+        return self.sources.asked(wanted, self.secret(settings), self.restored(sealed) if sealed is not None else None)
+
+    def _clean(self, tool: ToolDefinition) -> ToolDefinition:
+        """A definition as it may be shown and kept: a server can say anything, also what it was told in confidence."""
+        if tool.source is None:
+            return tool
+        redactor = self.redactor()
+        schema = redactor.value(msgspec.to_builtins(tool.schema))
+        return msgspec.structs.replace(tool, description=redactor.text(tool.description), schema=schema)
+
+    def secret(self, settings: Settings) -> Secret:
+        """The secrets that a call may be handed, by the names of their variables."""
+        known = self.secrets.known(settings.secret_env, ())[0]
+        return known.get
+
+    def kept_tools(self, plan: Plan, settings: Settings) -> Mapping[str, ToolDefinition]:
+        """What a run of a plan keeps the definitions of: the handlers of its custom actions and the tools that are not
+        built in; raises Refused where there is none for one."""
+        tools, names = self.tools(settings, plan), {one: handler_name(one) for one in handlers_of(plan)}
+        missing = [one for one, name in names.items() if name not in tools]
+        if missing:
+            raise Refused(unhandled(one) for one in missing)
+        used = (definition_of(step.action, tools) for step in all_steps(plan))
+        called = {tool.name: tool for tool in used if tool is not None and tool.schema is not None}
+        lent = (tools[name] for _, names in offered_in(plan, tools) for name in names)
+        called |= {tool.name: tool for tool in lent if tool.schema is not None}
+        return {**{name: tools[name] for name in names.values()}, **called}
+
+    def kept_agents(self, plan: Plan, settings: Settings) -> Mapping[str, Agent]:
+        """Who performs the tasks of a plan: those that a run of it keeps the definitions of."""
+        known = self.known_agents(settings)
+        return {name: known[name] for name in agents_of(plan, settings.agent_for, settings.agent) if name in known}
+
+    def known_agents(self, settings: Settings) -> Mapping[str, Agent]:
+        """Everybody who can be given tasks. What the program that uses us has registered goes before what the
+        configuration says."""
+        return {**settings.agents, **self.agents.registered()}
+
+    def agent_faults(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
+        """Those of them who cannot be started here now, and why, as far as can be told."""
+        kept, tier = self.kept_agents(plan, settings), tier_of(plan, settings.tier)
+        return {name: fault for name, agent in kept.items() if (fault := self.agent_fault(agent, tier, settings))}
+
+    def agent_fault(self, agent: Agent, tier: int, settings: Settings) -> str | None:
+        """Why an agent cannot be started here at a trust tier; None where it can, as far as can be told."""
+        fault = self.agents.fault(agent)
+        program = agent.command or ((agent.preset,) if agent.preset is not None else ())
+        if fault is not None or not tier or not program or self.sandbox is None:
+            return fault
+        return self.sandbox.unseen(sandbox_limits(settings), program, (*settings.env, *agent.env))
+
+    def refuse_agents(self, plan: Plan, settings: Settings) -> None:
+        """Raise Refused where somebody who performs tasks of a plan is not there or cannot be started here: no run
+        begins that cannot come to its end."""
+        known = self.known_agents(settings)
+        missing = [name for name in agents_of(plan, settings.agent_for, settings.agent) if name not in known]
+        problems = [
+            *(agent_problem("E_AGENT_START", name, "there is no such agent") for name in dict.fromkeys(missing)),
+            *(agent_problem("E_AGENT_START", name, why) for name, why in self.agent_faults(plan, settings).items()),
+        ]
+        if problems:
+            raise Refused(problems)
+
+    def rule(self, plan: Plan, settings: Settings) -> Ruling:
+        return rule(plan, self.tools(settings, plan), settings)
+
+    def judged_by(self, plan: Plan, settings: Settings) -> Mapping[str, ToolDefinition]:
+        """The definitions that policy needs to judge a plan as it does now."""
+        tools, names = self.tools(settings, plan), set(called(plan))
+        needed = {name: tool for name, tool in tools.items() if name.partition(":")[0] in names}
+        return needed if rule(plan, needed, settings) == rule(plan, tools, settings) else tools
+
+    def rule_step(self, step: Step, settings: Settings, kept: Mapping[str, ToolDefinition] | None = None) -> Ruling:
+        """What policy says of one step with its contract, as it stands; of tools that are gone, by what is kept."""
+        plan = Plan(plan_version=PLAN_VERSION, title="", steps=(step,))
+        return rule(plan, {**(kept or {}), **self.tools(settings, plan)}, settings)
+
+    def denied(
+        self, step: Step, settings: Settings, kept: Mapping[str, ToolDefinition] | None = None
+    ) -> Problem | None:
+        """What policy denies of one step."""
+        return next(iter(self.rule_step(step, settings, kept).denied), None)
+
+    def base(self, plan: Plan) -> Base:
+        """What an approval of this plan depends on, as it is now; raises Refused where a source of its tools does not
+        say what it has."""
+        settings, config, _ = self.settings()
+        tools, problems = self.found_tools(settings, set(called(plan)))
+        if problems:
+            raise Refused(problems.values())
+        steps = list(all_steps(plan))
+        used = {tool.name: tool for step in steps if (tool := definition_of(step.action, tools)) is not None}
+        used |= {name: tools[name] for _, names in offered_in(plan, tools) for name in names}
+        if any(contract_of(step) is not None for step in steps):
+            used[SHELL.name] = SHELL
+        agents = self.kept_agents(plan, settings)
+        digests = self.workspace.digests(operand_paths(plan, tools, agents.values()), operand_patterns(plan))
+        operands = {self.shown_path(path): self._sealed(what) for path, what in digests.items()}
+        operands |= self.command_files(plan)
+        return Base(
+            tools=definition_digest(tuple(used.values())),
+            definitions={
+                **{name: definition_digest((tool,)) for name, tool in sorted(used.items())},
+                **{f"{AGENT}{name}": agent_digest(agent) for name, agent in sorted(agents.items())},
+            },
+            config=config,
+            operands=dict(sorted(operands.items())),
+            commands=True,
+            git_head=(self.workspace.git_head() or "none") if settings.bind_git_head else None,
+            environment=self.environment(plan, settings),
+        )
+
+    def scripts(self, plan: Plan) -> Mapping[str, Script]:
+        """The commands and contracts of a plan taken apart."""
+        return self.workspace.scripts(command_texts(all_steps(plan)))
+
+    def named_files(self, plan: Plan) -> tuple[NamedFiles, ...]:
+        """What the commands of each step of a plan name, in their order."""
+        scripts = self.scripts(plan)
+        return tuple(named_files(step, scripts) for step in all_steps(plan))
+
+    def command_files(self, plan: Plan) -> dict[str, str]:
+        """What is in every file that a plan's commands name."""
+        named = self.named_files(plan)
+        patterns = {pattern for one in named for pattern in one.patterns}
+        return self.contents({path for one in named for path in one.paths}, patterns)
+
+    def contents(self, paths: Collection[str], patterns: Collection[str]) -> dict[str, str]:
+        """What is in the files that commands name, by path, as it may stand in the ledger."""
+        found = self.workspace.contents(paths, patterns)
+        return {self.shown_path(path): self._sealed(what) for path, what in found.items()}
+
+    # --- The environment -------------------------------------------------------------------------------------------
+
+    def environment(self, plan: Plan, settings: Settings) -> SealedEnvironment:
+        """What a run of this plan would get of the environment here and now, as an approval seals it."""
+        found, redactor = self.host.variables(self._variable_names(plan, settings)), self.redactor()
+
+        def is_secret(name: str, value: str) -> bool:
+            return is_secret_variable(name, settings) or redactor.text(value) != value
+
+        return seal_environment(found, is_secret, self._seal, self._programs(plan, settings))
+
+    def _variable_names(self, plan: Plan, settings: Settings) -> tuple[str, ...]:
+        """The variables that reach something that a run of this plan starts, and the secrets that it hands over."""
+        names = {"PATH", "HOME", "LANG", *settings.env, *named_secrets(msgspec.to_builtins(plan))}
+        for agent in self.kept_agents(plan, settings).values():
+            names.update(agent.env)
+        for source in (settings.sources[name] for name in called(plan) if name in settings.sources):
+            names.update(source.env, *map(secrets_within, source.headers.values()))
+        return tuple(sorted(names))
+
+    def _programs(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
+        return self.host.programs(("bash", "bwrap") if tier_of(plan, settings.tier) else ("bash",))
+
+    def _seal(self, data: bytes) -> str:
+        """Without a ledger nothing is kept or compared, and there is no key."""
+        return self.ledger.seal(data) if self.has_ledger() else "not sealed"
+
+    def misfits(self, sealed: SealedEnvironment, plan: Plan | None = None) -> tuple[str, ...]:
+        """What here does not fit what was sealed, in words; with a plan, which programs a run of it would use too."""
+        programs = self._programs(plan, self.settings()[0]) if plan is not None else None
+        return tuple(misfits(sealed, self.host.variables(sealed.secrets), self._seal, programs))
+
+    def restored(self, sealed: SealedEnvironment) -> RunEnvironment:
+        """What a run is given of the environment."""
+        return restore(sealed, self.host.variables(sealed.secrets))
+
+    def unusual(self, plan: Plan, settings: Settings) -> tuple[str, ...]:
+        """What an approver should know of the environment that a run of this plan would get."""
+        found, clean = self.host.variables(self._variable_names(plan, settings)), self.redactor().text
+        shown = {name: clean(value) for name, value in found.items() if not is_secret_variable(name, settings)}
+        workspace = self.workspace.identity()[0]
+        return tuple(map(clean, unusual(found, shown, workspace, self.host.home(), self.host.look_at)))
+
+    def shown_path(self, path: str) -> str:
+        """A file's name as it may stand in the ledger; one with a secret in it is told from others by its seal."""
+        shown = self.redactor().text(path)
+        return shown if shown == path or not self.has_ledger() else f"{shown} {self.ledger.seal(path.encode())}"
+
+    def _sealed(self, what: str) -> str:
+        """A file's digest as it may stand in the ledger: a short secret in a file could be guessed from a plain one."""
+        return self.ledger.seal(what.encode()) if what.startswith("sha256:") and self.has_ledger() else what
+
+    async def situation(self, plan: Plan) -> Situation:
+        tier = tier_of(plan, self.settings()[0].tier)
+        return Situation(
+            workspace=await self.identity(),
+            base=self.base(plan),
+            tier=tier,
+            now=self.clock.moment(),
+            misfits=lambda sealed: self.misfits(sealed, plan),
+        )
+
+    # --- Trust tiers -----------------------------------------------------------------------------------------------
+
+    def tier_fault(self, tier: int) -> str | None:
+        """Why a trust tier cannot be had here now; None where it can."""
+        if tier == 0:
+            return None
+        if tier > STRONGEST:
+            return f"this version knows none above {STRONGEST}"
+        return self.sandbox.fault() if self.sandbox is not None else "there is no sandbox"
+
+    def refuse_tier(self, tier: int) -> None:
+        """Raise Refused where a trust tier cannot be had here now: nothing runs at a weaker one instead."""
+        fault = self.tier_fault(tier)
+        if fault is not None:
+            raise Refused([tier_problem(tier, fault)])
+
+    def shell_for(self, limits: Limits, shell: Shell) -> Shell:
+        """What runs the commands of a run: this shell at tier 0, and above it only the sandbox."""
+        self.refuse_tier(limits.tier)
+        return self.sandbox.shell(limits.sandbox) if limits.tier and self.sandbox is not None else shell
+
+    # --- Signing ---------------------------------------------------------------------------------------------------
+
+    async def sign(self, credential: Credential, statement: bytes, by: Principal) -> Signature:
+        """A person's signature over these bytes; a wrong passphrase is recorded, and too many are waited out."""
+        from ordain.records.signature import sign  # few workspaces have approvers
+
+        return await sign(self, credential, statement, by)
+
+    def enrolled(self, name: str) -> Approver:
+        """The approver of this name whose key is kept here; raises Refused where there is none."""
+        from ordain.records.signature import enrolled_approver
+
+        return enrolled_approver(self.workspace_state(), self, name)
+
+    # --- Telling and showing ---------------------------------------------------------------------------------------
+
+    def notify(self, kind: str, **values: object) -> None:
+        """Tell whoever the settings name that something waits or has ended; what becomes of that changes nothing."""
+        command = self.settings()[0].notify
+        if command:
+            message = {"kind": kind, "workspace": self.workspace.identity()[0], **values}
+            self.notifier.tell(command, msgspec.json.encode(self.redactor().value(msgspec.to_builtins(message))))
+
+    def drift(self, state: PlanState) -> tuple[Problem, ...]:
+        """A notice when the document a plan was prepared from says something else by now."""
+        if state.document is None:
+            return ()
+        data = self.workspace.document(state.document)
+        if data is not None and sha256(data) == state.document_sha256:
+            return ()
+        change = "is gone" if data is None else "has changed"
+        return (
+            Problem(
+                code="W_DOC_DRIFT",
+                detail=f"{state.document} {change} since it was prepared; what runs is what was prepared.",
+                command=f"ordain prepare {shlex.quote(state.document)}",
+            ),
+        )
+
+    def named(self, state: PlanState) -> str:
+        """How to name a plan in a command: its document where it has one."""
+        return shlex.quote(state.document) if state.document is not None else short_id(state.plan_id)
+
+
+def called(plan: Plan) -> Iterator[str]:
+    """The tools that a plan calls, or that it lets its agents call."""
+    yield from (step.action.tool for step in all_steps(plan) if isinstance(step.action, CallTool))
+    yield from listed_in(plan)

@@ -1,0 +1,132 @@
+"""Every action, condition and failure policy is declared in full: each field with its role, each action with an
+`about`. Whoever asks for roles then knows it; what is left out here would be seen by nobody."""
+
+import ast
+import inspect
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import pytest
+
+import ordain.core.plan.actions
+from ordain.core.plan.actions.ask import Ask
+from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
+from ordain.core.plan.condition import ApprovalScope, PaneIdle, Precondition, Strategy, Verification, WaitCondition
+from ordain.core.plan.failure import FailurePolicy
+from ordain.core.plan.model import Action, NestedPlan
+from ordain.core.plan.role import (
+    About,
+    Duration,
+    EffectClass,
+    FieldPart,
+    Name,
+    Payload,
+    Prose,
+    field_with,
+    parts,
+    roles,
+)
+from ordain.core.run.schedule import effect_class
+from tests.build import step
+
+DECLARED = [
+    *get_args(Action),
+    *dict.fromkeys([*get_args(WaitCondition), *get_args(Precondition), *get_args(Strategy)]),
+    *get_args(FailurePolicy),
+    *(Verification, ApprovalScope),
+]
+
+
+def place(kind: type[Any]) -> str:
+    path = Path(inspect.getfile(kind))
+    return f"{kind.__name__} in {path.relative_to(path.parents[5])}"
+
+
+@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.__name__)
+def test_every_field_has_a_role(kind: type[msgspec.Struct]) -> None:
+    for field in kind.__struct_fields__:
+        assert field in roles(kind), f"The field `{field}` of {place(kind)} has no role (ordain/core/plan/role.py)."
+
+
+@pytest.mark.parametrize("kind", get_args(Action), ids=lambda kind: kind.__name__)
+def test_every_action_says_what_it_is_like(kind: Any) -> None:
+    assert isinstance(getattr(kind, "about", None), About), f"{place(kind)} has no `about: ClassVar[About]`."
+    carriers = [name for name, role in roles(kind).items() if isinstance(role, Payload)]
+    assert len(carriers) <= 1, f"{place(kind)} has several payloads: {carriers}."
+
+
+def test_every_declaration_is_an_action_that_a_plan_can_have() -> None:
+    """The classes in `core/plan/actions` are the members of `Action`; `NestedPlan` is with the plan it holds."""
+    folder = Path(ordain.core.plan.actions.__path__[0])
+    names = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
+    declared = {
+        name: [kind for kind in vars(import_module(f"{ordain.core.plan.actions.__name__}.{name}")).values()
+               if inspect.isclass(kind) and issubclass(kind, msgspec.Struct) and kind.__module__.endswith(f".{name}")]
+        for name in names
+    }  # fmt: skip
+    assert [name for name, kinds in declared.items() if not kinds] == [], "modules that declare no action"
+    every = {kind for kinds in declared.values() for kind in kinds}
+    union = set(get_args(Action)) - {NestedPlan}
+    assert every == union, f"not in both core/plan/actions and Action (core/plan/model.py): {every ^ union}"
+
+
+def test_parts_are_the_values_of_roles() -> None:
+    task = next(kind for kind in get_args(Action) if kind.__struct_config__.tag == "task")(
+        task="a", criteria=("b", "c")
+    )
+    found = [(part.field, part.value, part.what) for part in parts(task, Prose, Name)]
+    assert found == [("task", "a", "task"), ("criteria", "b", "task"), ("criteria", "c", "task")]
+
+
+def test_a_place_may_have_words_of_its_own() -> None:
+    idle = PaneIdle(idle_threshold_ms=5)
+    role = roles(PaneIdle)["idle_threshold_ms"]
+    assert isinstance(role, Duration)
+    assert [*parts(idle, Duration)] == [FieldPart("idle_threshold_ms", role, 5, "time that must be quiet")]
+    (inside,) = parts(Verification(strategy=idle), Duration)
+    assert inside == FieldPart("idle_threshold_ms", role, 5, "time that the verification waits")
+
+
+def test_a_field_is_found_by_its_role() -> None:
+    assert {kind.__name__: field_with(kind, Payload) for kind in get_args(Action) if field_with(kind, Payload)} == {
+        "RunCommand": "env",
+        "CallTool": "args",
+        "StoreData": "value",
+        "RunWorkflow": "params",
+        "Custom": "payload",
+    }
+
+
+NOT_COUNTED = {"RunCommand", "CallTool", "Task"}
+"""They have machinery of their own (shell, toolbox, agents)."""
+NAMED = {
+    ("core/lineage/ask", "Ask"),
+    ("core/lineage/decision", "Ask"),
+    ("core/lint/content", "Ask"),
+    ("interfaces/view/frame", "Ask"),
+    ("interfaces/view/picture", "Ask"),
+    ("interfaces/view/preview", "Ask"),
+}
+"""Who names an action class outside of `core/plan/actions`, `engine/perform` and the union in `core/plan/model`. May
+only shrink: ask for a role, or for what an `about` says. `NestedPlan` is not counted: it makes plans trees."""
+
+
+def test_hardly_anybody_names_an_action() -> None:
+    source = Path(inspect.getfile(Action.__args__[0])).parents[3]
+    kinds = {kind.__name__ for kind in get_args(Action)} - NOT_COUNTED - {NestedPlan.__name__}
+    found = set()
+    for path in source.rglob("*.py"):
+        module = path.relative_to(source).as_posix().removesuffix(".py")
+        if not module.startswith(("core/plan/actions/", "engine/perform/")) and module != "core/plan/model":
+            imported = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+            found |= {(module, one.name) for node in imported for one in node.names if one.name in kinds}
+    assert sorted(found - NAMED) == [], "These modules name an action; ask for a role or an `about` instead."
+    assert sorted(NAMED - found) == [], "These are gone; take them off the list."
+
+
+@pytest.mark.parametrize("action", [AcquireLock(lock_name="a"), ReleaseLock(lock_name="a"), Ask(question="?")])
+def test_what_is_recorded_with_its_effect_is_done_again_whatever_the_plan_says(action: Action) -> None:
+    """`idempotent: false` must send no step to a person that did nothing unless it is recorded."""
+    assert effect_class(step("a", action=action, idempotent=False), {}) is EffectClass.REPEATABLE

@@ -1,0 +1,33 @@
+"""Every action is performed by somebody, and nobody performs what is no action."""
+
+from importlib.util import find_spec
+from typing import Any, get_args
+
+import pytest
+
+from ordain.core.plan.model import Action
+from ordain.core.plan.role import about
+from ordain.engine.perform.table import ELSEWHERE, PERFORMERS, WATCHERS
+
+ACTIONS = get_args(Action)
+TABLES = {"PERFORMERS": PERFORMERS, "WATCHERS": WATCHERS, "ELSEWHERE": ELSEWHERE}
+
+
+@pytest.mark.parametrize("kind", ACTIONS, ids=lambda kind: kind.__name__)
+def test_every_action_is_performed_or_says_that_it_is_not(kind: Any) -> None:
+    tables = [name for name, table in TABLES.items() if kind in table]
+    name = f"{kind.__name__} ({kind.__module__})"
+    if about(kind).unsupported:
+        assert tables == [], f"{name} says that it is unsupported, and is in {tables}."
+        return
+    assert len(tables) == 1, f"{name} is in {tables or 'no table'} of engine/perform/table.py; one performs it."
+    assert ("WATCHERS" in tables) == (about(kind).waits == "outside"), f"Only what waits is watched: {name}."
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_stranger_is_performed(name: str) -> None:
+    assert set(TABLES[name]) <= set(ACTIONS), f"{name} performs what is not in Action (core/plan/model.py)."
+
+
+def test_what_is_performed_elsewhere_is_there() -> None:
+    assert [module for module in ELSEWHERE.values() if find_spec(module) is None] == []

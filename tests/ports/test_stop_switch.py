@@ -1,0 +1,66 @@
+"""The contract of ports.StopSwitch, for files and its in-memory twin; and that whatever is wrong with a file stops."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ordain.adapters.memory.memory import MemoryStopSwitch
+from ordain.adapters.state.directory import shelf_path
+from ordain.adapters.state.stop_file import StopFiles, read_stops
+from ordain.core.policy.stop import StopOrder, stopped_problem
+
+HERE, ALL = StopOrder(by="kim", reason="odd"), StopOrder(by="ana", everywhere=True)
+
+
+@pytest.fixture(params=["files", "memory"])
+def switch(request, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORDAIN_HOME", str(tmp_path / "state"))
+    (tmp_path / "ws").mkdir()
+    return StopFiles(tmp_path / "ws", "boot") if request.param == "files" else MemoryStopSwitch()
+
+
+def test_it_is_off_until_somebody_turns_it_on_and_the_first_is_told(switch):
+    assert switch.read() == ()
+    switch.turn_on(HERE)
+    switch.turn_on(StopOrder(by="pat"))
+    assert switch.read() == (HERE,)
+    switch.turn_on(ALL)
+    assert switch.read() == (ALL, HERE)
+    switch.turn_off(ALL)
+    assert switch.read() == (HERE,)
+    switch.turn_off(HERE)
+    assert switch.read() == ()
+    assert switch.end_runs(everywhere=True) == ((), ())
+
+
+@pytest.mark.parametrize("kind", ["empty", "noise", "directory", "dangling link", "pipe"])
+def test_a_file_that_cannot_be_read_stops_too(tmp_path: Path, kind: str) -> None:
+    state = tmp_path / "state"
+    shelf = shelf_path(state, tmp_path)
+    shelf.mkdir(parents=True)
+    env = {"ORDAIN_HOME": str(state)}
+    assert read_stops(env, tmp_path) == ()
+    for place, everywhere in ((shelf, False), (state, True)):
+        path = place / "stopped"
+        match kind:
+            case "empty":
+                path.touch()
+            case "noise":
+                path.write_bytes(b"\xff{")
+            case "directory":
+                path.mkdir()
+            case "dangling link":
+                path.symlink_to("nowhere")
+            case _:
+                os.mkfifo(path)
+        assert StopOrder(everywhere=everywhere) in read_stops(env, tmp_path)
+
+
+def test_a_place_that_cannot_be_looked_at_is_named_and_nothing_starts(tmp_path):
+    """Whether work is stopped is not known then: that is what the refusal says, and not that somebody stopped it."""
+    (tmp_path / "state").write_text("a file where a directory should be")
+    (stop, _) = read_stops({"ORDAIN_HOME": str(tmp_path / "state")}, tmp_path)
+    problem = stopped_problem(stop)
+    assert problem.code == "E_STATE_DIR"
+    assert str(tmp_path / "state" / "stopped") in problem.detail

@@ -1,0 +1,57 @@
+"""The measurable part of docs/style.md."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from tools.measure import class_names, trees
+
+ROOT = Path(__file__).parent.parent
+NOUNS = {
+    *("Finding", "Heading", "Spending", "Ruling", "Pairing", "Sighting", "Setting", "Outgoing", "Remaining", "Missing"),
+    *("Keyring", "FileKeyring", "MemoryKeyring", "SecretMissing", "AttemptWaiting", "_Nothing", "Performing"),
+    *("CallStanding", "PlanStanding", "ServerListing", "_LaneDrawing", "_Listing", "_OpenMapping"),
+}
+"""Classes that end in -ing and are nouns, or say how something is. It may only shrink."""
+NOUN_MODULES = {
+    *("greeting.py", "loading.py", "outgoing.py", "pairing.py", "reading.py", "ruling.py", "sealing.py", "sighting.py"),
+    "spending.py",
+}
+OTHERS_WORDS = ("manager", "helper", "util", "info")
+
+
+def test_every_class_has_a_name_of_its_own():
+    assert [name for name, count in class_names(trees()).items() if count > 1] == []
+
+
+def test_classes_and_modules_are_nouns():
+    modules = trees()
+    classes = {name for name in class_names(modules) if name.endswith("ing")}
+    assert classes == NOUNS & classes, f"name these by what they are: {sorted(classes - NOUNS)}"
+    assert classes >= NOUNS, f"take these off the list: {sorted(NOUNS - classes)}"
+    files = {Path(name).name for name in modules if name.endswith("ing.py")}
+    assert files == NOUN_MODULES, files ^ NOUN_MODULES
+
+
+def test_nothing_is_called_by_a_word_that_says_nothing():
+    modules = trees()
+    named = {Path(name).stem for name in modules} | set(class_names(modules))
+    assert [name for name in named for word in OTHERS_WORDS if word in name.lower().split("_")] == []
+
+
+def test_only_the_root_says_what_is_public():
+    found = {
+        name
+        for name, tree in trees().items()
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and any(isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets)
+    }
+    assert found == {"__init__.py"}
+
+
+def test_packages_are_entered_by_their_modules():
+    for name, tree in trees().items():
+        if name.endswith("/__init__.py"):
+            assert all(isinstance(node, ast.Expr) for node in tree.body), f"{name} holds more than a docstring"

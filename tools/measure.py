@@ -1,0 +1,112 @@
+"""Measure the house: lines by room, sizes, names that exist twice, modules that name actions, rings. Never fails.
+
+make measure
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "ordain"
+EVERYWHERE = ("RunCommand", "CallTool", "Task")
+"""Actions with machinery of their own, which may be named where that is."""
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every module by its path beneath the package."""
+    return {str(path.relative_to(SOURCE)): ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def room_of(name: str) -> str:
+    parts = name.split("/")
+    deep = parts[0] in ("core", "interfaces") and len(parts) > 2
+    return "/".join(parts[: 2 if deep else 1]) if len(parts) > 1 else "(root)"
+
+
+def class_names(modules: dict[str, ast.Module]) -> Counter[str]:
+    return Counter(node.name for tree in modules.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def actions() -> set[str]:
+    """The classes of the union `Action`."""
+    text = (SOURCE / "core/plan/model.py").read_text()
+    found = re.search(r"^Action(?:: TypeAlias)? = \(?(.*?)\)?\n\n", text, re.DOTALL | re.MULTILINE)
+    return set(re.findall(r"[A-Z]\w+", found[1])) if found else set()
+
+
+def pairs(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
+    """Modules outside the declarations and the performers, each with an action class that it names."""
+    known = actions() - set(EVERYWHERE)
+    homes = ("core/plan/action", "core/plan/model.py", "engine/perform")
+    return {
+        (name, node.id)
+        for name, tree in modules.items()
+        if not name.startswith(homes)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and node.id in known
+    }
+
+
+def rings(modules: dict[str, ast.Module]) -> list[str]:
+    """Modules that cannot be imported in any order, imports inside functions left out."""
+    dotted = {"ordain." + name.removesuffix(".py").replace("/", "."): tree for name, tree in modules.items()}
+    wanted = {
+        name: {
+            used
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and node.module
+            for used in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+            if used in dotted and used != name
+        }
+        for name, tree in dotted.items()
+    }
+    while free := [name for name, uses in wanted.items() if not uses & wanted.keys()]:
+        for name in free:
+            del wanted[name]
+    return sorted(wanted)
+
+
+def local_imports(modules: dict[str, ast.Module]) -> int:
+    return sum(
+        isinstance(inner, ast.ImportFrom) and (inner.module or "").startswith("ordain")
+        for tree in modules.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in node.body
+    )
+
+
+def main() -> None:
+    modules = trees()
+    sizes = {name: len((SOURCE / name).read_text().splitlines()) for name in modules}
+    rooms: Counter[str] = Counter()
+    for name, size in sizes.items():
+        rooms[room_of(name)] += size
+    for room, size in sorted(rooms.items()):
+        print(f"{room:24}{size:7,}")
+    data = sum(len(path.read_text().splitlines()) for path in (SOURCE / "data").rglob("*") if path.is_file())
+    tests = sum(len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
+    filled = sorted(size for size in sizes.values() if size)
+    print(f"\nlines of Python {sum(sizes.values()):,}, of data {data:,}, of tests {tests:,}")
+    print(
+        f"modules {len(filled)}: median {statistics.median(filled):.0f} lines, nine in ten up to "
+        f"{filled[len(filled) * 9 // 10]}; over 600: "
+        + (", ".join(f"{name} {size}" for name, size in sizes.items() if size > 600) or "none")
+    )
+    print("modules at the root:", ", ".join(name for name in modules if "/" not in name))
+    twice = sorted(name for name, count in class_names(modules).items() if count > 1)
+    print(f"class names that exist twice: {len(twice)} {' '.join(twice)}")
+    print(f"pairs of module and action class: {len(pairs(modules))}")
+    print(f"imports of ours inside functions: {local_imports(modules)}")
+    print(f"modules in rings: {' '.join(rings(modules)) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
