@@ -51,7 +51,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = tmp_path / "here"
     made.mkdir()
     (tmp_path / "proxy.py").write_text(PROXY)
-    command = [sys.executable, str(tmp_path / "proxy.py"), str(tmp_path / "changed"), str(NODE), str(FILESYSTEM), "."]
+    proxy = [sys.executable, str(tmp_path / "proxy.py"), str(tmp_path / "changed")]
+    command = [*proxy, str(NODE), str(FILESYSTEM), "{workspace}"]
     (made / "ordain.toml").write_text(
         f'[tools.files]\nmcp = {json.dumps(command)}\neffects = {{ read_text_file = "reads" }}\n'
     )
