@@ -112,6 +112,7 @@ UNKNOWN = {
     "a failure that is passed over": "set +e; cd app; bash x.sh",
     "a way back through a link": "cd linked && cd .. && bash x.sh",
     "a way through a link": "cd linked/.. && bash x.sh",
+    "a sourced file": ". ./env.sh; bash x.sh",
     "a file without a dot": "test -d app && cd app; bash plain",
 }
 
@@ -121,6 +122,7 @@ UNKNOWN = {
 def test_what_no_approval_is_bound_to_is_said(workspace: Workspace, command: str, field: str) -> None:
     workspace.write("x.sh", DEPLOY)
     workspace.write("plain", DEPLOY)
+    workspace.write("env.sh", "cd scripts\n")
     (workspace.path / "linked").symlink_to("scripts/deep")
     (workspace.path / "scripts/deep").mkdir()
     if command.startswith("`"):

@@ -39,6 +39,7 @@ UNBOUND = {
 _MAY_CHANGE = "checked at the start only, for steps before may change them"
 _DYNAMIC = "words that are only known when they run"
 _MOVED = "relative paths after a change of directory"
+_SOURCED = "relative paths after a sourced file, which may change the directory"
 _UNREAD = "commands that cannot be taken apart, or are over 16 KiB"
 _OUTSIDE = "perhaps what lies outside the workspace, of which only a person is told more"
 SHOWN_MAX = 3
@@ -100,6 +101,7 @@ def named_files(step: Step, scripts: Scripts) -> NamedFiles:
         if script is None:
             unknown.add(_UNREAD)
             continue
+        sourced = False
         for one in script.commands:
             program = bare(one.program)
             named = () if program in _TESTS else one.words[0 if "/" in program else 1 :]
@@ -111,8 +113,9 @@ def named_files(step: Step, scripts: Scripts) -> NamedFiles:
             if program not in _WRITES_NOTHING:
                 unknown.update(_unfollowed(one.words))
             moved = words if program not in (*_SILENT, "cd") else one.inputs
-            if one.directory is None and any(word and not _FIXED.match(word) for word in moved):
-                unknown.add(_MOVED)
+            if (one.directory is None or sourced) and any(word and not _FIXED.match(word) for word in moved):
+                unknown.add(_SOURCED if sourced else _MOVED)
+            sourced = sourced or program in (".", "source")
             for word in filter(None, words):
                 paths.update(_spellings(word, one.directory))
                 if "{}" in word or program in ("alias", "xargs"):
@@ -304,7 +307,7 @@ def not_bound(
                 found.setdefault(_MAY_CHANGE, {})[path] = None
         for reason in ours.unknown:
             found.setdefault(reason, {})[f"step {step.id}"] = None
-    order = (*UNBOUND.values(), _MAY_CHANGE, _DYNAMIC, _MOVED, _UNREAD, _OUTSIDE)
+    order = (*UNBOUND.values(), _MAY_CHANGE, _DYNAMIC, _MOVED, _SOURCED, _UNREAD, _OUTSIDE)
     return tuple(
         NotBound(reason=reason, count=len(names), first=tuple(sorted(names))[: SHOWN_MAX * (reason != _OUTSIDE)])
         for reason in order
