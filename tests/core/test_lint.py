@@ -31,6 +31,7 @@ from ordain.core.plan.condition import (
     PaneExists,
     PaneIdle,
     PatternAbsent,
+    Precondition,
     StableTail,
     StepCompleted,
     Verification,
@@ -1317,3 +1318,15 @@ def test_no_reference_decides_the_key_of_a_signal(key: str) -> None:
     """Nothing would put the value in: the run would wait for a signal of that very name."""
     waiting = WaitFor(condition=External(key=key), timeout_ms=1000)
     assert "E_REF_PLACE" in [problem.code for problem in lint(plan(step("wait", action=waiting)), Facts())]
+
+
+@pytest.mark.parametrize("condition", [LockHeld(lock_name="a-${x.output}"), LockAvailable(lock_name="${params.x}")])
+def test_no_reference_decides_the_lock_of_a_condition(condition: Precondition) -> None:
+    """Nothing would put the value in: a lock of that very name would be looked at."""
+    by_step = plan(step("a"), replace(step("b"), preconditions=(condition,)))
+    by_plan = plan(step("a"), preconditions=(condition,))
+    assert [[(one.code, one.where and one.where.step, one.detail) for one in lint(made, Facts())]
+            for made in (by_step, by_plan)] == [
+        [("E_REF_PLACE", "b", "The lock name of `b` cannot be decided by a reference.")],
+        [("E_REF_PLACE", None, "The plan's lock name cannot be decided by a reference.")],
+    ]  # fmt: skip

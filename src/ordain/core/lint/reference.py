@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+import msgspec
 from msgspec.structs import replace
 
 from ordain.core.lint.survey import AskedExpression, Facts, Mention, Scope, Survey, last_policy
 from ordain.core.plan.command import command_text, payload
-from ordain.core.plan.condition import StepCompleted
 from ordain.core.plan.failure import Fallback, Skip
 from ordain.core.plan.graph import item_name
 from ordain.core.plan.model import Step, conditions_of
@@ -28,7 +28,7 @@ from ordain.core.plan.refs import (
     references,
     spelt,
 )
-from ordain.core.plan.role import CommandText, Name, PathRead, PathWritten, Prose, parts
+from ordain.core.plan.role import CommandText, Name, PathRead, PathWritten, Prose, StepName, parts
 from ordain.core.plan.tool import COMMANDS, EXEC
 from ordain.core.policy.program import may_be_options
 from ordain.core.text.limit import strings
@@ -134,15 +134,19 @@ def reads_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
 def completed_known(survey: Survey, facts: Facts) -> Iterator[Problem]:
     """A step that must have passed before another one is there: otherwise that one could never begin. Before a plan
     begins none has."""
-    for condition in survey.plan.preconditions:
-        if isinstance(condition, StepCompleted):
-            detail = f"The plan: `step_completed` names `{condition.step_id}`, and no step has run yet."
-            yield Problem(code="E_REF", detail=detail, hints=("Make it a precondition of a step.",))
+    for condition, name in _steps_named(survey.plan.preconditions):
+        detail = f"The plan: `{condition}` names `{name}`, and no step has run yet."
+        yield Problem(code="E_REF", detail=detail, hints=("Make it a precondition of a step.",))
     for step in survey.steps:
-        for condition in step.preconditions:
-            if isinstance(condition, StepCompleted) and condition.step_id not in survey.scope_of(step).known:
-                detail = f"`{step.id}`: `step_completed` names `{condition.step_id}`, which is not a step of this plan."
-                yield blame_step(step.id, "E_REF", detail, *survey.near(condition.step_id, survey.scope_of(step).known))
+        for condition, name in _steps_named(conditions_of(step)):
+            if name not in survey.scope_of(step).known:
+                detail = f"`{step.id}`: `{condition}` names `{name}`, which is not a step of this plan."
+                yield blame_step(step.id, "E_REF", detail, *survey.near(name, survey.scope_of(step).known))
+
+
+def _steps_named(conditions: Sequence[msgspec.Struct]) -> Iterator[tuple[str, str]]:
+    for condition in conditions:
+        yield from ((str(condition.__struct_config__.tag), part.value) for part in parts(condition, StepName))
 
 
 def may_be_missing(survey: Survey, facts: Facts) -> Iterator[Problem]:
@@ -239,10 +243,9 @@ def _fixed_names(survey: Survey) -> Iterator[tuple[str | None, str, str]]:
     for step, action in chain(tasks, survey.others):
         found = parts(action, Name, PathRead, PathWritten)
         yield from ((step.id, part.what or part.field, part.value) for part in found)
-    before = ((None, one) for scope in survey.scopes for one in scope.plan.preconditions)
-    judged = (step for step in survey.steps if step.preconditions or step.verification is not None)
-    for step_id, condition in chain(before, ((step.id, one) for step in judged for one in conditions_of(step))):
-        yield from ((step_id, part.field, part.value) for part in parts(condition, PathRead, PathWritten))
+    for step_id, declared in survey.declared():
+        found = parts(declared, Name, PathRead, PathWritten)
+        yield from ((step_id, part.what or part.field, part.value) for part in found)
 
 
 _RUNS_CODE = re.compile(r"(?:ba|da|z|k|fi|a)?sh|python[\d.]*|perl|ruby|node|php|lua|[gmn]?awk|sed|eval|ssh")

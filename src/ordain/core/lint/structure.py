@@ -103,8 +103,6 @@ def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
         yield from (("parameter", name, None) for name in scope.plan.params if not name.isascii())
         if scope.plan.agent is not None:
             yield "agent", scope.plan.agent, None
-        for condition in scope.plan.preconditions:
-            yield from ((kind, name, None) for kind, name in _declared_names(condition))
     yield from (("model", step.model, step.id) for step in survey.steps if step.model is not None)
     for step, call in survey.calls:
         yield "tool", call.tool, step.id
@@ -120,8 +118,8 @@ def _names(survey: Survey) -> Iterator[tuple[str, str, str | None]]:
     for step in survey.steps:
         if step.pool is not None:
             yield "pool", step.pool, step.id
-        for condition in step.preconditions:
-            yield from ((kind, name, step.id) for kind, name in _declared_names(condition))
+    for step_id, declared in survey.declared():
+        yield from ((kind, name, step_id) for kind, name in _declared_names(declared))
 
 
 def _declared_names(value: msgspec.Struct) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ Rules look at lists here instead of walking the plan each for itself; a plan may
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from ordain.core.plan.condition import Contract, CustomCondition, Precondition
 from ordain.core.plan.expr import OWN_END, VARIABLES, Named, named
 from ordain.core.plan.failure import FailurePolicy, LastPolicy, Retry
 from ordain.core.plan.graph import ImpliedNeed, Order, item_name, links, may_refer, stores_of, users_of
-from ordain.core.plan.model import Action, NestedPlan, Plan, Step
+from ordain.core.plan.model import Action, NestedPlan, Plan, Step, conditions_of
 from ordain.core.plan.refs import (
     Reference,
     Unreadable,
@@ -176,6 +176,17 @@ class Survey:
             self._ask(scope, step, "`when`", step.when)
         if step.preconditions:
             self._take_conditions(scope, step, step.preconditions)
+
+    def declared(self) -> Iterator[tuple[str | None, msgspec.Struct]]:
+        """Every precondition, way of verifying and failure policy, with the step that it is of; None for a plan's."""
+        for scope in self.scopes:
+            yield from ((None, one) for one in scope.plan.preconditions)
+            if scope.plan.on_failure is not None:
+                yield None, scope.plan.on_failure
+        for step in self.steps:
+            yield from ((step.id, one) for one in conditions_of(step))
+            if step.on_failure is not None:
+                yield step.id, step.on_failure
 
     def _take_references(self, scope: Scope, step: Step, value: Any, *, in_source: bool = False) -> None:
         item = item_name(step)
