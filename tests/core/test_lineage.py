@@ -245,6 +245,8 @@ def test_preparing_the_same_plan_again_keeps_its_approval_and_revives_none():
     assert fold(prepared(), approved(), prepared()).stage is Stage.APPROVED
     spent = fold(prepared(), approved(), started(approval="APPROVAL-1"), ended("completed"), prepared())
     assert (spent.stage, spent.permissions, spent.ended["APPROVAL-1"].how) == (Stage.PROPOSED, {}, "RUN-1")
+    revised = fold(prepared(), approved(), prepared(B))
+    assert (revised.stage, revised.permissions, revised.ended["APPROVAL-1"].how) == (Stage.PROPOSED, {}, "superseded")
 
 
 def test_a_second_approval_outlives_the_run_of_the_first_and_is_still_there_when_the_plan_is_prepared_again():

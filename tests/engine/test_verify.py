@@ -2,14 +2,20 @@
 expressions over what the harness saw."""
 
 import pytest
+from msgspec.structs import replace
 
+from ordain.adapters.memory.memory import ScriptedShell
 from ordain.adapters.tools.cel import Cel
+from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.condition import Contract, CustomCondition
+from ordain.core.plan.model import Verification
+from ordain.core.policy.settings import Settings, limits
 from ordain.core.run.event import Verdict
 from ordain.core.text.redaction import Redactor
-from ordain.engine.verify import ask, judge
+from ordain.engine.verify import ask, contract_command, judge
 from ordain.ports.ports import Finished
 from ordain.records.sink import Sink
+from tests.build import step
 
 SINK = Sink(Redactor({}), lambda body: "sealed")
 
@@ -91,3 +97,12 @@ def test_only_a_true_expression_holds(expression, verdict, words):
     assert evidence.verdict is verdict
     assert words in evidence.detail
     assert evidence.command_sha256.startswith("sha256:")
+
+
+@pytest.mark.parametrize(("pattern", "apart"), [(None, False), ("^ok$", True)])
+def test_a_contract_writes_nothing_and_sees_only_the_variables_that_it_names(pattern, apart):
+    verification = Verification(strategy=Contract(command='test "$X" = 1', stdout=pattern))
+    acting = RunCommand(command="true", env={"X": "1", "PYTHONPATH": "planted"})
+    made = replace(step("a"), action=acting, verification=verification)
+    command = contract_command(made, ScriptedShell(), limits(Settings()), "m")
+    assert (command.writes, command.errors_apart, dict(command.env)) == ((), apart, {"X": "1"})

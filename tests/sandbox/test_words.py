@@ -4,6 +4,7 @@ Whether they hold, the other tests here try."""
 from __future__ import annotations
 
 import asyncio
+import platform
 from pathlib import Path
 
 import pytest
@@ -24,20 +25,20 @@ class Told:
     """A workspace, and the words for commands in it."""
 
     def __init__(self, root: Path) -> None:
-        self.workspace, self._words = root / "ws", root / "told"
+        self.workspace, self.words = root / "ws", root / "told"
         (self.workspace / ".git").mkdir(parents=True)
         (self.workspace / "src").mkdir()
         self.hidden = self.workspace / "state"
         self.hidden.mkdir()
         self.stub = root / "bwrap"
-        self.stub.write_text(STUB.format(told=self._words))
+        self.stub.write_text(STUB.format(told=self.words))
         self.stub.chmod(0o755)
 
-    def __call__(self, **fields: object) -> list[str]:
+    def __call__(self, limits: SandboxLimits = SandboxLimits(), **fields: object) -> list[str]:  # noqa: B008
         given = {"text": "true", "env": {"PATH": "/usr/bin:/bin", "TOKEN": "t"}, "timeout_ms": 20_000, "mark": "m/1"}
-        shell = BubblewrapSandbox(self.workspace, self.hidden).shell(SandboxLimits())
+        shell = BubblewrapSandbox(self.workspace, self.hidden).shell(limits)
         asyncio.run(shell.run(Command(**{**given, **fields})))  # type: ignore[arg-type]
-        return self._words.read_text().splitlines()
+        return self.words.read_text().splitlines()
 
     def mounts(self, words: list[str]) -> dict[str, str]:
         """How each place of the workspace is mounted in the end."""
@@ -94,3 +95,35 @@ def test_variables_are_no_words_of_a_command_line(told: Told) -> None:
     words = told()
     at = words.index("TOKEN")
     assert words[at - 1 : at + 2] == ["--setenv", "TOKEN", "t"]
+
+
+def test_what_the_configuration_adds_is_read_only(told: Told, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    words = told(SandboxLimits(read=(str(tmp_path / "more"),)))
+    assert words[words.index(str(tmp_path / "more")) - 1] == "--ro-bind"
+
+
+def test_nothing_is_written_beside_the_mounts_and_little_is_seen_of_the_machine(told: Told) -> None:
+    words = told()
+    assert words[words.index("--remount-ro", words.index("/tmp/home")) + 1] == "/"
+    masked = {words[at + 1] for at, word in enumerate(words) if word == "/dev/null"}
+    assert {path for path in ("/proc/kcore", "/proc/keys", "/proc/kmsg") if Path(path).exists()} <= masked
+
+
+def test_what_of_etc_is_not_for_everybody_is_covered(told: Told) -> None:
+    private = Path("/etc/shadow")
+    if not private.exists() or private.stat().st_mode & 0o004:
+        pytest.skip("everybody may read /etc/shadow here, or it is not there")
+    words = told()
+    assert words[words.index(str(private)) - 1] == "/dev/null"
+
+
+def test_the_home_directory_is_one_of_its_own(told: Told) -> None:
+    shell = BubblewrapSandbox(told.workspace).shell(SandboxLimits())
+    assert shell.environment(["HOME"]) == {"HOME": "/tmp/home"}
+
+
+def test_where_no_filter_is_known_nothing_is_started(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "vax")
+    with pytest.raises(FileNotFoundError):
+        told()
