@@ -9,13 +9,13 @@ from tools.measure import class_names, trees
 
 ROOT = Path(__file__).parent.parent
 NOUNS = {
-    *("Finding", "Heading", "Spending", "Ruling", "Pairing", "Sighting", "Setting", "Outgoing", "Remaining", "Missing"),
+    *("Finding", "Heading", "Spending", "Ruling", "Pairing", "Sighting", "Setting", "Remaining", "Missing"),
     *("Keyring", "FileKeyring", "MemoryKeyring", "SecretMissing", "AttemptWaiting", "_Nothing", "Performing"),
     *("CallStanding", "PlanStanding", "ServerListing", "_LaneDrawing", "_Listing", "_OpenMapping"),
 }
 """Classes that end in -ing and are nouns, or say how something is. It may only shrink."""
 NOUN_MODULES = {
-    *("greeting.py", "loading.py", "outgoing.py", "pairing.py", "reading.py", "ruling.py", "sealing.py", "sighting.py"),
+    *("greeting.py", "loading.py", "pairing.py", "reading.py", "ruling.py", "sealing.py", "sighting.py"),
     "spending.py",
 }
 OTHERS_WORDS = ("manager", "helper", "util", "info")

@@ -226,7 +226,6 @@ CASES: dict[str, tuple[int, str, Callable[[Workspace], str]]] = {
     "simulate.": (FINE, "simulate small.plan.md", nothing),
     "fmt.": (FINE, "fmt small.plan.md", nothing),
     "fmt.check": (FINE, "fmt --check small.plan.md", nothing),
-    "fmt.dialect": (FINE, "fmt --dialect s2 look.plan.md", nothing),
     "schema.": (FINE, "schema envelope", nothing),
     "schema.names": (FINE, "schema --list", nothing),
     "watch.": (WAITING, "watch IT", asking),
@@ -485,11 +484,10 @@ def test_a_text_to_be_recorded_that_is_not_utf_8_is_refused(workspace: Workspace
     refused(workspace.ordain("robot", "reject", plan, option, "one=no \udcff"), "E_USAGE")
 
 
-@pytest.mark.parametrize("form", [(), ("--dialect", "s2")])
-def test_events_hold_no_secret_that_is_known_by_now(workspace: Workspace, form: tuple[str, ...]):
+def test_events_hold_no_secret_that_is_known_by_now(workspace: Workspace):
     workspace.write("say.plan.md", "# Say it\n\n1. `echo it was sesame-street-42`\n")
     run, _ = workspace.started("say.plan.md")
-    assert "sesame-street-42" in workspace.ordain("robot", "watch", run, *form).out
-    done = workspace.ordain("robot", "watch", run, *form, env={"DOOR_TOKEN": "sesame-street-42"})
+    assert "sesame-street-42" in workspace.ordain("robot", "watch", run).out
+    done = workspace.ordain("robot", "watch", run, env={"DOOR_TOKEN": "sesame-street-42"})
     assert done.status == FINE and len(done.out.splitlines()) > 2 and "it was" in done.out
     assert "sesame-street-42" not in done.out

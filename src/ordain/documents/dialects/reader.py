@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
@@ -30,8 +30,7 @@ from ordain.documents.tree import read_tree
 
 # --- Detection -------------------------------------------------------------------------------------------------------
 
-Dialect = Literal["s0", "s1", "s2", "s3", "s4"]
-DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
+DIALECTS = ("s1", "s2", "s3")
 
 _S1_PLAN = frozenset(("currentStepIndex", "previousPlanId", "createdBy", "updatedAt"))
 _S1_STEP = frozenset(("index", "suggestedAgent", "acceptanceCriteria", "executedBy", "affectedFiles"))

@@ -13,15 +13,13 @@ import msgspec
 
 from ordain.core.plan.canonical import plan_id
 from ordain.core.text.problem import Problem, Refused, closest, refuse
-from ordain.documents.dialects.reader import DIALECTS, Dialect
-from ordain.documents.dialects.writer import write_dialect
-from ordain.documents.document import Document, Notation
+from ordain.documents.document import Notation
 from ordain.documents.format import changed_lines, formatted
 from ordain.documents.reading import read
 from ordain.interfaces.cli.output_file import put
 from ordain.interfaces.cli.schema import plan_schema
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, command, read_document
-from ordain.interfaces.robot.results.plans import DialectResult, FormResult
+from ordain.interfaces.robot.results.plans import FormResult
 from ordain.interfaces.robot.results.workspace import SchemaNames
 
 _LINES_SHOWN = 10
@@ -30,29 +28,21 @@ _LINES_SHOWN = 10
 @command()
 @click.argument("document", metavar="DOCUMENT")
 @click.option("--to", type=click.Choice(["markdown", "yaml", "json"]), help="Print it in this notation.")
-@click.option("--dialect", type=click.Choice(DIALECTS), help="Print it in the form of this seed.")
 @click.option("-i", "--in-place", is_flag=True, help="Rewrite the file; only lines that are not in form change.")
 @click.option("--check", is_flag=True, help="Print no document; exit with 2 where it is not in form.")
-def fmt(
-    session: Session, document: str, to: Notation | None, dialect: Dialect | None, in_place: bool, check: bool
-) -> int:
-    """Print a document in form, or in another notation or dialect. The plan id stays the same.
+def fmt(session: Session, document: str, to: Notation | None, in_place: bool, check: bool) -> int:
+    """Print a document in form, or in another notation. The plan id stays the same.
 
     Example: ordain fmt fix.plan.md --to yaml
     """
-    if (to or dialect) and (in_place or check):
-        option = "--to" if to else "--dialect"
-        raise click.UsageError(f"{option} prints the document; it goes with neither --in-place nor --check.")
-    if to and dialect:
-        raise click.UsageError("A dialect has a notation of its own; give --to or --dialect.")
+    if to and (in_place or check):
+        raise click.UsageError("--to prints the document; it goes with neither --in-place nor --check.")
     if in_place and (check or document == "-"):
         raise click.UsageError("--in-place rewrites a file; it goes with neither --check nor standard input.")
     data, name = read_document(session, document)
     source = read(data, name)
     if source.plan is None:
         raise Refused(source.problems)
-    if dialect:
-        return _in_dialect(session, source, dialect)
     made = formatted(data, source, to)
     if not isinstance(made, str):
         raise Refused(_unwritable(made, to or source.notation))
@@ -82,21 +72,6 @@ def fmt(
 def _not_in_form(detail: str, document: str) -> Problem:
     command_line = None if document == "-" else f"ordain fmt -i {shlex.quote(document)}"
     return Problem(code="E_DOC_FORM", detail=detail, command=command_line)
-
-
-def _in_dialect(session: Session, source: Document, dialect: Dialect) -> int:
-    """Print the document in a dialect; what it can not say of the plan is a refusal."""
-    written = write_dialect(source, dialect)
-    if written.text is None or source.plan is None:
-        raise Refused(written.problems)
-    problems = (*source.problems, *written.problems)
-    if session.json:
-        result = DialectResult(dialect=dialect, plan_id=plan_id(source.plan), text=written.text)
-        session.answer(result, problems=problems)
-    else:
-        session.notices(problems)
-        click.echo(written.text, nl=False)
-    return FINE
 
 
 @command()

@@ -131,7 +131,7 @@ def show(
         raise click.UsageError("--arbiter is for a task of a run or of a stored plan, and for nothing else.")
     parts = (step, planned, chosen_for, told)
     if graph or any(part is not None for part in parts) or is_item:
-        session.refuse_forms("a part of a plan or run")
+        session.refuse_table("a part of a plan or run")
     if chosen_for is not None:
         return _show_arbiter(session, what, chosen_for or None)
     if planned is not None:

@@ -16,7 +16,7 @@ from ordain.interfaces.robot.results.runs import BegunResult, QueuedResult
 
 def detach(session: Session, words: Sequence[str], begun: Callable[[], RunId | None]) -> int:
     """Give this command to a process in a session of its own; `begun` tells the run once that carries it out."""
-    session.refuse_forms("a run in the background")
+    session.refuse_table("a run in the background")
     with contextlib.closing(BackgroundProcess(session.app.workspace_path, words, as_json=session.json)) as background:
         until = time.monotonic() + BEGINNING_S
         while time.monotonic() < until:

@@ -13,7 +13,6 @@ import click
 from ordain.core.report.report import Review, RunReport, Told
 from ordain.core.run.event import Recorded, to_wire
 from ordain.core.text.problem import Problem
-from ordain.interfaces.cli.dialect import teller
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.session import FAILED, FINE, WAITING, Session, interruption
 from ordain.interfaces.cli.signals import INTERRUPTED
@@ -104,7 +103,7 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
     if session.json:
         if not events or session.toon:
             return lambda told: None
-        return _wire_teller(session) if session.dialect is None else teller(session, session.dialect)
+        return lambda told: session.tell_robot(to_wire(told) if isinstance(told, Recorded) else told)
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         session.view = LiveView(stream, style, session.app.run_state, colour=style.colour)
         return session.view
@@ -115,7 +114,3 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
             click.echo(f"  {change.text}", err=not as_result)
 
     return watch
-
-
-def _wire_teller(session: Session) -> Observer:
-    return lambda told: session.tell_robot(to_wire(told) if isinstance(told, Recorded) else told)

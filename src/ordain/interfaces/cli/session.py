@@ -36,13 +36,11 @@ from ordain.core.text.redaction import Redactor
 from ordain.interfaces.cli.signals import INTERRUPTED, ends_us, heed_signals
 from ordain.interfaces.robot import envelope as robot
 from ordain.interfaces.robot import toon
-from ordain.interfaces.robot.dialect.state import OUTPUT_DIALECTS, OutputDialect
 from ordain.interfaces.view import run as render
 from ordain.interfaces.view.text import cells
 
 if TYPE_CHECKING:
     from ordain.interfaces.cli.live import LiveView
-    from ordain.interfaces.robot.dialect.stream import DialectStream
 
 FINE, FAILED, REFUSED, WAITING, BUG = 0, 1, 2, 3, 70
 
@@ -55,24 +53,17 @@ _DOCUMENT_ENDINGS = (".md", ".markdown", ".yaml", ".yml", ".json")
 _STORED = re.compile(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-z2-7]+")
 """What names a stored plan, whatever files there are."""
 
-_SPEAKING = ("commit", "list", "prepare", "resume", "run", "show", "status", "watch")
-"""The commands whose result can be told in a dialect."""
-
 T = TypeVar("T")
 
 
 class Session:
     """One command: its workspace, who calls, and how it answers."""
 
-    def __init__(
-        self, workspace: str | None, *, as_json: bool, as_toon: bool = False, dialect: OutputDialect | None = None
-    ) -> None:
+    def __init__(self, workspace: str | None, *, as_json: bool, as_toon: bool = False) -> None:
         self.json = as_json or as_toon
         """Whether a robot asks: everything it is told stands in one document."""
-        self.toon, self.dialect = as_toon, dialect
-        """In which form it wants what went well: as a table, or as a seed has it."""
-        self.stream: DialectStream | None = None
-        """What tells a run in a dialect while it goes on."""
+        self.toon = as_toon
+        """Whether it wants what went well as a table."""
         self._workspace = workspace
         self.terminal = sys.stdin.isatty() and sys.stdout.isatty()
         self._started = time.monotonic()
@@ -288,11 +279,10 @@ class Session:
             for line in render.problem_lines(problems, self.error_style):
                 click.echo(self.clean(line), err=True)
 
-    def refuse_forms(self, what: str) -> None:
-        """Refuse the forms in which only plans and runs as a whole can be told."""
-        if self.toon or self.dialect is not None:
-            form = "--format toon has no table" if self.toon else f"--dialect {self.dialect} has no form"
-            raise click.UsageError(f"{form} for {what}; --json alone has all of it.")
+    def refuse_table(self, what: str) -> None:
+        """Refuse the form in which only plans and runs as a whole can be told."""
+        if self.toon:
+            raise click.UsageError(f"--format toon has no table for {what}; --json alone has all of it.")
 
     def needs_person(self, verb: str, command_line: str) -> None:
         """Refuse to ask where nobody can answer: no prompt without a terminal."""
@@ -312,11 +302,6 @@ class Session:
             click.echo(toon.toon_text(self._table(data, problems, next_)))
             self.answered = True
             return
-        if self.dialect is not None and data is not None:
-            from ordain.interfaces.cli.dialect import in_dialect, said_at_last
-
-            said_at_last(self)
-            data = in_dialect(self.app, self.dialect, data)
         elapsed = round((time.monotonic() - self._started) * 1000)
         self._echo(robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed))
         self.answered = True
@@ -375,18 +360,13 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
         name: str = settings.get("name", body.__name__)
 
         @functools.wraps(body)
-        def whole(
-            *args: Any,
-            as_json: bool,
-            output_format: str | None,
-            output_dialect: OutputDialect | None = None,
-            **options: Any,
-        ) -> None:
+        def whole(*args: Any, as_json: bool, output_format: str | None, **options: Any) -> None:
             context = click.get_current_context()
             as_toon = output_format == "toon"  # the table alone, also where a robot asks
             as_json = output_format == "json" or (as_json and not as_toon)
-            _refuse_form(name, as_json=as_json, as_toon=as_toon, dialect=output_dialect)
-            session = Session(context.find_root().obj, as_json=as_json, as_toon=as_toon, dialect=output_dialect)
+            if as_toon and name not in toon.TABLES:
+                raise click.UsageError(f"{name} has no table; --format toon is for {', '.join(toon.TABLES)}.")
+            session = Session(context.find_root().obj, as_json=as_json, as_toon=as_toon)
             leave(_guarded(session, body, *args, **options))
 
         whole = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(whole)
@@ -395,21 +375,10 @@ def command(**settings: Any) -> Callable[[Callable[..., int]], click.Command]:
         whole = click.option("--format", "output_format", type=forms, hidden=name not in toon.TABLES, help=form_help)(
             whole
         )
-        if name in _SPEAKING:
-            dialects = click.Choice(OUTPUT_DIALECTS)
-            dialect_help = "With --json: in the words and fields of this seed."
-            whole = click.option("--dialect", "output_dialect", type=dialects, help=dialect_help)(whole)
         made: click.Command = click.command(**settings)(whole)
         return made
 
     return wrap
-
-
-def _refuse_form(name: str, *, as_json: bool, as_toon: bool, dialect: OutputDialect | None) -> None:
-    if as_toon and name not in toon.TABLES:
-        raise click.UsageError(f"{name} has no table; --format toon is for {', '.join(toon.TABLES)}.")
-    if dialect is not None and not as_json:
-        raise click.UsageError("--dialect is a form of JSON; it goes with --json.")
 
 
 def is_there(path: str) -> bool:

@@ -191,14 +191,6 @@ class FormResult(msgspec.Struct, frozen=True, kw_only=True):
     text: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class DialectResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A document in the form of another system."""
-
-    dialect: str
-    plan_id: PlanId
-    text: str
-
-
 # --- Comparing -------------------------------------------------------------------------------------------------------
 # What the verb that compares plans answers: diff.
 

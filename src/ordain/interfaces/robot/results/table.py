@@ -19,7 +19,6 @@ from ordain.interfaces.robot.results.ledger import AuditResult, CopiedResult, Re
 from ordain.interfaces.robot.results.people import ApproversResult, ClientsResult, RevokedResult
 from ordain.interfaces.robot.results.plans import (
     ComparisonResult,
-    DialectResult,
     FormResult,
     LintResult,
     ListResult,
@@ -68,7 +67,7 @@ RESULTS: dict[str, tuple[Any, ...]] = {
     "archive": (PlanLine,),
     "diff": (ComparisonResult,),
     "simulate": (Simulation,),
-    "fmt": (FormResult, DialectResult),
+    "fmt": (FormResult,),
     "schema": (dict[str, Any], SchemaNames),
     "watch": (RunResult,),
     "stop": (StopReport,),
