@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 NOUNS = {
     *("Finding", "Heading", "Spending", "Ruling", "Pairing", "Sighting", "Setting", "Remaining", "Missing"),
     *("Keyring", "FileKeyring", "MemoryKeyring", "SecretMissing", "AttemptWaiting", "_Nothing", "Performing"),
-    *("CallStanding", "PlanStanding", "ServerListing", "_LaneDrawing", "_Listing", "_OpenMapping"),
+    *("CallStanding", "PlanStanding", "ServerListing", "_Listing", "_OpenMapping"),
 }
 """Classes that end in -ing and are nouns, or say how something is. It may only shrink."""
 NOUN_MODULES = {

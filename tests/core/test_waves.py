@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.core.lint.waves import Needs, fallbacks_for, reading_order, waits_for, waves
+from ordain.core.lint.waves import Needs, fallbacks_for, waits_for, waves
 from ordain.core.plan.value import StepId
 from tests.build import plan, step
 from tests.patience import hang_guard
@@ -29,16 +29,6 @@ def test_a_wave_is_the_longest_way_to_a_step(needs: Needs):
     assert [longest(name) for wave in found for name in wave] == [n for n, wave in enumerate(found) for _ in wave]
 
 
-@given(graphs())
-def test_the_reading_order_respects_the_needs_and_moves_nothing_without_cause(needs: Needs):
-    order = reading_order(needs)
-    assert sorted(order) == sorted(needs)
-    place = {name: number for number, name in enumerate(order)}
-    assert all(place[need] < place[name] for name, wanted in needs.items() for need in wanted)
-    again = {name: needs[name] for name in order}
-    assert reading_order(again) == order
-
-
 def test_references_make_steps_wait():
     made = plan(
         step("b", tool="t", args={"x": "${a.output}"}, needs=()),
@@ -51,7 +41,7 @@ def test_references_make_steps_wait():
 
 def test_steps_in_a_circle_are_in_no_wave():
     needs = {StepId("a"): (StepId("b"),), StepId("b"): (StepId("a"),), StepId("c"): ()}
-    assert (waves(needs), reading_order(needs)) == ((("c",),), ["c"])
+    assert waves(needs) == (("c",),)
     assert waves({}) == ()
 
 
@@ -73,4 +63,3 @@ def test_twenty_thousand_steps_in_a_chain_and_in_a_fan_take_no_time():
     chain = {name: (names[number - 1],) if number else () for number, name in enumerate(names)}
     fan = {name: (names[0],) if number else () for number, name in enumerate(names)} | {StepId("z"): tuple(names)}
     assert (len(waves(chain)), len(waves(fan))) == (20_000, 3)
-    assert (len(reading_order(chain)), len(reading_order(fan))) == (20_000, 20_001)

@@ -110,14 +110,20 @@ def test_the_graph_of_a_document_a_plan_and_a_run(workspace: Workspace):
     done = workspace.ordain("show", "--graph", "asks.plan.md")
     assert (done.status, done.out.splitlines()[2:]) == (
         FINE,
-        ["  ○   1. fetch  echo tried >> effects; test -f wanted", "  ○   2. rest   echo rest >> effects"],
+        [
+            "  ○   1. fetch           echo tried >> effects; test -f wanted",
+            "  ○   2. rest   after 1  echo rest >> effects",
+        ],
     )
     run, _ = workspace.started("asks.plan.md")
     plan = answered(workspace.ordain("show", "--json", run))["plan_id"]
     for name in (run, plan):
         shown = workspace.ordain("show", "--graph", name).out
         assert run_id(shown) == run
-        assert "  !   1. fetch  escalated echo tried" in shown and "  ○   2. rest   pending   echo rest" in shown
+        assert (
+            "  !   1. fetch           escalated echo tried" in shown
+            and "  ○   2. rest   after 1  pending   echo rest" in shown
+        )
     assert workspace.ordain("show", "--graph", "small.plan.md").out.count("○") == 2
 
 

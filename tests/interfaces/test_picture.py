@@ -135,7 +135,7 @@ def test_no_golden_text_is_left_over():
     assert {file.stem for file in (RENDER / "picture").glob("*.txt")} == set(SHOWN)
 
 
-def test_thirty_steps_are_drawn_and_more_are_summed_up():
+def test_thirty_steps_are_listed_and_more_are_summed_up():
     assert len(thirty().steps) == 30
     assert sum(bool(re.search(r"\d+\. ", line)) for line in picture_lines(thirty(), None, PLAIN)) == 30
     assert not any("wave" in line for line in picture_lines(thirty(), None, PLAIN))
@@ -147,6 +147,25 @@ def test_pictures_fit_a_hundred_columns(name: str):
     for line in SHOWN[name]():
         plain = re.sub(r"\x1b\[[0-9]+m", "", line)
         assert sum(2 if unicodedata.east_asian_width(one) == "W" else 1 for one in plain) <= 100, plain
+
+
+@given(plans())
+@SLOW
+def test_the_list_says_who_waits_for_whom(made: Plan):
+    rows = [line for line in picture_lines(made, None, PLAIN) if re.match(r"  ○ +[0-9]+\. ", line)]
+    told = [re.match(r"  ○ +([0-9]+)\. \S+ +(?:after ([0-9, ]+?)  )?", row) for row in rows]
+    number = {one.id: n for n, one in enumerate(made.steps, start=1)}
+    assert [(int(row[1]), row[2] or "") for row in told if row] == [
+        (number[name], ", ".join(str(n) for n in sorted(number[need] for need in needs)))
+        for name, needs in waits_for(made).items()
+    ]
+
+
+def test_a_list_of_needs_that_is_too_long_is_cut_with_a_mark():
+    steps = [step(f"s{n}", needs=()) for n in range(1, 20)]
+    made = plan(*steps, step("all", needs=tuple(one.id for one in steps)))
+    lines = list(picture_lines(made, None, PLAIN))
+    assert "  ○  20. all  after 1, 2, 3, 4, 5, 6,…  do all" in lines and "… where there is more" in lines[-1]
 
 
 # --- Mermaid: the grammar that we emit -------------------------------------------------------------------------------

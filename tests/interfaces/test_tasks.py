@@ -111,7 +111,7 @@ def test_what_an_agent_only_says_is_called_unverified_by_every_view(workspace: W
     assert answered(workspace.ordain("stats", "--json"))["runs"]["unverified"] == 1
     assert "passed unverified: 1" in workspace.ordain("stats").out
     drawn = workspace.ordain("show", "--graph", run).out
-    assert re.search(r"≈ +1\. do +unverified", drawn) and re.search(r"✓ +2\. go-on +passed", drawn)
+    assert re.search(r"≈ +1\. do +unverified", drawn) and re.search(r"✓ +2\. go-on +after 1 +passed", drawn)
     workspace.ordain("show", "--graph", "-o", "picture.mmd", run)
     assert "class s1 unverified" in (workspace.path / "picture.mmd").read_text()
 

@@ -1,7 +1,7 @@
-"""The steps of a plan by when they can begin: what each waits for, an order to read them in, and waves.
+"""The steps of a plan by when they can begin: what each waits for, and waves.
 
 A wave holds the steps that could begin together: everything they wait for is in earlier waves. Linear in steps and
-needs. Steps that wait for each other in a circle, or for such steps, are in no wave and in no order; lint refuses them.
+needs. Steps that wait for each other in a circle, or for such steps, are in no wave; lint refuses them.
 """
 
 from __future__ import annotations
@@ -39,21 +39,6 @@ def fallbacks_for(plan: Plan) -> dict[StepId, tuple[StepId, ...]]:
 def ordering(needs: Needs) -> Order:
     """Which step comes before which."""
     return Order(cast("Mapping[str, Sequence[str]]", needs))
-
-
-def reading_order(needs: Needs) -> list[StepId]:
-    """The steps as they are written; one that stands below a step waiting for it is moved up to just above that."""
-    sound = set(ordering(needs).sequence)
-    found: dict[StepId, None] = {}
-    for first in needs:
-        todo = [first] if first in sound else []
-        while todo:
-            above = [need for need in needs[todo[-1]] if need not in found] if todo[-1] not in found else []
-            if above:
-                todo.extend(reversed(above))
-            else:
-                found.setdefault(todo.pop())
-    return list(found)
 
 
 def waves(needs: Needs) -> tuple[tuple[StepId, ...], ...]:

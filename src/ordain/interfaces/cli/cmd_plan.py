@@ -76,7 +76,7 @@ def lint(session: Session, documents: tuple[str, ...], strict: bool, params: lis
 @click.option("--quiet", "detail", flag_value="quiet", help="Only steps and states; of a run, what went wrong.")
 @click.option("--normal", "detail", flag_value="normal", default=True, hidden=True)
 @click.option("--verbose", "detail", flag_value="verbose", help="Everything, defaults too.")
-@click.option("--graph", is_flag=True, help="Draw which step waits for which.")
+@click.option("--graph", is_flag=True, help="List which step waits for which.")
 @click.option("--output", "step", metavar="STEP", help="What a step of a run wrote, as far as it is kept.")
 @click.option("--brief", "planned", metavar="STEP", help="What a planner needs to know about a step of a run.")
 @click.option(

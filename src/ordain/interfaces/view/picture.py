@@ -1,7 +1,7 @@
-"""The steps of a plan as a picture: who waits for whom, and how each stands when there is a run.
+"""The steps of a plan as a picture: which waits for which, and the state of each when there is a run.
 
-Up to thirty steps each has a row with its lines; more are summed up in waves, of steps that could begin together. What
-does not fit is cut with a visible mark, and the last line says so.
+Up to thirty steps have a row each, with the numbers of the steps it waits for. Larger plans are summed up in waves of
+steps that could begin together. What does not fit is cut with a visible mark, and the last line says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from ordain.core.plan.value import StepId
 from ordain.core.report.report import RunReport
 from ordain.core.run.event import StepState
 from ordain.interfaces.view.fit import fitted
-from ordain.interfaces.view.lanes import drawn
 from ordain.interfaces.view.run import Style, painted
 from ordain.interfaces.view.text import visible
 
@@ -32,6 +31,7 @@ from ordain.interfaces.view.text import visible
 STEPS_DRAWN_MAX = 30
 _WIDTH = 100
 _ID_WIDTH = 32
+_AFTER_WIDTH = 24
 _WAVES_MAX = 60
 _MARKS = {
     StepState.PENDING: "○",
@@ -63,8 +63,8 @@ def picture_lines(plan: Plan, run: RunReport | None, style: Style, agents: Agent
         yield f"{style.bold('Run:')}  {run.run_id}, {run.status}"
     yield ""
     whole = len(plan.steps) <= STEPS_DRAWN_MAX
-    drawn_whole = _drawn_lines(plan, needs, states, unverified_of(run), agents, style)
-    lines = list(drawn_whole if whole else _wave_lines(needs, states, style))
+    listed = _step_lines(plan, needs, states, unverified_of(run), agents, style)
+    lines = list(listed if whole else _wave_lines(needs, states, style))
     lines += _fallback_lines(plan, agents)
     yield from lines
     if not whole:
@@ -94,29 +94,24 @@ def for_all(plan: Plan) -> tuple[StepId, ...]:
 # --- Step by step ----------------------------------------------------------------------------------------------------
 
 
-def _drawn_lines(
+def _step_lines(
     plan: Plan, needs: Needs, states: States, told: frozenset[StepId], agents: Agents, style: Style
 ) -> Iterator[str]:
-    """One row a step, with the lines that lead to it."""
-    rows = drawn(needs)
-    steps = {step.id: (number, step) for number, step in enumerate(plan.steps, start=1)}
-    lanes = max((len(row.text("○")) for row in rows), default=0)
-    width = min(max((len(step.id) for step in plan.steps), default=0), _ID_WIDTH)
-    for row in rows:
-        if row.step is None:
-            yield f"  {row.text('')}".rstrip()
-            continue
-        number, step = steps[row.step]
+    """One row a step, with the numbers of the steps it waits for."""
+    numbers = {step.id: number for number, step in enumerate(plan.steps, start=1)}
+    after = {name: ", ".join(map(str, sorted(map(numbers.__getitem__, wanted)))) for name, wanted in needs.items()}
+    after = {name: fitted(f"after {wanted}", _AFTER_WIDTH) + "  " if wanted else "" for name, wanted in after.items()}
+    width = min(max((len(name) for name in numbers), default=0), _ID_WIDTH)
+    after_width = max(map(len, after.values()), default=0)
+    for step in plan.steps:
         state = states.get(step.id, StepState.PENDING)
         word = f"{'unverified' if step.id in told else state.value:<10}" if states else ""
         mark = _UNVERIFIED if step.id in told else _MARKS[state]
-        text = row.text(mark)
-        before, after = text[: 2 * row.column], text[2 * row.column + 1 :].ljust(lanes - 2 * row.column - 1)
-        label = f"{number:>2}. {visible(step.id):<{width}}  "
-        room = _WIDTH - 2 - lanes - 2 - len(label) - len(word)
-        shown = f"{before}{painted(mark, state, style) if states else mark}{after}  {label}"
-        state_word = painted(word, state, style) if states else ""
-        yield f"  {shown}{state_word}{style.dim(fitted(_short(step, agents), room))}".rstrip()
+        label = f"  {numbers[step.id]:>2}. {visible(step.id):<{width}}  {after[step.id]:<{after_width}}"
+        room = _WIDTH - 3 - len(label) - len(word)
+        if states:
+            mark, word = painted(mark, state, style), painted(word, state, style)
+        yield f"  {mark}{label}{word}{style.dim(fitted(_short(step, agents), room))}".rstrip()
 
 
 def _short(step: Step, agents: Agents) -> str:
