@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 # Which tenth of the sweeps `make test-all` takes: another one each day, and any again with SEED=….
 SEED ?= $(shell date -u +%F)
 
-.PHONY: demo test test-all check measure mutate sweep test-mcp test-agents fuzz bench lock docs pictures clean help
+.PHONY: demo test test-all check measure mutate sweep sweep-tenth test-mcp test-agents fuzz bench lock docs pictures clean help
 
 help:
 	@echo "make demo    install, then watch a plan being checked, approved, run, killed and resumed"
@@ -46,6 +46,8 @@ test: check
 test-all: check .npm-mcp/.installed
 	ORDAIN_TEST_PROGRAMS=required $(BIN)/pytest -m '(slow or programs or hypothesis) and not sweep' --hypothesis-profile=often -n 2 --dist worksteal
 	$(BIN)/pytest -m mcp -n 2 tests/mcp
+	$(MAKE) sweep-tenth
+	$(MAKE) mutate
 
 sweep-tenth: $(STAMP)
 	ORDAIN_TEST_PROGRAMS=required $(BIN)/pytest -m sweep --tenth $(SEED) -n 2 --dist worksteal

@@ -172,6 +172,14 @@ def test_after_its_time_it_fails_by_its_policy_and_a_restart_gives_it_no_more():
     )
 
 
+def test_it_waits_no_longer_than_its_own_time():
+    life = Scenario(wait(timeout_ms=MINUTE)).approve().run()
+    started, ended = (
+        next(at for at, event in life.history() if isinstance(event, kind)) for kind in (AttemptStarted, AttemptEnded)
+    )
+    assert MINUTE <= ended - started < MINUTE + 1000
+
+
 @pytest.mark.parametrize(
     ("policy", "state", "attempts"),
     [

@@ -29,6 +29,7 @@ from ordain.core.text.control import folded
 from ordain.interfaces.hook import claude as claude_hook
 from ordain.interfaces.hook.claude import Options, answer_hook, denied_reason
 from ordain.ports.ports import Command
+from tests.interfaces.workspace import Workspace
 from tests.programs import need
 
 SEED = os.environ.get("ORDAIN_SEED", "20261118")
@@ -208,6 +209,19 @@ def root() -> Iterator[Path]:
 
 def test_file_tools_and_hook_agree_with_the_oracle(root: Path, hook: QuickGuard) -> None:
     agreement(root, SOME, hook)
+
+
+def test_what_the_settings_add_is_refused_at_the_moment_of_the_write(tmp_path: Path) -> None:
+    """Lint cannot know a path that an earlier step decides."""
+    workspace = Workspace(tmp_path)
+    workspace.trust('[policy]\nallow = ["write_file", "shell"]\n\n[control]\nfiles = ["ci/**"]\n')
+    (tmp_path / "ci").mkdir()
+    choose = "### 1. Choose\n\n**run:** printf ci/deploy.yml\n"
+    write = "### 2. Write\n\n**tool:** write_file\n**args:**\n```yaml\npath: ${choose.output}\ncontent: run it\n```\n"
+    workspace.write("plan.md", f"# Write\n\n## Steps\n\n{choose}\n{write}")
+    done = workspace.ordain("run", "plan.md", "--json")
+    assert (done.status, "F_PATH_ESCAPE" in done.out) == (1, True), done.out + done.err
+    assert [*(tmp_path / "ci").iterdir()] == []
 
 
 @pytest.mark.sweep

@@ -195,7 +195,9 @@ def places(survey: Survey, facts: Facts) -> Iterator[Problem]:
                 code="E_REF_PLACE",
                 detail=f"{whose} holds the reference `{found}`.",
                 where=Place(step=step_id) if step_id is not None else None,
-                hints=(_INSTEAD.get(what, "An agent gets an earlier result with `reads: step:ID`."),),
+                hints=(
+                    _INSTEAD.get(what, "Write the text itself; an agent gets an earlier result with `reads: step:ID`."),
+                ),
             )
     for step_id, what, name in _fixed_names(survey):
         if "${" in name:
