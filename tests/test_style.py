@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tools.measure import class_names, trees
+from tools.measure import class_names, local_imports, long_functions, long_modules, trees, wide_constructors
 
 ROOT = Path(__file__).parent.parent
 NOUNS = {
@@ -19,6 +19,38 @@ NOUN_MODULES = {
     "spending.py",
 }
 OTHERS_WORDS = ("manager", "helper", "util", "info")
+
+LONG_MODULES = {
+    "adapters/memory/memory.py",
+    "adapters/workspace/directory.py",
+    "app/app.py",
+    "app/runs.py",
+    "core/approval/diff/concern.py",
+    "core/ledger/audit.py",
+    "core/report/report.py",
+    "core/run/event.py",
+    "core/run/schedule.py",
+    "core/run/state.py",
+    "documents/settings.py",
+    "engine/loop.py",
+    "interfaces/gateway/relay.py",
+    "ports/ports.py",
+}
+"""Modules over 600 lines. Each of these lists may only shrink: take off what you have made smaller."""
+LONG_FUNCTIONS = {
+    "app/runs.py:RunControl._carry_out",
+    "core/run/state.py:_apply_to_step",
+    "engine/loop.py:Engine.__init__",
+}
+"""Functions over 80 lines; the one that stays is the table of `apply`."""
+WIDE_CONSTRUCTORS = {
+    "engine/loop.py:Engine.__init__",
+    "engine/perform/effects.py:Performing.__init__",
+    "engine/task.py:TaskPerformer.__init__",
+}
+"""Constructors with more than 12 parameters."""
+LOCAL_IMPORTS_MAX = 90
+"""How many imports of ours stand inside functions. The goal is fewer than 30; lower it when you have removed some."""
 
 
 def test_every_class_has_a_name_of_its_own():
@@ -55,3 +87,19 @@ def test_packages_are_entered_by_their_modules():
     for name, tree in trees().items():
         if name.endswith("/__init__.py"):
             assert all(isinstance(node, ast.Expr) for node in tree.body), f"{name} holds more than a docstring"
+
+
+def test_no_module_is_too_long():
+    assert set(long_modules()) == LONG_MODULES, f"over 600 lines: {long_modules()}"
+
+
+def test_no_function_is_too_long():
+    assert set(long_functions(trees())) == LONG_FUNCTIONS, f"over 80 lines: {long_functions(trees())}"
+
+
+def test_no_constructor_takes_too_much():
+    assert set(wide_constructors(trees())) == WIDE_CONSTRUCTORS, f"more than 12: {wide_constructors(trees())}"
+
+
+def test_few_imports_stand_inside_functions():
+    assert local_imports(trees()) <= LOCAL_IMPORTS_MAX

@@ -16,6 +16,10 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ordain"
 EVERYWHERE = ("RunCommand", "CallTool", "Task")
 """Actions with machinery of their own, which may be named where that is."""
+MODULE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 80
+PARAMETERS_MAX = 12
+"""Of a constructor."""
 
 
 @cache
@@ -73,6 +77,43 @@ def rings(modules: dict[str, ast.Module]) -> list[str]:
     return sorted(wanted)
 
 
+def sizes() -> dict[str, int]:
+    """The lines of every module."""
+    return {name: len((SOURCE / name).read_text().splitlines()) for name in trees()}
+
+
+def functions(modules: dict[str, ast.Module]) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method, by its module and its own name with that of its class."""
+    found = {}
+
+    def walk(node: ast.AST, name: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                found[f"{name}{child.name}"] = child
+            own = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            walk(child, f"{name}{child.name}." if own else name)
+
+    for module, tree in modules.items():
+        walk(tree, f"{module}:")
+    return found
+
+
+def long_modules() -> dict[str, int]:
+    return {name: size for name, size in sizes().items() if size > MODULE_LINES_MAX}
+
+
+def long_functions(modules: dict[str, ast.Module]) -> dict[str, int]:
+    lines = {name: (node.end_lineno or 0) - node.lineno + 1 for name, node in functions(modules).items()}
+    return {name: size for name, size in lines.items() if size > FUNCTION_LINES_MAX}
+
+
+def wide_constructors(modules: dict[str, ast.Module]) -> dict[str, int]:
+    """Constructors with too many parameters, and how many they have."""
+    made = {name: node.args for name, node in functions(modules).items() if name.endswith(".__init__")}
+    counts = {name: len((*args.posonlyargs, *args.args[1:], *args.kwonlyargs)) for name, args in made.items()}
+    return {name: count for name, count in counts.items() if count > PARAMETERS_MAX}
+
+
 def local_imports(modules: dict[str, ast.Module]) -> int:
     return sum(
         isinstance(inner, ast.ImportFrom) and (inner.module or "").startswith("ordain")
@@ -83,23 +124,29 @@ def local_imports(modules: dict[str, ast.Module]) -> int:
     )
 
 
+def _listed(found: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in found.items()) or "none"
+
+
 def main() -> None:
     modules = trees()
-    sizes = {name: len((SOURCE / name).read_text().splitlines()) for name in modules}
+    lines = sizes()
     rooms: Counter[str] = Counter()
-    for name, size in sizes.items():
+    for name, size in lines.items():
         rooms[room_of(name)] += size
     for room, size in sorted(rooms.items()):
         print(f"{room:24}{size:7,}")
     data = sum(len(path.read_text().splitlines()) for path in (SOURCE / "data").rglob("*") if path.is_file())
     tests = sum(len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
-    filled = sorted(size for size in sizes.values() if size)
-    print(f"\nlines of Python {sum(sizes.values()):,}, of data {data:,}, of tests {tests:,}")
+    filled = sorted(size for size in lines.values() if size)
+    print(f"\nlines of Python {sum(lines.values()):,}, of data {data:,}, of tests {tests:,}")
     print(
         f"modules {len(filled)}: median {statistics.median(filled):.0f} lines, nine in ten up to "
-        f"{filled[len(filled) * 9 // 10]}; over 600: "
-        + (", ".join(f"{name} {size}" for name, size in sizes.items() if size > 600) or "none")
+        f"{filled[len(filled) * 9 // 10]}"
     )
+    print(f"modules over {MODULE_LINES_MAX} lines: {_listed(long_modules())}")
+    print(f"functions over {FUNCTION_LINES_MAX} lines: {_listed(long_functions(modules))}")
+    print(f"constructors with more than {PARAMETERS_MAX} parameters: {_listed(wide_constructors(modules))}")
     print("modules at the root:", ", ".join(name for name in modules if "/" not in name))
     twice = sorted(name for name, count in class_names(modules).items() if count > 1)
     print(f"class names that exist twice: {len(twice)} {' '.join(twice)}")
