@@ -15,27 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ordain.adapters.ledger.backup import FileArchive
-from ordain.adapters.memory.ledger import MemoryLedger
-from ordain.adapters.memory.memory import (
-    CountingIds,
-    ManualClock,
-    MemoryCopies,
-    MemoryHost,
-    MemoryKeyring,
-    MemoryPanes,
-    MemoryProtection,
-    MemorySecrets,
-    MemorySightings,
-    MemoryStepLogs,
-    MemoryStopSwitch,
-    MemoryWorkspace,
-    MemoryWriterLock,
-    ScriptedAgents,
-    ScriptedHandlers,
-    ScriptedShell,
-    ScriptedToolbox,
-    ToldNotifier,
-)
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.tools.cel import Cel
 from ordain.adapters.tools.toolbox import ToolSources
 from ordain.app.app import App
@@ -68,6 +48,28 @@ from ordain.records.records import Records
 from ordain.records.surroundings import Surroundings
 from tests.build import plan as build_plan
 from tests.patience import PATIENCE_S
+from tests.twins.execution import (
+    CountingIds,
+    ManualClock,
+    MemoryPanes,
+    ScriptedAgents,
+    ScriptedHandlers,
+    ScriptedShell,
+    ScriptedToolbox,
+    ToldNotifier,
+)
+from tests.twins.workspace import (
+    MemoryCopies,
+    MemoryHost,
+    MemoryKeyring,
+    MemoryProtection,
+    MemorySecrets,
+    MemorySightings,
+    MemoryStepLogs,
+    MemoryStopSwitch,
+    MemoryWorkspace,
+    MemoryWriterLock,
+)
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 ROBOT = Principal(name="robot", channel=Channel.ROBOT)

@@ -16,7 +16,6 @@ import pytest
 from msgspec.structs import replace
 
 from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.adapters.memory.memory import MemoryKeyring, MemoryWorkspace, MemoryWriterLock, ScriptedShell
 from ordain.adapters.state.keys import public_half, signed
 from ordain.app.app import App
 from ordain.core.approval.approval import Approval, Channel, Principal, Situation, signed_bytes
@@ -51,6 +50,8 @@ from ordain.records.records import WORKSPACE_STREAM, Records
 from ordain.records.surroundings import Surroundings
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario, surroundings
+from tests.twins.execution import ScriptedShell
+from tests.twins.workspace import MemoryKeyring, MemoryWorkspace, MemoryWriterLock
 
 PAT = Principal(name="pat", channel=Channel.TERMINAL)
 KIMS, PATS = Credential(name="kim", passphrase="kim's own"), Credential(name="pat", passphrase="pat's own")

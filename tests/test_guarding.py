@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.memory.ledger import MemoryLedger
-from ordain.adapters.memory.memory import MemorySecrets, MemorySightings, MemoryWorkspace, ScriptedShell
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.app.app import App
 from ordain.app.guard import Seen
 from ordain.core.approval.approval import Channel, Principal
@@ -26,6 +25,8 @@ from ordain.core.run.event import RequestRefused
 from ordain.core.text.problem import Refused, refuse
 from tests.build import plan, step
 from tests.scenario import KIM, surroundings
+from tests.twins.execution import ScriptedShell
+from tests.twins.workspace import MemorySecrets, MemorySightings, MemoryWorkspace
 
 CLIENT = Principal(name="assistant", channel=Channel.MCP)
 SEEN = Seen(by=CLIENT, agent="assistant", through="gateway", session="one")

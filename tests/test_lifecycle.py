@@ -11,17 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ordain.adapters.memory.ledger import MemoryLedger
-from ordain.adapters.memory.memory import (
-    CountingIds,
-    ManualClock,
-    MemoryKeyring,
-    MemorySecrets,
-    MemoryWorkspace,
-    MemoryWriterLock,
-    ScriptedShell,
-    ToldNotifier,
-)
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.workspace.copies import WorkspaceCopies
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.app import proposals
@@ -56,6 +46,8 @@ from ordain.ports.ports import Credential
 from ordain.records.records import Records
 from tests.build import plan, step
 from tests.scenario import KIM, ROBOT, Scenario, surroundings
+from tests.twins.execution import CountingIds, ManualClock, ScriptedShell, ToldNotifier
+from tests.twins.workspace import MemoryKeyring, MemorySecrets, MemoryWorkspace, MemoryWriterLock
 
 PAT = Principal(name="pat", channel=Channel.TERMINAL)
 AGENT = Principal(name="agent", channel=Channel.LIBRARY)

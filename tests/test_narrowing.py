@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.app.authority import Authority
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.plan.actions.tool import CallTool

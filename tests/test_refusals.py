@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.app import refusals
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.lineage.refusal import PER_HOUR, REFUSALS_STREAM

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordain.adapters.memory.memory import ManualClock
 from ordain.app.audits import measure
 from ordain.core.lineage.decision import questions
 from ordain.core.plan.actions.ask import Ask
@@ -36,6 +35,7 @@ from ordain.ports.ports import Append, Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.simulation.life import Life, live
+from tests.twins.execution import ManualClock
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 

@@ -10,7 +10,7 @@ from tools.measure import class_names, local_imports, long_functions, long_modul
 ROOT = Path(__file__).parent.parent
 NOUNS = {
     *("Finding", "Heading", "Spending", "Ruling", "Pairing", "Sighting", "Setting", "Remaining", "Missing"),
-    *("Keyring", "FileKeyring", "MemoryKeyring", "SecretMissing", "AttemptWaiting", "_Nothing", "Performing"),
+    *("Keyring", "FileKeyring", "SecretMissing", "AttemptWaiting", "_Nothing", "Performing"),
     *("CallStanding", "PlanStanding", "ServerListing", "_Listing", "_OpenMapping"),
 }
 """Classes that end in -ing and are nouns, or say how something is. It may only shrink."""
@@ -21,7 +21,6 @@ NOUN_MODULES = {
 OTHERS_WORDS = ("manager", "helper", "util", "info")
 
 LONG_MODULES = {
-    "adapters/memory/memory.py",
     "adapters/workspace/directory.py",
     "app/app.py",
     "app/runs.py",

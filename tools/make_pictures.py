@@ -24,11 +24,11 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from ordain.adapters.ledger.sqlite import SqliteLedger  # noqa: E402
-from ordain.adapters.memory.memory import CountingIds, ManualClock, ScriptedShell  # noqa: E402
 from ordain.adapters.state.directory import shelf_path  # noqa: E402
 from ordain.app.app import App  # noqa: E402
 from ordain.ports.ports import Command, Finished  # noqa: E402
 from tests.scenario import KIM, surroundings  # noqa: E402
+from tests.twins.execution import CountingIds, ManualClock, ScriptedShell  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 COLUMNS = 110

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.memory.memory import MemoryKeyring
 from ordain.adapters.state.keys import FileKeyring
 from ordain.core.approval.signature import fingerprint, statement
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Credential, Keyring
+from tests.twins.workspace import MemoryKeyring
 
 KIM = Credential(name="kim", passphrase="correct horse")
 SAID = statement("approval", {"plan_id": "plan:00"})

@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordain.adapters.ledger.backup import EXPORT_FORMAT, backup, export, restore
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.adapters.memory.ledger import MemoryLedger
 from ordain.core.ledger import chain
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.attempt import whole_seal

@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 
 from ordain.adapters.ledger import writer as ledger_writer
 from ordain.adapters.ledger.file import RESERVE_BYTES, Reserve
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.ledger.sqlite import SqliteLedger
-from ordain.adapters.memory.ledger import MemoryLedger
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.ledger import chain
 from ordain.core.plan.failure import Abort

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ordain.adapters.memory.memory import MemoryWorkspace
 from ordain.adapters.state.directory import state_directory, workspace_directory
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.adapters.workspace.locate import find_workspace
@@ -29,6 +28,7 @@ from ordain.core.text.problem import Refused
 from tests.build import plan, step
 from tests.patience import hang_guard
 from tests.plans import plans
+from tests.twins.workspace import MemoryWorkspace
 
 
 def facts(tmp_path, *steps, **fields):

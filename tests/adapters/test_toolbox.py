@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from ordain.adapters.memory.memory import ScriptedToolbox
 from ordain.adapters.tools.file import FileTools
 from ordain.adapters.tools.toolbox import BUILT_IN, JoinedToolbox, built_in_tools
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import SHELL, ToolDefinition
+from tests.twins.execution import ScriptedToolbox
 
 
 def test_two_tools_of_one_name_are_refused(tmp_path):

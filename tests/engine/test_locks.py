@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.app.app import App
 from ordain.app.audits import _end_what_is_open
 from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.workspace.directory import DirectoryWorkspace
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.plan.actions.task import Task

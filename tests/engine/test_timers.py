@@ -13,7 +13,6 @@ from unittest.mock import patch
 
 import pytest
 
-from ordain.adapters.memory.memory import MemoryWriterLock
 from ordain.adapters.workspace.clock import WallClock
 from ordain.core.plan.failure import Retry
 from ordain.core.run.event import AttemptEnded
@@ -21,6 +20,7 @@ from ordain.ports.ports import Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario
 from tests.simulation.world import Executor, VirtualLoop, World
+from tests.twins.workspace import MemoryWriterLock
 
 MINUTE = 60_000
 HOUR, DAY = 60 * MINUTE, 24 * 60 * MINUTE

@@ -4,7 +4,6 @@ expressions over what the harness saw."""
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.memory.memory import ScriptedShell
 from ordain.adapters.tools.cel import Cel
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.condition import Contract, CustomCondition
@@ -16,6 +15,7 @@ from ordain.engine.verify import ask, contract_command, judge
 from ordain.ports.ports import Finished
 from ordain.records.sink import Sink
 from tests.build import step
+from tests.twins.execution import ScriptedShell
 
 SINK = Sink(Redactor({}), lambda body: "sealed")
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from ordain.adapters.memory.memory import MemoryUpstream, MemoryUpstreams, Say
 from ordain.app.guard import GuardInForce, Seen
 from ordain.core.guard.call import Call, CallStanding, Guard, Met, Mode, refusal_of
 from ordain.core.plan.role import EffectClass
@@ -14,6 +13,7 @@ from ordain.core.plan.tool import ToolSource
 from ordain.core.policy.settings import Settings
 from ordain.interfaces.gateway.front import Caller, Front
 from ordain.interfaces.gateway.relay import Relay
+from tests.twins.execution import MemoryUpstream, MemoryUpstreams, Say
 
 Message = dict[str, Any]
 Server = Callable[[Message, Say], None]

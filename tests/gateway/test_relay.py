@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.memory.memory import Say
 from ordain.core.guard.call import Mode
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolSource
@@ -19,6 +18,7 @@ from ordain.interfaces.gateway import link, relay
 from ordain.interfaces.gateway import subscription as listening
 from tests.gateway.sessions import GREETING, Gateway, Message, Server, called, serving
 from tests.patience import PATIENCE_S, eventually_in_loop
+from tests.twins.execution import Say
 
 ENFORCED = Settings(guard_mode=Mode.ENFORCE)
 VERSION = "2026-07-28"

@@ -21,8 +21,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ordain.adapters.memory.ledger import MemoryLedger
-from ordain.adapters.memory.memory import ManualClock, MemorySightings, ScriptedToolbox
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.app import guard as guarding
 from ordain.app.authority import Authority
@@ -53,6 +52,8 @@ from ordain.engine.call import Calls
 from tests.build import plan, step, work_item
 from tests.guard import reference as model
 from tests.scenario import surroundings
+from tests.twins.execution import ManualClock, ScriptedToolbox
+from tests.twins.workspace import MemorySightings
 
 SEED = int(os.environ.get("ORDAIN_SEED", "20261116"))
 PARTS, WORLDS, CALLS = 10, 100, 100

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from ordain.adapters.memory.memory import CountingIds, ManualClock
 from ordain.adapters.workspace.clock import RandomIds, WallClock
 from ordain.core.plan.value import Instant
+from tests.twins.execution import CountingIds, ManualClock
 
 
 @pytest.mark.parametrize("clock", [WallClock(), ManualClock()], ids=["wall", "manual"])

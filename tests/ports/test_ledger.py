@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.adapters.ledger.writer import Writer
-from ordain.adapters.memory.ledger import MemoryLedger
 from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.ledger import chain
 from ordain.core.ledger.summary import PlanSummary, summarise

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from ordain.adapters.memory.memory import ScriptedShell
 from ordain.adapters.process.bash import BashShell
 from ordain.ports.ports import Command, Finished
+from tests.twins.execution import ScriptedShell
 
 
 @pytest.fixture(params=["bash", "memory"])

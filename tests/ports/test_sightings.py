@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.memory.memory import MemorySightings
 from ordain.adapters.state import sighting_log
 from ordain.adapters.state.sighting_log import SightingLog
 from ordain.core.guard.call import CallStanding
@@ -21,6 +20,7 @@ from ordain.core.guard.sighting import Sighting
 from ordain.core.plan.value import Instant
 from ordain.core.text.limit import DAY_MS
 from ordain.ports.ports import Sightings
+from tests.twins.workspace import MemorySightings
 
 NOON = Instant(1_794_830_400_000)  # 2026-11-16 12:00 UTC
 

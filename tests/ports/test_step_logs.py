@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.memory.memory import MemoryStepLogs
 from ordain.adapters.workspace import copies as step_logs
 from ordain.adapters.workspace.copies import WorkspaceStepLogs
 from ordain.ports.ports import StepLogs
 from tests.programs import need
+from tests.twins.workspace import MemoryStepLogs
 
 RUN = "RUN-AAAA"
 

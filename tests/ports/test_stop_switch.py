@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ordain.adapters.memory.memory import MemoryStopSwitch
 from ordain.adapters.state.directory import shelf_path
 from ordain.adapters.state.stop_file import StopFiles, read_stops
 from ordain.core.policy.stop import StopOrder, stopped_problem
+from tests.twins.workspace import MemoryStopSwitch
 
 HERE, ALL = StopOrder(by="kim", reason="odd"), StopOrder(by="ana", everywhere=True)
 

@@ -6,9 +6,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from ordain.adapters.memory.memory import ScriptedToolbox
 from ordain.adapters.tools.toolbox import built_in_tools
 from ordain.ports.ports import ToolResult
+from tests.twins.execution import ScriptedToolbox
 
 NAMES = (
     *("read_file", "list_files", "write_file", "make_dir", "edit_file", "move", "delete"),

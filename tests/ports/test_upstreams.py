@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ordain.adapters.memory.memory import MemoryUpstreams, Say
 from ordain.adapters.process.process import SERVERS
 from ordain.adapters.tools.upstream import ServerSessions
 from ordain.core.plan.tool import ToolSource
 from ordain.ports.ports import Unreached, Upstream, Upstreams
+from tests.twins.execution import MemoryUpstreams, Say
 
 ECHO = """
 import sys

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ordain.adapters.ledger.lock import FileWriterLock
-from ordain.adapters.memory.memory import MemoryWriterLock
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Holder
+from tests.twins.workspace import MemoryWriterLock
 
 BOOT = "boot"
 

@@ -15,8 +15,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from ordain.adapters.memory.ledger import MemoryLedger
-from ordain.adapters.memory.memory import CountingIds, MemoryWriterLock, ScriptedAgents
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.adapters.workspace.clock import WallClock
 from ordain.app.app import App
@@ -76,6 +75,8 @@ from tests.simulation.world import (
     VirtualLoop,
     World,
 )
+from tests.twins.execution import CountingIds, ScriptedAgents
+from tests.twins.workspace import MemoryWriterLock
 
 ENDED = ("completed", "failed", "cancelled")
 FLOW = (ConditionFalse, FallbackEnded, PreconditionBroken, StepApprovalAsked)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from ordain.adapters.memory.ledger import MemoryLedger
-from ordain.adapters.memory.memory import MemoryProtection, MemoryWorkspace, ScriptedToolbox
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.tools.toolbox import BUILT_IN
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.data import StoreData
@@ -43,6 +42,8 @@ from ordain.core.run.state import apply
 from ordain.core.text.problem import refuse
 from ordain.ports.ports import Append, Command, Finished, Saved, ToolResult
 from tests.simulation.fate import Fate
+from tests.twins.execution import ScriptedToolbox
+from tests.twins.workspace import MemoryProtection, MemoryWorkspace
 
 GOOD = {"tests/a.py": b"assert a", "tests/b.py": b"assert b"}
 

@@ -14,7 +14,7 @@ from ordain.adapters.agents.local import LocalAgents
 from ordain.adapters.ledger.backup import FileArchive
 from ordain.adapters.ledger.file import Reserve
 from ordain.adapters.ledger.lock import FileWriterLock
-from ordain.adapters.memory.ledger import MemoryLedger
+from ordain.adapters.ledger.memory import MemoryLedger
 from ordain.adapters.process.bash import BashShell
 from ordain.adapters.process.host import LocalHost
 from ordain.adapters.process.notifier import CommandNotifier
