@@ -11,7 +11,7 @@ from bench.measure import Floor, Line, Size, compare, race
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import AttemptStarted
+from ordain.core.run.step_event import AttemptStarted
 from ordain.ports.ports import Append
 
 __all__ = ["measure"]

@@ -25,17 +25,9 @@ from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, RunId
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.report.report import AttemptOutput, Told
-from ordain.core.run.event import (
-    AttemptEnded,
-    AttemptStarted,
-    ExecutorStarted,
-    Outcome,
-    Recorded,
-    RunEvent,
-    RunOpened,
-    StepState,
-)
+from ordain.core.run.event import ExecutorStarted, Recorded, RunEvent, RunOpened
 from ordain.core.run.state import replay
+from ordain.core.run.step_event import AttemptEnded, AttemptStarted, Outcome, StepState
 from ordain.core.text.redaction import Redactor
 from ordain.engine.follow import RunFollower, attempt_mark
 from ordain.interfaces.cli.live import LiveView

@@ -17,19 +17,8 @@ from ordain.core.approval.approval import Channel, Principal, WorkspaceIdentity
 from ordain.core.plan.canonical import canonical_bytes, plan_id
 from ordain.core.plan.value import Instant, RunId
 from ordain.core.policy.settings import Settings, limits
-from ordain.core.run.event import (
-    AttemptEnded,
-    AttemptStarted,
-    Event,
-    ExecutorStarted,
-    Outcome,
-    PlanPrepared,
-    Recorded,
-    RunOpened,
-    RunStarted,
-    StepState,
-    WorkspaceOpened,
-)
+from ordain.core.run.event import Event, ExecutorStarted, PlanPrepared, Recorded, RunOpened, RunStarted, WorkspaceOpened
+from ordain.core.run.step_event import AttemptEnded, AttemptStarted, Outcome, StepState
 from ordain.ports.ports import Append
 
 __all__ = ["measure"]

@@ -20,7 +20,21 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition, definition_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.policy.settings import Limits
-from ordain.core.run.event import (
+from ordain.core.run.event import ProtectedChanged, RunCancelled, RunEvent, RunFinished, RunOpened
+from ordain.core.run.schedule import (
+    Effect,
+    End,
+    Gather,
+    GiveUp,
+    Recheck,
+    SettleByContract,
+    Start,
+    Stop,
+    Verify,
+    WaitOn,
+    Wake,
+)
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
@@ -36,11 +50,6 @@ from ordain.core.run.event import (
     FallbackEnded,
     FilesProtected,
     PreconditionBroken,
-    ProtectedChanged,
-    RunCancelled,
-    RunEvent,
-    RunFinished,
-    RunOpened,
     Settlement,
     StepApprovalAsked,
     StepKept,
@@ -49,19 +58,6 @@ from ordain.core.run.event import (
     Verdict,
     WorkClaimed,
     WorkOffered,
-)
-from ordain.core.run.schedule import (
-    Effect,
-    End,
-    Gather,
-    GiveUp,
-    Recheck,
-    SettleByContract,
-    Start,
-    Stop,
-    Verify,
-    WaitOn,
-    Wake,
 )
 
 DAY_MS = 86_400_000

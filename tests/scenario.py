@@ -25,7 +25,10 @@ from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.agent import Agent
 from ordain.core.report.report import RunReport
-from ordain.core.run.event import (
+from ordain.core.run.event import ProtectedChanged, Recorded, RunEvent
+from ordain.core.run.run_state import RunState
+from ordain.core.run.state import replay
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
     ContractHeld,
@@ -34,13 +37,8 @@ from ordain.core.run.event import (
     DoubtFound,
     DoubtSettled,
     FilesProtected,
-    ProtectedChanged,
-    Recorded,
-    RunEvent,
     StepUnfolded,
 )
-from ordain.core.run.run_state import RunState
-from ordain.core.run.state import replay
 from ordain.core.task.work_item import WorkItem
 from ordain.engine.loop import Engine
 from ordain.ports.ports import Append, Command, Finished, Ledger, Saved, ToolResult

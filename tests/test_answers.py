@@ -17,16 +17,8 @@ from ordain.core.lineage.decision import questions, signed_decision
 from ordain.core.lineage.workspace import revocation
 from ordain.core.plan.failure import Escalate, Retry
 from ordain.core.plan.value import PlanId, RunId
-from ordain.core.run.event import (
-    ApproverRevoked,
-    AttemptStarted,
-    DecisionGiven,
-    DoubtFound,
-    RunStarted,
-    Settlement,
-    SignatureRefused,
-    StepState,
-)
+from ordain.core.run.event import ApproverRevoked, RunStarted, SignatureRefused
+from ordain.core.run.step_event import AttemptStarted, DecisionGiven, DoubtFound, Settlement, StepState
 from ordain.core.text.problem import Refused
 from ordain.records.records import Records
 from tests.build import step

@@ -20,19 +20,18 @@ from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.condition import CustomCondition, Verification
 from ordain.core.plan.failure import AskApproval, Escalate, Recover, Replan, Retry, Skip
 from ordain.core.plan.model import Step
-from ordain.core.run.event import (
-    AnswerSent,
+from ordain.core.run.event import AnswerSent, Recorded
+from ordain.core.run.run_state import RunState
+from ordain.core.run.schedule import Start, Wake, decide
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
     DecisionGiven,
     DoubtFound,
     Outcome,
-    Recorded,
     StepState,
 )
-from ordain.core.run.run_state import RunState
-from ordain.core.run.schedule import Start, Wake, decide
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Command, Finished
 from ordain.records.records import Records

@@ -13,7 +13,8 @@ from ordain.core.plan.failure import Fallback, Retry
 from ordain.core.plan.model import Budget, ForEach, NestedPlan
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.report.report import RunReport
-from ordain.core.run.event import AnswerSent, AttemptEnded, AttemptStarted, BudgetReached, DecisionGiven, Usage
+from ordain.core.run.event import AnswerSent, BudgetReached
+from ordain.core.run.step_event import AttemptEnded, AttemptStarted, DecisionGiven, Usage
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append, Command, Finished, ToolResult
 from ordain.records.records import Records

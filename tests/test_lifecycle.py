@@ -28,7 +28,6 @@ from ordain.core.run.event import (
     ApprovalExpired,
     ApprovalGiven,
     ApprovalRevoked,
-    DecisionGiven,
     PlanArchived,
     PlanCancelled,
     PlanExpired,
@@ -40,6 +39,7 @@ from ordain.core.run.event import (
     SignatureRefused,
     WorkspaceOpened,
 )
+from ordain.core.run.step_event import DecisionGiven
 from ordain.core.text.problem import Refused, refuse
 from ordain.documents.reading import read
 from ordain.ports.ports import Credential

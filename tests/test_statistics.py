@@ -18,17 +18,17 @@ from ordain.core.plan.value import Instant, StepId
 from ordain.core.report.run_tally import RunTally, part_of
 from ordain.core.report.statistics import Part, Statistics, StepCount
 from ordain.core.report.tally import Tally
-from ordain.core.run.event import (
+from ordain.core.run.event import RunEvent
+from ordain.core.run.state import replay
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
     ContractBroken,
     ContractInconclusive,
     DecisionGiven,
     DoubtFound,
-    RunEvent,
     StepState,
 )
-from ordain.core.run.state import replay
 from ordain.core.text.limit import DAY_MS
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append, Finished

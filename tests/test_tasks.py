@@ -19,7 +19,11 @@ from ordain.core.plan.condition import CustomCondition, Verification
 from ordain.core.plan.failure import Abort, Continue, Escalate, FailurePolicy, Retry, Skip
 from ordain.core.plan.model import Budget, Step
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import (
+from ordain.core.run.event import RunFinished
+from ordain.core.run.prompt import AGENT_CANNOT, cannot_words, fenced, why_cannot
+from ordain.core.run.run_state import IllegalTransition
+from ordain.core.run.state import apply, replay
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
@@ -27,14 +31,10 @@ from ordain.core.run.event import (
     DoubtFound,
     DoubtSettled,
     Outcome,
-    RunFinished,
     StepState,
     WorkClaimed,
     WorkOffered,
 )
-from ordain.core.run.prompt import AGENT_CANNOT, cannot_words, fenced, why_cannot
-from ordain.core.run.run_state import IllegalTransition
-from ordain.core.run.state import apply, replay
 from ordain.core.task.work_item import WorkItem, form_lines
 from ordain.core.text.problem import Refused
 from ordain.interfaces.view.run import Style, inbox_lines

@@ -21,7 +21,7 @@ from ordain.adapters.ledger.file import FORMAT
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import AttemptStarted
+from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append
 from tests.golden.ledgers.make import folded

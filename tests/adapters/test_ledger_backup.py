@@ -24,7 +24,8 @@ from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.attempt import whole_seal
-from ordain.core.run.event import AttemptStarted, Event
+from ordain.core.run.event import Event
+from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append, Artifact, Ledger
 

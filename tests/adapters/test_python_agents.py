@@ -19,7 +19,7 @@ from ordain.adapters.agents.local import LocalAgents
 from ordain.adapters.agents.python_work import Work
 from ordain.adapters.process.bash import BashShell
 from ordain.core.policy.agent import Agent
-from ordain.core.run.event import Outcome, Usage
+from ordain.core.run.step_event import Outcome, Usage
 from ordain.core.task.work_item import Read
 from ordain.documents.settings import read_settings
 from ordain.ports.ports import Command, Finished, StepServer

@@ -13,7 +13,7 @@ from ordain.adapters.agents.claude import read_object
 from ordain.adapters.agents.preset import PresetRequest
 from ordain.adapters.agents.presets import PRESETS
 from ordain.core.policy.agent import AGENT_PRESETS, Agent
-from ordain.core.run.event import Usage
+from ordain.core.run.step_event import Usage
 from ordain.ports.ports import Finished, Said, Whole
 from tests.build import work_item
 

@@ -34,16 +34,8 @@ from ordain.core.plan.failure import Abort
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.settings import Limits
 from ordain.core.run.attempt import whole_seal
-from ordain.core.run.event import (
-    AttemptStarted,
-    ConfigTrusted,
-    Event,
-    ExecutorStarted,
-    PlanPrepared,
-    Recorded,
-    RunOpened,
-    RunStarted,
-)
+from ordain.core.run.event import ConfigTrusted, Event, ExecutorStarted, PlanPrepared, Recorded, RunOpened, RunStarted
+from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append, Artifact, Ledger
 

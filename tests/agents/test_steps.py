@@ -12,7 +12,8 @@ from typing import TypeVar
 import pytest
 
 from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.event import AgentCalled, AttemptEnded, Event, RequestRefused, StepState
+from ordain.core.run.event import Event, RequestRefused
+from ordain.core.run.step_event import AgentCalled, AttemptEnded, StepState
 from ordain.documents.settings_in_force import sha256
 from tests.agents.conversation import Astray, Call, Conversation, Result, Script
 from tests.agents.hosts import HOSTS, Host

@@ -18,27 +18,23 @@ from ordain.core.plan.model import Budget, NestedPlan, Plan
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.settings import Limits
 from ordain.core.run.budget import Held, expected, may_begin, spending, time_left_ms
-from ordain.core.run.event import (
+from ordain.core.run.event import BudgetReached, ExecutorStarted, RunEvent, RunFinished, RunOpened
+from ordain.core.run.run_state import IllegalTransition, RunState
+from ordain.core.run.schedule import End, Gather, Reach, Start, Stop, Wake, decide, ended
+from ordain.core.run.spending import RUN, read_usage, sound_usage
+from ordain.core.run.state import apply, replay
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
-    BudgetReached,
     DecisionGiven,
     DoubtFound,
     DoubtSettled,
-    ExecutorStarted,
     Outcome,
-    RunEvent,
-    RunFinished,
-    RunOpened,
     Settlement,
     StepState,
     StepUnfolded,
     Usage,
 )
-from ordain.core.run.run_state import IllegalTransition, RunState
-from ordain.core.run.schedule import End, Gather, Reach, Start, Stop, Wake, decide, ended
-from ordain.core.run.spending import RUN, read_usage, sound_usage
-from ordain.core.run.state import apply, replay
 from ordain.core.text.problem import Refused
 from tests.build import plan, step
 

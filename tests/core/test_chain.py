@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.ledger import chain
 from ordain.core.plan.value import Instant, PlanId, StepId
-from ordain.core.run.event import AttemptStarted, Event, ExecutorStarted, PlanPrepared, RunFinished
+from ordain.core.run.event import Event, ExecutorStarted, PlanPrepared, RunFinished
+from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 
 HISTORY: tuple[Event, ...] = (

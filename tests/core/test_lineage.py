@@ -15,7 +15,6 @@ from ordain.core.run.event import (
     ApprovalExpired,
     ApprovalGiven,
     ApprovalRevoked,
-    DecisionGiven,
     LineageEvent,
     PlanArchived,
     PlanCancelled,
@@ -24,10 +23,10 @@ from ordain.core.run.event import (
     PlanRejected,
     RunEnded,
     RunStarted,
-    StepState,
     StopAsked,
 )
 from ordain.core.run.run_state import IllegalTransition
+from ordain.core.run.step_event import DecisionGiven, StepState
 
 KIM = Principal(name="kim", channel=Channel.TERMINAL)
 ROBOT = Principal(name="robot", channel=Channel.ROBOT)

@@ -8,10 +8,11 @@ from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
 from ordain.core.plan.failure import Skip
 from ordain.core.plan.model import Action
 from ordain.core.plan.value import Instant, RunId, StepId
-from ordain.core.run.event import AttemptStarted, AttemptWaiting, ExecutorStarted, LockReleased, LockTaken, StepState
+from ordain.core.run.event import ExecutorStarted, LockReleased, LockTaken
 from ordain.core.run.run_state import IllegalTransition, RunState
 from ordain.core.run.schedule import Start, Stop, WaitOn, decide, keepable, why_waiting
 from ordain.core.run.state import apply
+from ordain.core.run.step_event import AttemptStarted, AttemptWaiting, StepState
 from ordain.core.run.wait import LockState, Settled, apply_lock, locks_of, release_lock, take_lock
 from tests.build import plan, step
 from tests.core.test_heart import OPENED

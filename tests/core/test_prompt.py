@@ -13,8 +13,8 @@ from ordain.core.plan.condition import Contract, Verification
 from ordain.core.plan.model import Plan, Step
 from ordain.core.plan.value import StepId
 from ordain.core.run.attempt import Try
-from ordain.core.run.event import Evidence, Outcome, Verdict
 from ordain.core.run.prompt import DEFAULT_TEMPLATE, PARTS, Setting, Shown, longest_row, template_fault, write_prompt
+from ordain.core.run.step_event import Evidence, Outcome, Verdict
 from tests.build import plan, step
 from tests.interfaces.golden import check_golden
 

@@ -10,25 +10,7 @@ from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.plan.tool import DEFINITIONS
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.settings import Limits
-from ordain.core.run.event import (
-    AttemptEnded,
-    AttemptStarted,
-    ContractHeld,
-    ContractSeen,
-    DoubtReferred,
-    DoubtSettled,
-    Evidence,
-    ExecutorStarted,
-    FilesProtected,
-    Outcome,
-    ProtectedChanged,
-    ProtectedFile,
-    RunFinished,
-    RunOpened,
-    Settlement,
-    StepState,
-    Verdict,
-)
+from ordain.core.run.event import ExecutorStarted, ProtectedChanged, RunFinished, RunOpened
 from ordain.core.run.run_state import SATISFIES, IllegalTransition, RunState
 from ordain.core.run.schedule import (
     End,
@@ -46,6 +28,21 @@ from ordain.core.run.schedule import (
     why_waiting,
 )
 from ordain.core.run.state import apply, replay
+from ordain.core.run.step_event import (
+    AttemptEnded,
+    AttemptStarted,
+    ContractHeld,
+    ContractSeen,
+    DoubtReferred,
+    DoubtSettled,
+    Evidence,
+    FilesProtected,
+    Outcome,
+    ProtectedFile,
+    Settlement,
+    StepState,
+    Verdict,
+)
 from tests.build import plan, step
 from tests.scenario import check_evidence
 

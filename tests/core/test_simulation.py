@@ -11,7 +11,7 @@ from ordain.core.plan.canonical import action_digest, plan_id
 from ordain.core.plan.command import decided_later
 from ordain.core.plan.model import ForEach, Plan, Step
 from ordain.core.report.simulation import Looked, Simulation, simulate
-from ordain.core.run.event import Verdict
+from ordain.core.run.step_event import Verdict
 from tests.build import plan, step
 
 

@@ -40,7 +40,8 @@ from ordain.assemble.workspace import open_at_terminal
 from ordain.core.ledger import chain
 from ordain.core.lineage.lineage import Stage
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import AttemptStarted, Event, Recorded
+from ordain.core.run.event import Event, Recorded
+from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append
 from tests.crash.process import KIM

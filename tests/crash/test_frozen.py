@@ -17,7 +17,8 @@ from collections.abc import Iterator
 import pytest
 
 from ordain.adapters.process.process import all_processes, mark_of
-from ordain.core.run.event import ExecutorStarted, StepState
+from ordain.core.run.event import ExecutorStarted
+from ordain.core.run.step_event import StepState
 from tests.crash import world
 from tests.crash.process import Told, Verb, Warm
 from tests.crash.run import RunSite, check_end, kill_points

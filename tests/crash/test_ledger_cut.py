@@ -14,7 +14,8 @@ from ordain.adapters.ledger.backup import backup, restore
 from ordain.adapters.ledger.sqlite import SqliteLedger
 from ordain.core.ledger import chain
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import AttemptStarted, Event, Recorded
+from ordain.core.run.event import Event, Recorded
+from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ordain.adapters.process.process import mark_of
-from ordain.core.run.event import StepState
+from ordain.core.run.step_event import StepState
 
 __all__ = ["OPAQUE", "compare", "document", "furnish", "happened", "leftovers", "times"]
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from ordain.core.plan.condition import Contract, CustomCondition, NoCheck, Verification
 from ordain.core.plan.failure import Continue, Escalate, Retry, Skip
-from ordain.core.run.event import ContractSeen, FilesProtected, ProtectedChanged
+from ordain.core.run.event import ProtectedChanged
+from ordain.core.run.step_event import ContractSeen, FilesProtected
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ports import Finished, ToolResult
 from tests.build import step

@@ -11,7 +11,7 @@ from ordain.core.plan.actions.custom import Custom
 from ordain.core.plan.failure import Retry
 from ordain.core.plan.model import Step
 from ordain.core.plan.role import EffectClass
-from ordain.core.run.event import DoubtFound
+from ordain.core.run.step_event import DoubtFound
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Command, Finished, ToolResult
 from tests.build import step

@@ -20,8 +20,9 @@ from ordain.core.plan.condition import CustomCondition, LockHeld, Verification
 from ordain.core.plan.failure import Abort, Continue, Escalate, Fallback, Retry, Skip
 from ordain.core.plan.model import ForEach, NestedPlan, Parameter, Step
 from ordain.core.plan.value import Instant, RunId, StepId
-from ordain.core.run.event import AttemptStarted, FilesProtected, GroupKind, LockTaken, Outcome, StepUnfolded
+from ordain.core.run.event import LockTaken
 from ordain.core.run.result import Missing, decoded
+from ordain.core.run.step_event import AttemptStarted, FilesProtected, GroupKind, Outcome, StepUnfolded
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append, Command, Finished
 from tests.build import plan, step

@@ -10,7 +10,8 @@ import pytest
 
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.report.report import AttemptOutput, RunReport, Told, read_output, wire_line
-from ordain.core.run.event import AttemptEnded, Recorded, to_wire
+from ordain.core.run.event import Recorded, to_wire
+from ordain.core.run.step_event import AttemptEnded
 from ordain.engine import follow as following
 from ordain.ports.ports import Command, Finished
 from tests.build import step

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from ordain.core.plan.failure import Abort
-from ordain.core.run.event import RunFinished, StepKept, StopAsked
+from ordain.core.run.event import RunFinished, StopAsked
+from ordain.core.run.step_event import StepKept
 from ordain.ports.ports import Append, Finished
 from tests.build import step
 from tests.scenario import KIM, ROBOT, Scenario

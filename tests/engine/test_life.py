@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
-from ordain.core.run.event import AttemptEnded, AttemptStarted
+from ordain.core.run.step_event import AttemptEnded, AttemptStarted
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ports import Finished, Holder
 from tests.build import plan, step

@@ -14,17 +14,8 @@ from ordain.core.plan.actions.lock import AcquireLock, ReleaseLock
 from ordain.core.plan.failure import Escalate, Retry
 from ordain.core.plan.model import Plan, Step
 from ordain.core.report.report import RunReport
-from ordain.core.run.event import (
-    AttemptEnded,
-    AttemptStarted,
-    AttemptWaiting,
-    DoubtFound,
-    LockReleased,
-    LockTaken,
-    Recorded,
-    RunPaused,
-    StepKept,
-)
+from ordain.core.run.event import LockReleased, LockTaken, Recorded, RunPaused
+from ordain.core.run.step_event import AttemptEnded, AttemptStarted, AttemptWaiting, DoubtFound, StepKept
 from ordain.ports.ports import Command, Finished, Holder
 from ordain.records.records import Records
 from tests.build import plan, step

@@ -14,7 +14,8 @@ from ordain.core.plan.condition import External
 from ordain.core.plan.failure import Continue, Escalate, Retry, Skip
 from ordain.core.plan.model import Step
 from ordain.core.report.report import RunReport
-from ordain.core.run.event import AttemptEnded, AttemptStarted, AttemptWaiting, DoubtFound, SignalGiven
+from ordain.core.run.event import SignalGiven
+from ordain.core.run.step_event import AttemptEnded, AttemptStarted, AttemptWaiting, DoubtFound
 from ordain.core.text.problem import Refused
 from tests.build import plan, step
 from tests.patience import PATIENCE_S

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from ordain.core.run.event import AttemptStarted, ExecutorStarted, RunCancelled, RunPaused, StepKept, StopAsked
+from ordain.core.run.event import ExecutorStarted, RunCancelled, RunPaused, StopAsked
+from ordain.core.run.step_event import AttemptStarted, StepKept
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Finished, Holder
 from tests.build import plan as build_plan

@@ -15,7 +15,7 @@ import pytest
 
 from ordain.adapters.workspace.clock import WallClock
 from ordain.core.plan.failure import Retry
-from ordain.core.run.event import AttemptEnded
+from ordain.core.run.step_event import AttemptEnded
 from ordain.ports.ports import Finished
 from tests.build import step
 from tests.scenario import KIM, Scenario

@@ -11,7 +11,7 @@ from ordain.adapters.tools import file as moving
 from ordain.adapters.tools.toolbox import built_in_tools
 from ordain.core.plan.failure import Escalate
 from ordain.core.run.attempt import whole_seal
-from ordain.core.run.event import AttemptEnded, DoubtSettled, Outcome
+from ordain.core.run.step_event import AttemptEnded, DoubtSettled, Outcome
 from ordain.core.text.limit import ARTIFACT_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.ports.ports import Command, Finished, ToolResult, Whole
 from ordain.records.sink import Sink

@@ -9,7 +9,7 @@ from ordain.core.plan.actions.command import RunCommand
 from ordain.core.plan.condition import Contract, CustomCondition
 from ordain.core.plan.model import Verification
 from ordain.core.policy.settings import Settings, limits
-from ordain.core.run.event import Verdict
+from ordain.core.run.step_event import Verdict
 from ordain.core.text.redaction import Redactor
 from ordain.engine.verify import ask, contract_command, judge
 from ordain.ports.ports import Finished

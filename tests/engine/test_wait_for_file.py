@@ -12,7 +12,7 @@ from ordain.core.plan.actions.wait_for_file import WaitForFile
 from ordain.core.plan.model import Step
 from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.path_use import operand_paths
-from ordain.core.run.event import AttemptEnded, AttemptWaiting, DoubtFound
+from ordain.core.run.step_event import AttemptEnded, AttemptWaiting, DoubtFound
 from tests.build import plan, step
 from tests.scenario import KIM, Scenario
 

@@ -18,22 +18,18 @@ from ordain.core.plan.canonical import plan_id
 from ordain.core.plan.model import Budget, Plan
 from ordain.core.plan.value import Instant, RunId, StepId
 from ordain.core.policy.settings import Settings, limits
-from ordain.core.run.event import (
+from ordain.core.run.event import BudgetReached, ExecutorStarted, RunEvent, RunOpened, RunPaused
+from ordain.core.run.run_state import RunState
+from ordain.core.run.state import replay
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
-    BudgetReached,
     DoubtFound,
-    ExecutorStarted,
     Outcome,
-    RunEvent,
-    RunOpened,
-    RunPaused,
     Settlement,
     StepState,
 )
-from ordain.core.run.run_state import RunState
-from ordain.core.run.state import replay
 from ordain.interfaces.view.frame import Line, frame, last_lines
 from ordain.interfaces.view.text import cells
 from tests.build import plan, step

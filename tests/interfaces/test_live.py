@@ -16,7 +16,8 @@ from ordain.adapters.workspace.locate import find_workspace
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.report.report import AttemptOutput
-from ordain.core.run.event import AttemptEnded, AttemptStarted, Outcome, Recorded, StepState
+from ordain.core.run.event import Recorded
+from ordain.core.run.step_event import AttemptEnded, AttemptStarted, Outcome, StepState
 from ordain.interfaces.cli import live
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.view.run import Style

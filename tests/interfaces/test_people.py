@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from ordain.assemble.workspace import open_workspace
-from ordain.core.run.event import DecisionGiven, ExecutorStarted
+from ordain.core.run.event import ExecutorStarted
+from ordain.core.run.step_event import DecisionGiven
 from tests.crash.world import leftovers
 from tests.interfaces import terminal
 from tests.interfaces.terminal import CTRL_D, Background, Terminal

@@ -30,7 +30,7 @@ from ordain.core.policy.effect import planned_effects
 from ordain.core.policy.ruling import rule
 from ordain.core.policy.settings import Settings, limits
 from ordain.core.report.report import LintReport, PlanLine, Review, RunReport, StepReport
-from ordain.core.run.event import Evidence, StepState, Verdict
+from ordain.core.run.step_event import Evidence, StepState, Verdict
 from ordain.core.text.problem import Place, Problem
 from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.run import Style, instant, lint_lines, problem_lines, run_lines, status_lines

@@ -19,7 +19,8 @@ from ordain.app.app import App
 from ordain.assemble.workspace import open_at_terminal
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.report.report import RunReport
-from ordain.core.run.event import AgentCalled, AgentCallFailed, Event, RequestRefused, StepState
+from ordain.core.run.event import Event, RequestRefused
+from ordain.core.run.step_event import AgentCalled, AgentCallFailed, StepState
 from ordain.core.text.problem import Refused
 from tests.patience import PATIENCE_S, eventually_in_loop
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ordain.assemble.workspace import open_at_terminal, open_workspace
-from ordain.core.run.event import AttemptStarted, DecisionGiven, WorkClaimed, WorkOffered
+from ordain.core.run.step_event import AttemptStarted, DecisionGiven, WorkClaimed, WorkOffered
 from tests.crash.world import leftovers
 from tests.interfaces.terminal import Background, Ended
 from tests.interfaces.test_robot import answered, refused

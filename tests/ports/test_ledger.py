@@ -21,7 +21,8 @@ from ordain.core.plan.failure import Abort
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.settings import Limits
 from ordain.core.run.attempt import is_whole, whole_seal
-from ordain.core.run.event import AttemptStarted, Event, PlanPrepared, Recorded, RunEnded, RunOpened, RunStarted
+from ordain.core.run.event import Event, PlanPrepared, Recorded, RunEnded, RunOpened, RunStarted
+from ordain.core.run.step_event import AttemptStarted
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import PART_BYTES, Append, Artifact, Ledger
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ordain.adapters.workspace import protected_file as protected_files
 from ordain.adapters.workspace.control_file import REPLACED
 from ordain.adapters.workspace.protected_file import ProtectedFiles
-from ordain.core.run.event import ProtectedFile
+from ordain.core.run.step_event import ProtectedFile
 from ordain.core.text.problem import Refused
 from tests.twins.workspace import MemoryProtection, MemoryWorkspace
 

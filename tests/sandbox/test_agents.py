@@ -17,7 +17,7 @@ import pytest
 
 from ordain import Refused
 from ordain.assemble.workspace import open_at_terminal
-from ordain.core.run.event import Outcome
+from ordain.core.run.step_event import Outcome
 from tests.agent_functions import THIS
 from tests.programs import need
 from tests.task_runs import KIM, carried_out, task, trusting

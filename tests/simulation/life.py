@@ -25,22 +25,19 @@ from ordain.core.plan.model import all_steps
 from ordain.core.plan.value import Instant, PlanId, StepId
 from ordain.core.policy.agent import Agent
 from ordain.core.report.report import RunReport
-from ordain.core.run.event import (
+from ordain.core.run.event import LockReleased, LockTaken, RunEvent, RunFinished
+from ordain.core.run.prompt import AGENT_CANNOT
+from ordain.core.run.run_state import RunState
+from ordain.core.run.state import replay
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptWaiting,
     ConditionFalse,
     FallbackEnded,
-    LockReleased,
-    LockTaken,
     PreconditionBroken,
-    RunEvent,
-    RunFinished,
     StepApprovalAsked,
     StepUnfolded,
 )
-from ordain.core.run.prompt import AGENT_CANNOT
-from ordain.core.run.run_state import RunState
-from ordain.core.run.state import replay
 from ordain.core.run.wait import stream_of
 from ordain.core.text.problem import Refused
 from ordain.engine.loop import Engine

@@ -23,22 +23,20 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Plan, all_steps
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import (
+from ordain.core.run.event import Recorded, RunEvent, RunOpened
+from ordain.core.run.run_state import RunState
+from ordain.core.run.schedule import effect_class, looks_first
+from ordain.core.run.state import apply
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
     ContractHeld,
     DecisionGiven,
     DoubtFound,
     DoubtSettled,
-    Recorded,
-    RunEvent,
-    RunOpened,
     StepKept,
     StepState,
 )
-from ordain.core.run.run_state import RunState
-from ordain.core.run.schedule import effect_class, looks_first
-from ordain.core.run.state import apply
 from ordain.core.text.problem import refuse
 from ordain.ports.ports import Append, Command, Finished, Saved, ToolResult
 from tests.simulation.fate import Fate

@@ -23,7 +23,7 @@ from ordain.core.policy.path_use import ABSENT
 from ordain.core.policy.script import Script
 from ordain.core.policy.settings import Settings, UserSettings
 from ordain.core.policy.stop import StopOrder
-from ordain.core.run.event import ProtectedFile
+from ordain.core.run.step_event import ProtectedFile
 from ordain.core.text.control import folded
 from ordain.core.text.path import handed_fault, is_kept, path_fault, pattern_fault
 from ordain.core.text.pattern import PathPattern, normal

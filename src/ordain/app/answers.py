@@ -32,11 +32,12 @@ from ordain.core.plan.expr import ExpressionError
 from ordain.core.plan.value import PlanId, RunId
 from ordain.core.report.report import Told
 from ordain.core.run.attempt import CANNOT, DONE
-from ordain.core.run.event import (
-    AnswerSent,
+from ordain.core.run.event import AnswerSent, BudgetReached, Recorded
+from ordain.core.run.prompt import AGENT_CANNOT, bounded, cannot_words
+from ordain.core.run.run_state import RunState
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptWaiting,
-    BudgetReached,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -46,11 +47,8 @@ from ordain.core.run.event import (
     FallbackEnded,
     Outcome,
     PreconditionBroken,
-    Recorded,
     StepApprovalAsked,
 )
-from ordain.core.run.prompt import AGENT_CANNOT, bounded, cannot_words
-from ordain.core.run.run_state import RunState
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ports import Append, Credential
 from ordain.records.records import WORKSPACE_STREAM

@@ -52,8 +52,9 @@ from ordain.core.report.report import (
     ToldPrompt,
     TopicLine,
 )
-from ordain.core.run.event import Recorded, StepState
+from ordain.core.run.event import Recorded
 from ordain.core.run.run_state import RunState, StepRecord
+from ordain.core.run.step_event import StepState
 from ordain.core.run.topic import Message
 from ordain.core.text.limit import DAY_MS
 from ordain.core.text.problem import Problem, Refused, Severity, refuse

@@ -33,11 +33,11 @@ from ordain.core.run.event import (
     ApprovalRevoked,
     ApproverRevoked,
     ConfigTrusted,
-    DecisionGiven,
     Recorded,
     RunEvent,
 )
 from ordain.core.run.run_state import RunState
+from ordain.core.run.step_event import DecisionGiven
 from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.core.text.redaction import Redactor
 from ordain.documents.settings import read_settings

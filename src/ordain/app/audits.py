@@ -34,17 +34,16 @@ from ordain.core.run.attempt import is_whole
 from ordain.core.run.event import (
     ApprovalRevoked,
     ConfigTrusted,
-    GroupKind,
     LineageEvent,
     PlanPrepared,
     RunCancelled,
     RunEvent,
     RunOpened,
     RunStarted,
-    StepUnfolded,
     ids_named,
 )
 from ordain.core.run.run_state import IllegalTransition
+from ordain.core.run.step_event import GroupKind, StepUnfolded
 from ordain.core.text.problem import Refused, refuse
 from ordain.documents.settings import read_settings
 from ordain.ports.ports import Ledger

@@ -14,7 +14,7 @@ from ordain.core.plan.refs import references
 from ordain.core.policy.assignment import Assignment
 from ordain.core.policy.settings import Limits
 from ordain.core.report.simulation import Looked, Simulation, simulate
-from ordain.core.run.event import Verdict
+from ordain.core.run.step_event import Verdict
 from ordain.core.text.problem import Problem
 from ordain.engine.verify import contract_command, judge
 from ordain.ports.ports import Shell

@@ -26,7 +26,7 @@ from ordain.core.plan.model import Plan, all_steps
 from ordain.core.plan.tool import ToolSource, operation_name, tool_name
 from ordain.core.plan.value import Instant, PlanId
 from ordain.core.policy.settings import Settings
-from ordain.core.run.event import StepState
+from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Refused
 from ordain.core.text.redaction import Redactor
 from ordain.core.text.secret import Secret

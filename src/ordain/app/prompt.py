@@ -14,8 +14,8 @@ from ordain.core.plan.value import RunId, StepId
 from ordain.core.policy.agent_choice import choose, model_of
 from ordain.core.policy.scope import offered
 from ordain.core.report.report import ToldPrompt
-from ordain.core.run.event import WorkOffered
 from ordain.core.run.prompt import Setting, write_prompt
+from ordain.core.run.step_event import WorkOffered
 from ordain.core.task.offer import door_names
 from ordain.core.task.work_item import form_text
 from ordain.core.text.problem import closest, refuse

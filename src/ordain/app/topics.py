@@ -12,7 +12,8 @@ from typing import Any
 from ordain.core.approval.approval import Principal
 from ordain.core.plan.name import name_fault
 from ordain.core.report.report import SignalAwaited, SignalReport, TopicLine
-from ordain.core.run.event import SignalGiven, StepState, TopicPosted
+from ordain.core.run.event import SignalGiven, TopicPosted
+from ordain.core.run.step_event import StepState
 from ordain.core.run.topic import (
     MESSAGE_BYTES_MAX,
     PER_HOUR,

@@ -35,20 +35,19 @@ from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, RunId, StepId
 from ordain.core.policy.effect import effects_of
 from ordain.core.run.budget import may_begin
-from ordain.core.run.event import (
-    AttemptStarted,
-    BudgetReached,
-    ConditionFalse,
-    GroupKind,
-    RunEvent,
-    StepApprovalAsked,
-    StepState,
-    StepUnfolded,
-)
+from ordain.core.run.event import BudgetReached, RunEvent
 from ordain.core.run.group import nested_plan_of
 from ordain.core.run.result import Missing
 from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import not_held
+from ordain.core.run.step_event import (
+    AttemptStarted,
+    ConditionFalse,
+    GroupKind,
+    StepApprovalAsked,
+    StepState,
+    StepUnfolded,
+)
 from ordain.core.text.limit import OUTPUT_BYTES_MAX, STEPS_OF_RUN_MAX
 from ordain.core.text.problem import Problem
 from ordain.engine.bound_file import BoundFiles

@@ -25,8 +25,9 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import COMMANDS, SHELL, ToolDefinition, unbearable
 from ordain.core.plan.tool import DEFINITIONS as FILE_TOOLS
 from ordain.core.policy.scope import beyond, call_problem, out_of_scope
-from ordain.core.run.event import AgentCalled, AgentCallFailed, RunEvent
+from ordain.core.run.event import RunEvent
 from ordain.core.run.run_state import RunState
+from ordain.core.run.step_event import AgentCalled, AgentCallFailed
 from ordain.core.task.offer import CANNOT_TOOL, CallAnswer, Offer, door_names, offer_of
 from ordain.core.task.work_item import WorkItem
 from ordain.core.text.limit import NAME_LENGTH_MAX

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import GroupKind, Outcome
 from ordain.core.run.result import Missing
 from ordain.core.run.run_state import RunState
+from ordain.core.run.step_event import GroupKind, Outcome
 from ordain.engine.perform.effects import Performing
 from ordain.engine.result import Results
 

@@ -34,28 +34,15 @@ from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.budget import expected
 from ordain.core.run.event import (
     AnswerSent,
-    AttemptEnded,
-    AttemptStarted,
     BudgetReached,
-    ContractBroken,
-    ContractInconclusive,
-    ContractSeen,
-    DecisionGiven,
-    DoubtSettled,
-    Evidence,
     ExecutorStarted,
-    GroupKind,
-    Outcome,
     Recorded,
     RunCancelled,
     RunEnded,
     RunEvent,
     RunFinished,
     RunPaused,
-    Settlement,
-    StepState,
     StopAsked,
-    Verdict,
 )
 from ordain.core.run.result import Missing
 from ordain.core.run.run_state import RunState
@@ -85,6 +72,21 @@ from ordain.core.run.schedule import (
 )
 from ordain.core.run.spending import owner_of
 from ordain.core.run.state import apply
+from ordain.core.run.step_event import (
+    AttemptEnded,
+    AttemptStarted,
+    ContractBroken,
+    ContractInconclusive,
+    ContractSeen,
+    DecisionGiven,
+    DoubtSettled,
+    Evidence,
+    GroupKind,
+    Outcome,
+    Settlement,
+    StepState,
+    Verdict,
+)
 from ordain.core.text.problem import Problem, Refused
 from ordain.core.text.secret import Secret
 from ordain.engine.begin import Beginnings

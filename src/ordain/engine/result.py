@@ -34,9 +34,9 @@ from ordain.core.plan.refs import (
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import StepId
 from ordain.core.run.attempt import is_whole
-from ordain.core.run.event import GroupKind, Outcome, StepState
 from ordain.core.run.result import Missing, Unfit, decoded, fitted, items_in, part_of
 from ordain.core.run.run_state import RunState, StepRecord
+from ordain.core.run.step_event import GroupKind, Outcome, StepState
 
 _NEVER_RUN = StepRecord()
 """What is known of a fallback that nobody fell back on."""

@@ -13,8 +13,9 @@ from typing import Any
 
 from ordain.core.plan.value import StepId
 from ordain.core.policy.loading import is_named_by, is_runner_file, may_write
-from ordain.core.run.event import FilesProtected, ProtectedChanged, ProtectedFile, RunEvent, Settlement, StepState
+from ordain.core.run.event import ProtectedChanged, RunEvent
 from ordain.core.run.run_state import RunState
+from ordain.core.run.step_event import FilesProtected, ProtectedFile, Settlement, StepState
 from ordain.core.text.problem import refuse
 from ordain.ports.ports import Ledger, Protection, Saved
 

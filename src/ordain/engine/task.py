@@ -19,10 +19,11 @@ from ordain.core.plan.value import Instant, StepId
 from ordain.core.policy.agent import Agent, kind_of, reaches_tools
 from ordain.core.policy.agent_choice import has_network, model_of
 from ordain.core.policy.scope import offered
-from ordain.core.run.event import GroupKind, Outcome, RunEvent, StepState, WorkClaimed, WorkOffered
+from ordain.core.run.event import RunEvent
 from ordain.core.run.prompt import AGENT_CANNOT, Setting, bounded, cannot_words, why_cannot, write_prompt
 from ordain.core.run.run_state import RunState
 from ordain.core.run.spending import read_usage, sound_usage
+from ordain.core.run.step_event import GroupKind, Outcome, StepState, WorkClaimed, WorkOffered
 from ordain.core.task.offer import door_names
 from ordain.core.task.work_item import Lease, WorkItem, form_text
 from ordain.core.text.limit import OUTPUT_BYTES_MAX

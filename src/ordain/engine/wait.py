@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import RunEvent, StepState
+from ordain.core.run.event import RunEvent
 from ordain.core.run.run_state import RunState
+from ordain.core.run.step_event import StepState
 from ordain.core.run.wait import Settled
 from ordain.core.text.problem import Refused
 from ordain.ports.ports import Append, Clock, Ledger, Workspace

@@ -30,7 +30,8 @@ from ordain.core.policy.settings import Settings, UserSettings
 from ordain.core.policy.stop import StopOrder
 from ordain.core.policy.tier import SandboxLimits
 from ordain.core.report.report import Told
-from ordain.core.run.event import Event, ProtectedFile, Recorded, Usage
+from ordain.core.run.event import Event, Recorded
+from ordain.core.run.step_event import ProtectedFile, Usage
 from ordain.core.task.offer import CallAnswer, Offer
 from ordain.core.task.work_item import WorkItem
 from ordain.core.text.secret import Secret

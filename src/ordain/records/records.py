@@ -19,11 +19,9 @@ from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, PlanId, RunId
 from ordain.core.run.event import (
     ApprovalGiven,
-    AttemptEnded,
     LineageEvent,
     LockEvent,
     LockReleased,
-    Outcome,
     PlanPrepared,
     Recorded,
     RunCancelled,
@@ -39,6 +37,7 @@ from ordain.core.run.event import (
 )
 from ordain.core.run.run_state import IllegalTransition, RunState
 from ordain.core.run.state import apply
+from ordain.core.run.step_event import AttemptEnded, Outcome
 from ordain.core.run.topic import apply_topic, stream_of_topic
 from ordain.core.run.wait import LockState, SignalState, apply_lock, apply_signal, locks_of, stream_of, stream_of_signal
 from ordain.core.text.problem import Refused, refuse

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ordain.core.run.event import Usage
+from ordain.core.run.step_event import Usage
 from ordain.core.text.limit import INTEGER_MAX
 from ordain.ports.ports import Finished, Said
 

@@ -29,7 +29,7 @@ from ordain.adapters.workspace.openat import (
     place_link,
 )
 from ordain.core.policy.loading import CACHED, LoadingRules, is_cached
-from ordain.core.run.event import ProtectedFile
+from ordain.core.run.step_event import ProtectedFile
 from ordain.core.text.problem import Refused, refuse
 from ordain.ports.ports import Saved
 

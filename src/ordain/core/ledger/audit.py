@@ -34,9 +34,7 @@ from ordain.core.run.event import (
     ApprovalRevoked,
     ApproverEnrolled,
     ApproverRevoked,
-    AttemptEnded,
     ConfigTrusted,
-    DecisionGiven,
     Event,
     LineageEvent,
     LockEvent,
@@ -53,12 +51,12 @@ from ordain.core.run.event import (
     RunOpened,
     RunStarted,
     SignalGiven,
-    StepState,
     TopicPosted,
     WorkspaceEvent,
 )
 from ordain.core.run.run_state import IllegalTransition, RunState
 from ordain.core.run.state import apply
+from ordain.core.run.step_event import AttemptEnded, DecisionGiven, StepState
 from ordain.core.run.topic import apply_topic, topic_named
 from ordain.core.run.wait import LockState, SignalState, apply_lock, apply_signal, signal_of, stream_of
 

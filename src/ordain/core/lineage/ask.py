@@ -15,9 +15,9 @@ import msgspec
 
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import AttemptEnded, AttemptWaiting, Outcome
 from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import ended
+from ordain.core.run.step_event import AttemptEnded, AttemptWaiting, Outcome
 from ordain.core.text.limit import OUTPUT_BYTES_MAX, number_fault
 from ordain.core.text.problem import Problem, Refused, closest
 from ordain.core.text.schema import Matches, misfits

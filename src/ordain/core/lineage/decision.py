@@ -24,21 +24,20 @@ from ordain.core.plan.model import Step, check_of, contract_of
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.run.attempt import ABORT, CANNOT, DONE, SKIP, Try, leads_to
 from ordain.core.run.budget import amount_words, left, question_words
-from ordain.core.run.event import (
-    DecisionGiven,
-    Evidence,
-    Outcome,
-    PreconditionBroken,
-    ProtectedChanged,
-    RunEvent,
-    Settlement,
-    StepApprovalAsked,
-    StepState,
-)
+from ordain.core.run.event import ProtectedChanged, RunEvent
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.schedule import asks, last_policy, policy_of
 from ordain.core.run.spending import budget_name, owner_of
+from ordain.core.run.step_event import (
+    DecisionGiven,
+    Evidence,
+    Outcome,
+    PreconditionBroken,
+    Settlement,
+    StepApprovalAsked,
+    StepState,
+)
 from ordain.core.task.work_item import Form, form_of
 from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.core.text.schema import Matches

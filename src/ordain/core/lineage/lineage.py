@@ -22,7 +22,6 @@ from ordain.core.run.event import (
     ApprovalExpired,
     ApprovalGiven,
     ApprovalRevoked,
-    DecisionGiven,
     LineageEvent,
     PlanArchived,
     PlanCancelled,
@@ -34,6 +33,7 @@ from ordain.core.run.event import (
     StopAsked,
 )
 from ordain.core.run.run_state import IllegalTransition
+from ordain.core.run.step_event import DecisionGiven
 
 
 class Stage(StrEnum):

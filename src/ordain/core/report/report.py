@@ -22,9 +22,10 @@ from ordain.core.policy.effect import PlannedEffect
 from ordain.core.policy.settings import Limits
 from ordain.core.run.attempt import ABORT, DONE, SKIP, is_whole
 from ordain.core.run.budget import Spending, spending
-from ordain.core.run.event import WIRE_NAMES, Evidence, GroupKind, Outcome, Recorded, StepState, Usage, to_wire
+from ordain.core.run.event import WIRE_NAMES, Recorded, to_wire
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.schedule import asks, why_waiting
+from ordain.core.run.step_event import Evidence, GroupKind, Outcome, StepState, Usage
 from ordain.core.run.topic import Message
 from ordain.core.task.work_item import Read
 from ordain.core.text.limit import ARTIFACT_BYTES_MAX, DAY_MS, OUTPUT_BYTES_MAX

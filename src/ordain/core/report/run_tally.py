@@ -14,7 +14,11 @@ from ordain.core.plan.value import Instant, StepId
 from ordain.core.report.report import by_word
 from ordain.core.report.statistics import Part
 from ordain.core.report.tally import COULD_NOT_RUN, StepTally, Tally, could_not_start, missing_program
-from ordain.core.run.event import (
+from ordain.core.run.event import ExecutorStarted, RunCancelled, RunEvent, RunPaused
+from ordain.core.run.run_state import SETTLED, RunState, StepRecord
+from ordain.core.run.schedule import asks
+from ordain.core.run.state import apply
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
     ContractBroken,
@@ -25,20 +29,13 @@ from ordain.core.run.event import (
     DoubtFound,
     DoubtSettled,
     Evidence,
-    ExecutorStarted,
     Outcome,
-    RunCancelled,
-    RunEvent,
-    RunPaused,
     Settlement,
     StepKept,
     StepNotKept,
     StepState,
     Verdict,
 )
-from ordain.core.run.run_state import SETTLED, RunState, StepRecord
-from ordain.core.run.schedule import asks
-from ordain.core.run.state import apply
 
 _OPEN = "open"
 _AT_WORK = (Part.EXECUTING, Part.VERIFYING)

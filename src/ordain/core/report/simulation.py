@@ -19,7 +19,7 @@ from ordain.core.plan.failure import FailurePolicy
 from ordain.core.plan.model import Action, Budget, ForEach, Plan, contract_of
 from ordain.core.plan.value import PlanId, StepId
 from ordain.core.policy.assignment import Assignment
-from ordain.core.run.event import Verdict
+from ordain.core.run.step_event import Verdict
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

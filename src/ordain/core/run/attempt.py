@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from ordain.core.plan.value import Instant
-from ordain.core.run.event import DecisionGiven, Evidence, Outcome, StepState
+from ordain.core.run.step_event import DecisionGiven, Evidence, Outcome, StepState
 
 # --- Choice ----------------------------------------------------------------------------------------------------------
 

@@ -15,10 +15,11 @@ import msgspec
 from ordain.core.plan.canonical import action_digest
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.plan.words import sayable
-from ordain.core.run.event import BudgetReached, Expected, GroupKind, Outcome, StepState
+from ordain.core.run.event import BudgetReached, Expected
 from ordain.core.run.group import nested_plan_of
 from ordain.core.run.run_state import RunState
 from ordain.core.run.spending import KINDS, MEASURED, RUN, Account, budget_name
+from ordain.core.run.step_event import GroupKind, Outcome, StepState
 
 
 class Held(msgspec.Struct, frozen=True):

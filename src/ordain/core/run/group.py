@@ -17,7 +17,7 @@ from ordain.core.plan.expr import named
 from ordain.core.plan.graph import needs_of
 from ordain.core.plan.model import NestedPlan, Plan, Step
 from ordain.core.plan.value import StepId
-from ordain.core.run.event import GroupKind
+from ordain.core.run.step_event import GroupKind
 
 
 class Member(msgspec.Struct, frozen=True):

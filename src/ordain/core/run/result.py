@@ -19,7 +19,7 @@ from ordain.core.plan.model import Action, Plan
 from ordain.core.plan.refs import as_text, as_variable, escaped, literal, part
 from ordain.core.plan.tool import COMMANDS, ToolDefinition, argument_faults, definition_of
 from ordain.core.policy.program import may_be_options
-from ordain.core.run.event import Outcome
+from ordain.core.run.step_event import Outcome
 
 # --- Result ----------------------------------------------------------------------------------------------------------
 

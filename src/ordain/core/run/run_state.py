@@ -21,8 +21,16 @@ from ordain.core.policy.agent_choice import AgentChoice, choose
 from ordain.core.policy.sealing import SealedEnvironment
 from ordain.core.policy.settings import Limits
 from ordain.core.run.attempt import Try, with_try
-from ordain.core.run.event import (
-    BudgetReached,
+from ordain.core.run.event import BudgetReached
+from ordain.core.run.group import (
+    Group,
+    Made,
+    Member,
+    nested_plan_of,
+    repeated,
+)
+from ordain.core.run.spending import RUN, Account, account_of, new_account
+from ordain.core.run.step_event import (
     Evidence,
     GroupKind,
     Outcome,
@@ -32,14 +40,6 @@ from ordain.core.run.event import (
     StepApprovalAsked,
     StepState,
 )
-from ordain.core.run.group import (
-    Group,
-    Made,
-    Member,
-    nested_plan_of,
-    repeated,
-)
-from ordain.core.run.spending import RUN, Account, account_of, new_account
 from ordain.core.task.work_item import Lease, WorkItem
 from ordain.core.text.limit import STEPS_OF_RUN_MAX
 

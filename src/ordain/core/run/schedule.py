@@ -33,9 +33,12 @@ from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, definition_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.budget import Held, may_begin, over_at, over_by_now
-from ordain.core.run.event import (
+from ordain.core.run.event import BudgetReached
+from ordain.core.run.prompt import AGENT_CANNOT
+from ordain.core.run.run_state import SETTLED, RunState
+from ordain.core.run.spending import BUDGET
+from ordain.core.run.step_event import (
     AttemptEnded,
-    BudgetReached,
     ContractBroken,
     ContractHeld,
     ContractInconclusive,
@@ -53,9 +56,6 @@ from ordain.core.run.event import (
     StepState,
     Verdict,
 )
-from ordain.core.run.prompt import AGENT_CANNOT
-from ordain.core.run.run_state import SETTLED, RunState
-from ordain.core.run.spending import BUDGET
 from ordain.core.text.limit import DAY_MS
 
 # --- Effects: what `decide` asks the loop to do --------------------------------------------------------------------

@@ -14,7 +14,7 @@ import msgspec
 from ordain.core.plan.model import Budget, NestedPlan, Step
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.plan.words import BILLION, counted, sayable
-from ordain.core.run.event import Usage
+from ordain.core.run.step_event import Usage
 from ordain.core.text.limit import INTEGER_MAX
 
 KINDS = ("attempts", "wall_clock_ms", "tokens", "cost_usd")

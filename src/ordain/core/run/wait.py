@@ -13,18 +13,10 @@ from ordain.core.plan.actions.lock import lock_taken
 from ordain.core.plan.model import Plan, Step, all_steps
 from ordain.core.plan.role import Name, parts
 from ordain.core.plan.value import Instant, RunId, StepId
-from ordain.core.run.event import (
-    AttemptEnded,
-    AttemptWaiting,
-    LockEvent,
-    LockReleased,
-    LockTaken,
-    Outcome,
-    SignalGiven,
-    StepState,
-)
+from ordain.core.run.event import LockEvent, LockReleased, LockTaken, SignalGiven
 from ordain.core.run.run_state import IllegalTransition, RunState
 from ordain.core.run.schedule import ended
+from ordain.core.run.step_event import AttemptEnded, AttemptWaiting, Outcome, StepState
 
 # --- Outside ---------------------------------------------------------------------------------------------------------
 # What follows for a step that has come to something outside of its run: a lock, a signal.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordain.core.plan.actions.approval import ValidateApproval
-from ordain.core.run.event import Outcome
+from ordain.core.run.step_event import Outcome
 from ordain.engine.begin import covers
 from ordain.engine.perform.effects import Attempt, Performing
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordain.core.plan.actions.command import RunCommand
-from ordain.core.run.event import Outcome
+from ordain.core.run.step_event import Outcome
 from ordain.engine.perform.effects import Attempt, Performing
 
 

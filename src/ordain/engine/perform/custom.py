@@ -8,7 +8,7 @@ from ordain.core.plan.actions.custom import Custom
 from ordain.core.plan.command import typed
 from ordain.core.plan.refs import literal
 from ordain.core.plan.tool import definition_of
-from ordain.core.run.event import Outcome
+from ordain.core.run.step_event import Outcome
 from ordain.engine.perform.effects import Attempt, Performing
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordain.core.plan.actions.data import StoreData
 from ordain.core.plan.refs import literal
-from ordain.core.run.event import Outcome
+from ordain.core.run.step_event import Outcome
 from ordain.engine.perform.effects import Attempt, Performing
 
 

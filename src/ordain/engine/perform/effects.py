@@ -21,11 +21,11 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition, action_kind
 from ordain.core.plan.value import StepId
 from ordain.core.run.budget import time_left_ms
-from ordain.core.run.event import Outcome
 from ordain.core.run.result import Missing, Unfit, referred_to
 from ordain.core.run.run_state import RunState
 from ordain.core.run.schedule import effect_class
 from ordain.core.run.spending import read_usage, sound_usage
+from ordain.core.run.step_event import Outcome
 from ordain.core.text.limit import ENV_BYTES_MAX, OUTPUT_BYTES_MAX
 from ordain.core.text.redaction import Hidden
 from ordain.core.text.secret import Secret

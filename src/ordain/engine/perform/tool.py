@@ -6,7 +6,7 @@ from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of, typed
 from ordain.core.plan.refs import literal
 from ordain.core.plan.tool import ToolDefinition, definition_of
-from ordain.core.run.event import Outcome
+from ordain.core.run.step_event import Outcome
 from ordain.core.text.secret import SecretMissing, with_secrets
 from ordain.engine.perform.effects import Attempt, Performing
 

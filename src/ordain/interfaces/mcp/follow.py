@@ -18,8 +18,8 @@ from ordain.app.app import App
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import RunId
 from ordain.core.report.report import RunReport
-from ordain.core.run.event import StepState
 from ordain.core.run.run_state import SETTLED
+from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import Place, Problem, Refused, refuse
 from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProcess
 from ordain.interfaces.mcp.results import run_answer

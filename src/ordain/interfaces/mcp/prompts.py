@@ -18,7 +18,7 @@ from ordain.core.plan.words import write_duration, write_failure
 from ordain.core.policy.assignment import inventory_lines as agent_inventory
 from ordain.core.policy.settings import Settings
 from ordain.core.report.report import Review, RunReport
-from ordain.core.run.event import StepState
+from ordain.core.run.step_event import StepState
 from ordain.core.text.redaction import Redactor
 from ordain.documents.markdown.writer import fence, write_markdown
 from ordain.interfaces.mcp.surface import Argument, ClientCall, Prompt

@@ -14,7 +14,7 @@ from ordain.core.lineage.decision import Question
 from ordain.core.plan.canonical import short_id
 from ordain.core.policy.effect import PlannedEffect
 from ordain.core.report.report import PlanLine, Prepared, Review, RunReport, StepReport
-from ordain.core.run.event import StepState
+from ordain.core.run.step_event import StepState
 from ordain.interfaces.robot.results.plans import ApprovalRequest, prepared_result
 from ordain.interfaces.robot.results.runs import error_code, status_word
 from ordain.interfaces.robot.results.tools import ToolsResult

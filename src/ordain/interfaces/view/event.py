@@ -6,11 +6,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from ordain.core.run.budget import amount_said
-from ordain.core.run.event import (
+from ordain.core.run.event import BudgetReached, ProtectedChanged, Recorded, RunCancelled, RunPaused
+from ordain.core.run.step_event import (
     AttemptEnded,
     AttemptStarted,
     AttemptWaiting,
-    BudgetReached,
     ConditionFalse,
     ContractBroken,
     ContractHeld,
@@ -21,10 +21,6 @@ from ordain.core.run.event import (
     FallbackEnded,
     GroupKind,
     PreconditionBroken,
-    ProtectedChanged,
-    Recorded,
-    RunCancelled,
-    RunPaused,
     StepApprovalAsked,
     StepKept,
     StepNotKept,

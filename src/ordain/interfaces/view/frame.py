@@ -14,10 +14,10 @@ from typing import NamedTuple
 from ordain.core.plan.actions.ask import Ask
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.run.event import Settlement, StepState
 from ordain.core.run.run_state import RunState, StepRecord
 from ordain.core.run.schedule import asks, why_waiting
 from ordain.core.run.spending import budget_name, owner_of
+from ordain.core.run.step_event import Settlement, StepState
 from ordain.interfaces.view.text import cells, visible
 
 HEIGHT_MAX = 30

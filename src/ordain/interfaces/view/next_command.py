@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ordain.core.plan.canonical import short_id
 from ordain.core.report.report import InboxItem, PlanLine, Review, RunReport
-from ordain.core.run.event import StepState
+from ordain.core.run.step_event import StepState
 
 _OPEN_VERBS = {
     "stopped": "resume",

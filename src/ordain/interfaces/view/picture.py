@@ -21,7 +21,7 @@ from ordain.core.plan.model import NestedPlan, Plan, Step
 from ordain.core.plan.tool import action_kind
 from ordain.core.plan.value import StepId
 from ordain.core.report.report import RunReport
-from ordain.core.run.event import StepState
+from ordain.core.run.step_event import StepState
 from ordain.interfaces.view.fit import fitted
 from ordain.interfaces.view.run import Style, painted
 from ordain.interfaces.view.text import visible

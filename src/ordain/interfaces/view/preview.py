@@ -31,7 +31,7 @@ from ordain.core.policy.effect import PlannedEffect
 from ordain.core.policy.settings import Limits
 from ordain.core.report.report import Review, Since, StepReport
 from ordain.core.report.simulation import SimulatedStep
-from ordain.core.run.event import StepState
+from ordain.core.run.step_event import StepState
 from ordain.core.text.confusable import ascii_hosts
 from ordain.documents.yaml import yaml_text
 from ordain.interfaces.view.agent import Tasks, assignment_lines, by_name, summary_lines

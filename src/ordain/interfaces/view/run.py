@@ -19,7 +19,7 @@ from ordain.core.plan.value import Instant
 from ordain.core.policy.agent_choice import AgentChoice
 from ordain.core.report.report import InboxItem, LintReport, PlanLine, RunReport, SignalAwaited, StepReport
 from ordain.core.run.budget import Spending, amount_said
-from ordain.core.run.event import Evidence, StepState
+from ordain.core.run.step_event import Evidence, StepState
 from ordain.core.task.work_item import form_lines
 from ordain.core.text.problem import Problem, Severity
 from ordain.documents.dialects.reader import DIALECTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ordain.core.report.simulation import SimulatedFallback, SimulatedStep, Simulation
-from ordain.core.run.event import Verdict
+from ordain.core.run.step_event import Verdict
 from ordain.interfaces.view.agent import Tasks, by_name
 from ordain.interfaces.view.preview import action_lines, budget_words, flow_lines, policy_words
 from ordain.interfaces.view.run import Style, duration

@@ -13,7 +13,7 @@ from ordain.core.plan.canonical import plan_hash, plan_id
 from ordain.core.plan.model import Plan
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.report.report import KeptOutput, LintReport, PlanLine, Prepared, Review, ReviewedPlan, RunReport
-from ordain.core.run.event import StepState
+from ordain.core.run.step_event import StepState
 from ordain.interfaces.view.picture import for_all, states_of
 
 # --- Plans -----------------------------------------------------------------------------------------------------------
