@@ -77,7 +77,7 @@ from ordain.core.run.schedule import (
     wants_proof,
     why_waiting,
 )
-from ordain.core.run.state import TRANSITIONS, apply, replay
+from ordain.core.run.state import apply, replay
 from ordain.core.run.step_event import (
     AgentCalled,
     AgentCallFailed,
@@ -110,6 +110,7 @@ from ordain.core.run.step_event import (
     WorkClaimed,
     WorkOffered,
 )
+from ordain.core.run.transition import TRANSITIONS
 from ordain.core.task.work_item import Lease, WorkItem
 from tests.build import plan, step
 from tests.reference import OPEN, UNDER_WAY, check_effects, check_history, standing

@@ -10,6 +10,7 @@ from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.plan.tool import DEFINITIONS
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.policy.settings import Limits
+from ordain.core.run.consequence import consequence
 from ordain.core.run.event import ExecutorStarted, ProtectedChanged, RunFinished, RunOpened
 from ordain.core.run.run_state import SATISFIES, IllegalTransition, RunState
 from ordain.core.run.schedule import (
@@ -19,7 +20,6 @@ from ordain.core.run.schedule import (
     Stop,
     Verify,
     Wake,
-    consequence,
     decide,
     doubt,
     ended,

@@ -24,10 +24,11 @@ from ordain.core.plan.model import Step, check_of, contract_of
 from ordain.core.plan.value import Instant, PlanId, RunId, StepId
 from ordain.core.run.attempt import ABORT, CANNOT, DONE, SKIP, Try, leads_to
 from ordain.core.run.budget import amount_words, left, question_words
+from ordain.core.run.consequence import last_policy, policy_of
 from ordain.core.run.event import ProtectedChanged, RunEvent
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import RunState, StepRecord
-from ordain.core.run.schedule import asks, last_policy, policy_of
+from ordain.core.run.schedule import asks
 from ordain.core.run.spending import budget_name, owner_of
 from ordain.core.run.step_event import (
     DecisionGiven,

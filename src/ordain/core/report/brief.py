@@ -22,9 +22,9 @@ from ordain.core.policy.assignment import Assignment, RosterLine, assignments, i
 from ordain.core.policy.settings import Limits
 from ordain.core.report.report import Review, RunReport, StepReport
 from ordain.core.run.attempt import Try
+from ordain.core.run.consequence import policy_of
 from ordain.core.run.prompt import AGENT_CANNOT, fenced, one_line, spanned
 from ordain.core.run.run_state import SETTLED, RunState
-from ordain.core.run.schedule import policy_of
 from ordain.core.run.step_event import StepState
 from ordain.core.text.problem import refuse
 

@@ -1,8 +1,8 @@
 """What happens next: `decide` looks at the state and the time and says which effects the loop should perform.
 
-Same in, same out; no I/O. The rules of this module are the whole behaviour of a run: order and concurrency
-(`decide`), what follows a failure (`consequence`), what may be done about a step in doubt (`doubt`), and why a step
-waits (`why_waiting`).
+Same in, same out; no I/O. The rules of this module and of `consequence`, which says what follows a failure, are the
+whole behaviour of a run: order and concurrency (`decide`), what may be done about a step in doubt (`doubt`), and why a
+step waits (`why_waiting`).
 """
 
 from __future__ import annotations
@@ -15,28 +15,15 @@ import msgspec
 from msgspec.structs import replace
 
 from ordain.core.plan.actions.task import Task
-from ordain.core.plan.failure import (
-    Abort,
-    AskApproval,
-    Continue,
-    Escalate,
-    FailurePolicy,
-    Fallback,
-    LastPolicy,
-    Recover,
-    Replan,
-    Retry,
-    Skip,
-)
 from ordain.core.plan.model import NestedPlan, Step, check_of, contract_of
 from ordain.core.plan.role import EffectClass, about
 from ordain.core.plan.tool import ToolDefinition, definition_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.run.budget import Held, may_begin, over_at, over_by_now
+from ordain.core.run.consequence import Consequence, after_fallback, consequence, why_aborted
 from ordain.core.run.event import BudgetReached
 from ordain.core.run.prompt import AGENT_CANNOT
 from ordain.core.run.run_state import SETTLED, RunState
-from ordain.core.run.spending import BUDGET
 from ordain.core.run.step_event import (
     AttemptEnded,
     ContractBroken,
@@ -56,7 +43,6 @@ from ordain.core.run.step_event import (
     StepState,
     Verdict,
 )
-from ordain.core.text.limit import DAY_MS
 
 # --- Effects: what `decide` asks the loop to do --------------------------------------------------------------------
 
@@ -149,7 +135,7 @@ def decide(state: RunState, now: Instant) -> tuple[Effect, ...]:
     effects += [Stop(step) for step in stopped]
     if state.aborted_by is not None:
         over = not effects and not state.doubtful and not state.gathering
-        return (End("failed", _why_aborted(state)),) if over else tuple(effects)
+        return (End("failed", why_aborted(state)),) if over else tuple(effects)
     if state.budgeted:
         effects += [Reach(event) for event in over_by_now(state, now)]  # before anything else could reach it
     with_person, times_over = _waits(state, now, effects) if state.waiting else (False, [])
@@ -206,17 +192,6 @@ def asks(state: RunState, step_id: StepId) -> bool:
     return record.state is StepState.WAITING and not record.gathers and state.is_persons(step_id)
 
 
-def _why_aborted(state: RunState) -> str:
-    """The message of the failure policy that ended the run, where it has one."""
-    assert state.aborted_by is not None
-    if state.aborted_by == BUDGET:
-        return "its budget was reached, and a person ended it"
-    last = last_policy(state, state.aborted_by)
-    if isinstance(last, Fallback):
-        last = _general(state, state.aborted_by)
-    return last.message if isinstance(last, Abort) and last.message else f"{state.aborted_by} ended it"
-
-
 def concurrency(state: RunState) -> int:
     """How many steps may be under way at once."""
     return state.plan.concurrency or state.limits_in_force.concurrency
@@ -260,100 +235,6 @@ def _of_its_own(state: RunState, step_id: StepId) -> str:
     group = state.groups[step_id]
     settled = sum(state.steps[name].state in SETTLED for name in group.members)
     return f"its {_GROUP_WORDS[group.kind]}: {settled} of {len(group.members)} have ended"
-
-
-# --- After a failure -----------------------------------------------------------------------------------------------
-
-
-class Consequence(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a failure takes a step."""
-
-    to: StepState
-    not_before: Instant | None = None
-    aborts: bool = False
-    fallback: tuple[StepId, ...] = ()
-
-
-def consequence(state: RunState, step_id: StepId, now: Instant) -> Consequence:
-    """What the failure policy says after one more attempt of this step went badly."""
-    if state.aborting(step_id) is not None:
-        return Consequence(to=StepState.FAILED)
-    policy = policy_of(state, step_id)
-    if isinstance(policy, Retry):
-        failures = state.steps[step_id].failures + 1
-        if failures < policy.max_attempts:
-            return Consequence(to=StepState.PENDING, not_before=Instant(now + _delay_ms(policy, failures - 1)))
-    last = last_policy(state, step_id)
-    full = not state.has_room(len(state.plan_around(step_id).fallbacks))
-    if isinstance(last, Fallback) and (state.steps[step_id].fell_back or full):
-        last = _without_fallback(state, step_id)  # once is enough
-    return _follows(last)
-
-
-def _follows(last: LastPolicy) -> Consequence:
-    """Where a policy takes a step that is not tried again."""
-    match last:
-        case Abort():
-            return Consequence(to=StepState.FAILED, aborts=True)
-        case Skip():
-            return Consequence(to=StepState.SKIPPED)
-        case Continue():
-            return Consequence(to=StepState.FAILED)
-        case Fallback(steps=steps):
-            return Consequence(to=StepState.WAITING, fallback=steps)
-        case Escalate() | AskApproval() | Replan() | Recover():
-            # Who decides is a person, who may have a planner propose something (core.brief).
-            return Consequence(to=StepState.ESCALATED)
-        case _:
-            assert_never(last)
-
-
-def _without_fallback(state: RunState, step_id: StepId) -> LastPolicy:
-    """What the policy of a step's plan says of one that its fallback did not help, or could not."""
-    general = _general(state, step_id)
-    return Abort() if isinstance(general, Fallback) else general
-
-
-def policy_of(state: RunState, step_id: StepId) -> FailurePolicy:
-    """The failure policy of a step: its own, its plan's, that of the settings. What fails among fallback steps ends
-    them, unless they say otherwise: the plan's policy is what they are part of."""
-    own = state.step(step_id).on_failure
-    if own is not None:
-        return own
-    if _is_fallback(state, step_id):
-        return Abort()
-    return state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
-
-
-def last_policy(state: RunState, step_id: StepId) -> LastPolicy:
-    """What follows when a step's tries have run out."""
-    policy = policy_of(state, step_id)
-    return policy.then or _general(state, step_id) if isinstance(policy, Retry) else policy
-
-
-def _is_fallback(state: RunState, step_id: StepId) -> bool:
-    """Whether a step is a fallback step, or an item of one."""
-    member = state.members.get(step_id)
-    while member is not None and member.kind is GroupKind.ITEMS:
-        member = state.members.get(member.parent)
-    return member is not None and member.kind is GroupKind.FALLBACK
-
-
-def _general(state: RunState, step_id: StepId) -> LastPolicy:
-    """The policy of a step's plan for when tries have run out, else abort."""
-    if _is_fallback(state, step_id):
-        return Abort()
-    policy = state.plan_around(step_id).on_failure or state.limits_in_force.on_failure
-    return policy.then or Abort() if isinstance(policy, Retry) else policy
-
-
-def _delay_ms(policy: Retry, retries_done: int) -> int:
-    longest = DAY_MS if policy.max_delay_ms is None else min(policy.max_delay_ms, DAY_MS)
-    try:
-        grown = policy.initial_delay_ms * policy.backoff_multiplier**retries_done
-        return int(min(grown + policy.increment_ms * retries_done, longest))
-    except OverflowError:
-        return longest
 
 
 # --- From what the loop saw to the event that says so ----------------------------------------------------------------
@@ -401,7 +282,7 @@ def fallback_ended(state: RunState, step_id: StepId, now: Instant) -> FallbackEn
     if state.aborting(step_id) is not None:
         after = Consequence(to=StepState.CANCELLED)
     elif failed or unproved or check_of(state.step(step_id)) is None:
-        after = _follows(_without_fallback(state, step_id))
+        after = after_fallback(state, step_id)
     return FallbackEnded(
         step=step_id,
         attempt=state.steps[step_id].attempts,

@@ -1,7 +1,7 @@
-"""State is a fold over history: the table of transitions, and `apply`.
+"""State is a fold over history: `apply`.
 
-`apply` is total over TRANSITIONS and refuses everything else, so that no code path can take a step where the table
-does not allow it; what it refuses changes nothing.
+`apply` is total over TRANSITIONS (`core/run/transition.py`) and refuses everything else, so that no code path can take
+a step where the table does not allow it; what it refuses changes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ordain.core.plan.actions.task import Task
 from ordain.core.plan.model import Plan, Step, check_of
 from ordain.core.plan.value import Instant, StepId
 from ordain.core.plan.words import counted, sayable
-from ordain.core.run.attempt import CANNOT, DONE, with_try
+from ordain.core.run.attempt import with_try
 from ordain.core.run.event import (
     BudgetReached,
     ExecutorStarted,
@@ -66,43 +66,28 @@ from ordain.core.run.step_event import (
     WorkClaimed,
     WorkOffered,
 )
+from ordain.core.run.transition import (
+    CANCELLED,
+    ESCALATED,
+    FAILED,
+    IN_DOUBT,
+    PASSED,
+    PENDING,
+    RUNNING,
+    SKIPPED,
+    VERIFYING,
+    WAITING,
+    after_cannot,
+    refuse_answer,
+    refuse_blocked,
+    refuse_fallback,
+    refuse_group,
+    refuse_held,
+    refuse_move,
+    refuse_tampered,
+    refuse_undone,
+)
 from ordain.core.text.limit import REPETITIONS_MAX
-
-PENDING, RUNNING, VERIFYING = StepState.PENDING, StepState.RUNNING, StepState.VERIFYING
-WAITING = StepState.WAITING
-PASSED, FAILED, SKIPPED, CANCELLED = StepState.PASSED, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED
-IN_DOUBT, ESCALATED = StepState.IN_DOUBT, StepState.ESCALATED
-
-AFTER_FAILURE = frozenset({PENDING, FAILED, SKIPPED, ESCALATED, WAITING})
-"""Where a failure policy can take a step; it waits where fallback steps are run."""
-
-TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
-    (PENDING, StepKept): frozenset({PASSED}),
-    (PENDING, StepNotKept): frozenset({PENDING}),
-    (PENDING, ConditionFalse): frozenset({SKIPPED}),
-    (PENDING, PreconditionBroken): AFTER_FAILURE,
-    (PENDING, StepApprovalAsked): frozenset({ESCALATED}),
-    (PENDING, StepUnfolded): frozenset({WAITING}),
-    (PENDING, AttemptStarted): frozenset({RUNNING}),
-    (RUNNING, AttemptWaiting): frozenset({WAITING}),
-    (WAITING, AttemptWaiting): frozenset({WAITING}),
-    (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
-    (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
-    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED, ESCALATED}),
-    (VERIFYING, ContractHeld): frozenset({PASSED}),
-    (VERIFYING, ContractBroken): AFTER_FAILURE,
-    (VERIFYING, ContractInconclusive): AFTER_FAILURE,
-    (WAITING, FallbackEnded): frozenset({VERIFYING, FAILED, SKIPPED, ESCALATED, CANCELLED}),
-    (RUNNING, DoubtFound): frozenset({IN_DOUBT}),
-    (IN_DOUBT, DoubtSettled): frozenset({PASSED, PENDING}),
-    (IN_DOUBT, DecisionGiven): frozenset({VERIFYING, PASSED, PENDING, FAILED}),
-    (ESCALATED, DecisionGiven): frozenset({PENDING, SKIPPED, PASSED, FAILED}),
-}
-"""From state and event to the states it may lead to. Every move of every step is one of these; besides them,
-`run_finished` takes the steps that are still open (pending, or escalated when the run aborts) to cancelled,
-`run_cancelled` all that are; and where a plan that is nested or a step's fallback is ended early, its steps that are
-not at work are cancelled too. Only steps that belong to another one can leave a settled state: when that is tried
-again, they begin anew."""
 
 
 def replay(plan: Plan, history: Iterable[tuple[Instant, RunEvent]]) -> RunState:
@@ -170,13 +155,13 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
     expected = record.attempts + 1 if type(event) in (AttemptStarted, StepUnfolded) else record.attempts
     if event.attempt != expected and not isinstance(event, DecisionGiven):
         raise IllegalTransition(f"attempt {event.attempt} of {event.step} where {expected} was due")
-    _refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
-    _refuse_fallback(state, event)
-    _refuse_group(state, record, event)
+    refuse_move(record.state, event)  # before anything is noted: what is refused changes nothing
+    refuse_fallback(state, event)
+    refuse_group(state, record, event)
     match event:
         case AttemptStarted():
-            _refuse_blocked(state, event)
-            _refuse_held(state, event)
+            refuse_blocked(state, event)
+            refuse_held(state, event)
             state.move(event.step, RUNNING)
             _begin(state, event.step, record, at)
             record.agent, record.agent_why = event.agent, event.why
@@ -208,9 +193,9 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if event.to is PASSED and check_of(state.step(event.step)) is not None:
                 raise IllegalTransition(f"{event.step} has a contract; only that can pass it")
             if event.to in (VERIFYING, PASSED):
-                _refuse_tampered(state, event.step)
-                _refuse_undone(state, event.step)
-            if event.outcome.error == AGENT_CANNOT and event.to is not _after_cannot(state, event.step):
+                refuse_tampered(state, event.step)
+                refuse_undone(state, event.step)
+            if event.outcome.error == AGENT_CANNOT and event.to is not after_cannot(state, event.step):
                 raise IllegalTransition(f"{event.step} cannot be done, as was said; only a person decides what then")
             if record.state is WAITING and not record.gathers and state.is_persons(event.step):
                 record.unanswered += 1
@@ -219,7 +204,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             _let_go(state, event.step)
             _after(state, event, failed=event.outcome.error is not None)
         case ContractHeld():
-            _refuse_tampered(state, event.step)
+            refuse_tampered(state, event.step)
             if event.evidence.verdict is not Verdict.HELD or check_of(state.step(event.step)) is None:
                 raise IllegalTransition(f"{event.step} has no contract that was seen to hold")
             record.evidence, record.ended_at = event.evidence, at
@@ -237,22 +222,22 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if isinstance(event, StepKept):
                 record.outcome, record.kept, record.ended_at = event.outcome, True, at
         case ConditionFalse():
-            _refuse_blocked(state, event)
+            refuse_blocked(state, event)
             record.condition_false, record.ended_at = True, at
             state.move(event.step, SKIPPED)
         case PreconditionBroken():
-            _refuse_blocked(state, event)
+            refuse_blocked(state, event)
             record.ended_at = at
             record.outcome, record.evidence, record.decided_by = None, None, None
             _after(state, event, failed=True)
             record.broken = event
         case StepApprovalAsked():
-            _refuse_blocked(state, event)
+            refuse_blocked(state, event)
             record.asked, record.waits_since = event, at
             state.move(event.step, ESCALATED)
         case StepUnfolded():
-            _refuse_blocked(state, event)
-            _refuse_held(state, event)
+            refuse_blocked(state, event)
+            refuse_held(state, event)
             _unfold(state, event)
             _begin(state, event.step, record, at)
         case FilesProtected():
@@ -299,7 +284,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             record.settle, record.evidence, record.how = Settlement.PERSON, event.evidence, event.reason
         case DoubtSettled():
             if event.to is PASSED:
-                _refuse_tampered(state, event.step)
+                refuse_tampered(state, event.step)
                 if event.evidence is None or event.evidence.verdict is not Verdict.HELD:
                     raise IllegalTransition(
                         f"{event.step} passes out of doubt by a contract that holds, or by a person"
@@ -315,7 +300,7 @@ def _apply_to_step(state: RunState, event: StepEvent, at: Instant) -> None:
             if record.asked is not None and event.to is PASSED:
                 raise IllegalTransition(f"{event.step} was not begun and cannot have passed")
             if record.state is WAITING or event.outcome is not None:
-                _refuse_answer(state, event)
+                refuse_answer(state, event)
                 record.outcome, record.waits_for, record.waits_until = event.outcome, "", None
             record.decisions += 1
             if event.outcome is None:  # an answer is what the step was for, and no second chance
@@ -351,72 +336,6 @@ def _tampered(state: RunState, event: ProtectedChanged) -> None:
     for step_id in event.steps:
         record = state.steps[step_id]
         record.tampered = tuple(dict.fromkeys((*record.tampered, *event.files)))
-
-
-def _refuse_tampered(state: RunState, step_id: StepId) -> None:
-    if state.steps[step_id].tampered:
-        raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
-
-
-def _refuse_answer(state: RunState, event: DecisionGiven) -> None:
-    """Raise IllegalTransition for what is no answer to a question that the plan asks, or about a task that it gives to
-    a person."""
-    step, error = state.step(event.step), event.outcome.error if event.outcome is not None else None
-    if state.steps[event.step].state is not WAITING or not state.is_persons(event.step):
-        raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
-    after = FAILED if event.aborts else VERIFYING if check_of(step) is not None else PASSED
-    if error is not None:
-        after = ESCALATED
-    if event.to is not after or event.aborts is not (event.outcome is None):
-        raise IllegalTransition(f"an answer cannot take {event.step} to {event.to}")
-    if isinstance(step.action, Task) and event.outcome is not None:
-        known = {DONE: None, CANNOT: AGENT_CANNOT}
-        if event.about != "task" or event.choice not in known or known[event.choice] != error:
-            raise IllegalTransition(f"{event.choice} is not what can be said of the task of {event.step}")
-    elif error is not None:
-        raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
-    if after in (VERIFYING, PASSED):
-        _refuse_tampered(state, event.step)
-
-
-def _refuse_undone(state: RunState, step_id: StepId) -> None:
-    """Raise IllegalTransition where a task would be done that nobody has taken, or a person's without their word."""
-    record = state.steps[step_id]
-    if isinstance(state.step(step_id).action, Task) and not record.gathers and record.lease is None:
-        raise IllegalTransition(f"the task of {step_id} was performed by nobody")
-
-
-def _after_cannot(state: RunState, step_id: StepId) -> StepState:
-    """Where a step goes of which was said that it cannot be done."""
-    return ESCALATED if state.aborting(step_id) is None else FAILED
-
-
-_MAY_FALL_BACK = (AttemptEnded, ContractBroken, ContractInconclusive, PreconditionBroken)
-
-
-def _refuse_fallback(state: RunState, event: StepEvent) -> None:
-    """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
-    have."""
-    if not isinstance(event, _MAY_FALL_BACK):
-        return
-    if not event.fallback and event.to is not WAITING:
-        return
-    if not event.fallback or event.to is not WAITING:
-        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
-    known = {one.id for one in state.plan_around(event.step).fallbacks}
-    if unknown := set(event.fallback) - known:
-        names = ", ".join(sorted(unknown))
-        raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
-
-
-def _refuse_blocked(state: RunState, event: StepEvent) -> None:
-    if state.is_blocked(event.step):
-        raise IllegalTransition(f"{event.step} started before what it needs")
-
-
-def _refuse_held(state: RunState, event: StepEvent) -> None:
-    if state.held(event.step):
-        raise IllegalTransition(f"{event.step} began although a budget was reached that pays for it")
 
 
 def _spend(state: RunState, event: StepEvent, at: Instant, *, was_at_work: bool) -> None:
@@ -584,54 +503,6 @@ def _after(
         state.move(event.step, event.to, event.not_before)
     if event.aborts:
         _abort(state, event.step)
-
-
-def _refuse_move(origin: StepState, event: StepEvent) -> None:
-    match event:  # the most common first
-        case AttemptStarted():
-            to = RUNNING
-        case AttemptEnded():
-            to = event.to
-        case FilesProtected() | ContractSeen() | DoubtReferred() | WorkOffered() | WorkClaimed():
-            return  # they leave a step where it is, and are refused where they have no place
-        case AgentCalled() | AgentCallFailed():
-            return
-        case AttemptWaiting() | StepUnfolded():
-            to = WAITING
-        case ConditionFalse():
-            to = SKIPPED
-        case StepApprovalAsked():
-            to = ESCALATED
-        case ContractHeld() | StepKept():
-            to = PASSED
-        case StepNotKept():
-            to = PENDING
-        case DoubtFound():
-            to = IN_DOUBT
-        case _:
-            to = event.to
-    if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
-        raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
-
-
-def _refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None:
-    """Refuse what does not fit the steps that a step waits for, or would wait for."""
-    name = event.step
-    if record.gathers:
-        group = state.groups[name]
-        if name not in state.gatherable:
-            raise IllegalTransition(f"{name} waits for steps of its own")
-        if type(event) is not (FallbackEnded if group.kind is GroupKind.FALLBACK else AttemptEnded):
-            raise IllegalTransition(f"{type(event).__name__} is not how {name} ends to wait for its {group.kind.value}")
-        went_well = type(event) is AttemptEnded and event.outcome.error is None
-        if went_well and not all(state.steps[one].satisfies for one in group.members):
-            raise IllegalTransition(f"{name} went well, and not all steps of its own did")
-    elif type(event) is FallbackEnded:
-        raise IllegalTransition(f"{name} has no fallback under way")
-    elif type(event) is AttemptStarted:
-        step = state.step(name)
-        if step.for_each is not None or nested_plan_of(step) is not None:
-            raise IllegalTransition(f"{name} becomes steps of its own and is not begun itself")
 
 
 def _finish(state: RunState, event: RunFinished, at: Instant) -> None:

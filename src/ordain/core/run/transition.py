@@ -1,0 +1,200 @@
+"""Which moves a step may make: the table of transitions, and what refuses an event that does not fit the state.
+
+Nothing here changes the state. What is refused raises IllegalTransition.
+"""
+
+from __future__ import annotations
+
+from ordain.core.plan.actions.task import Task
+from ordain.core.plan.model import check_of
+from ordain.core.plan.value import StepId
+from ordain.core.run.attempt import CANNOT, DONE
+from ordain.core.run.group import nested_plan_of
+from ordain.core.run.prompt import AGENT_CANNOT
+from ordain.core.run.run_state import IllegalTransition, RunState, StepRecord
+from ordain.core.run.step_event import (
+    AgentCalled,
+    AgentCallFailed,
+    AttemptEnded,
+    AttemptStarted,
+    AttemptWaiting,
+    ConditionFalse,
+    ContractBroken,
+    ContractHeld,
+    ContractInconclusive,
+    ContractSeen,
+    DecisionGiven,
+    DoubtFound,
+    DoubtReferred,
+    DoubtSettled,
+    FallbackEnded,
+    FilesProtected,
+    GroupKind,
+    PreconditionBroken,
+    StepApprovalAsked,
+    StepEvent,
+    StepKept,
+    StepNotKept,
+    StepState,
+    StepUnfolded,
+    WorkClaimed,
+    WorkOffered,
+)
+
+PENDING, RUNNING, VERIFYING = StepState.PENDING, StepState.RUNNING, StepState.VERIFYING
+
+
+WAITING = StepState.WAITING
+
+
+PASSED, FAILED, SKIPPED, CANCELLED = StepState.PASSED, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED
+
+
+IN_DOUBT, ESCALATED = StepState.IN_DOUBT, StepState.ESCALATED
+
+
+AFTER_FAILURE = frozenset({PENDING, FAILED, SKIPPED, ESCALATED, WAITING})
+"""Where a failure policy can take a step; it waits where fallback steps are run."""
+
+
+TRANSITIONS: dict[tuple[StepState, type], frozenset[StepState]] = {
+    (PENDING, StepKept): frozenset({PASSED}),
+    (PENDING, StepNotKept): frozenset({PENDING}),
+    (PENDING, ConditionFalse): frozenset({SKIPPED}),
+    (PENDING, PreconditionBroken): AFTER_FAILURE,
+    (PENDING, StepApprovalAsked): frozenset({ESCALATED}),
+    (PENDING, StepUnfolded): frozenset({WAITING}),
+    (PENDING, AttemptStarted): frozenset({RUNNING}),
+    (RUNNING, AttemptWaiting): frozenset({WAITING}),
+    (WAITING, AttemptWaiting): frozenset({WAITING}),
+    (RUNNING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, AttemptEnded): AFTER_FAILURE | {VERIFYING, PASSED, CANCELLED},
+    (WAITING, DecisionGiven): frozenset({VERIFYING, PASSED, FAILED, ESCALATED}),
+    (VERIFYING, ContractHeld): frozenset({PASSED}),
+    (VERIFYING, ContractBroken): AFTER_FAILURE,
+    (VERIFYING, ContractInconclusive): AFTER_FAILURE,
+    (WAITING, FallbackEnded): frozenset({VERIFYING, FAILED, SKIPPED, ESCALATED, CANCELLED}),
+    (RUNNING, DoubtFound): frozenset({IN_DOUBT}),
+    (IN_DOUBT, DoubtSettled): frozenset({PASSED, PENDING}),
+    (IN_DOUBT, DecisionGiven): frozenset({VERIFYING, PASSED, PENDING, FAILED}),
+    (ESCALATED, DecisionGiven): frozenset({PENDING, SKIPPED, PASSED, FAILED}),
+}
+"""From state and event to the states it may lead to. Every move of every step is one of these; besides them,
+`run_finished` takes the steps that are still open (pending, or escalated when the run aborts) to cancelled,
+`run_cancelled` all that are; and where a plan that is nested or a step's fallback is ended early, its steps that are
+not at work are cancelled too. Only steps that belong to another one can leave a settled state: when that is tried
+again, they begin anew."""
+
+
+def refuse_move(origin: StepState, event: StepEvent) -> None:
+    match event:  # the most common first
+        case AttemptStarted():
+            to = RUNNING
+        case AttemptEnded():
+            to = event.to
+        case FilesProtected() | ContractSeen() | DoubtReferred() | WorkOffered() | WorkClaimed():
+            return  # they leave a step where it is, and are refused where they have no place
+        case AgentCalled() | AgentCallFailed():
+            return
+        case AttemptWaiting() | StepUnfolded():
+            to = WAITING
+        case ConditionFalse():
+            to = SKIPPED
+        case StepApprovalAsked():
+            to = ESCALATED
+        case ContractHeld() | StepKept():
+            to = PASSED
+        case StepNotKept():
+            to = PENDING
+        case DoubtFound():
+            to = IN_DOUBT
+        case _:
+            to = event.to
+    if to not in TRANSITIONS.get((origin, type(event)), frozenset()):
+        raise IllegalTransition(f"{event.step}: {type(event).__name__} takes nothing from {origin} to {to}")
+
+
+def refuse_group(state: RunState, record: StepRecord, event: StepEvent) -> None:
+    """Refuse what does not fit the steps that a step waits for, or would wait for."""
+    name = event.step
+    if record.gathers:
+        group = state.groups[name]
+        if name not in state.gatherable:
+            raise IllegalTransition(f"{name} waits for steps of its own")
+        if type(event) is not (FallbackEnded if group.kind is GroupKind.FALLBACK else AttemptEnded):
+            raise IllegalTransition(f"{type(event).__name__} is not how {name} ends to wait for its {group.kind.value}")
+        went_well = type(event) is AttemptEnded and event.outcome.error is None
+        if went_well and not all(state.steps[one].satisfies for one in group.members):
+            raise IllegalTransition(f"{name} went well, and not all steps of its own did")
+    elif type(event) is FallbackEnded:
+        raise IllegalTransition(f"{name} has no fallback under way")
+    elif type(event) is AttemptStarted:
+        step = state.step(name)
+        if step.for_each is not None or nested_plan_of(step) is not None:
+            raise IllegalTransition(f"{name} becomes steps of its own and is not begun itself")
+
+
+def refuse_blocked(state: RunState, event: StepEvent) -> None:
+    if state.is_blocked(event.step):
+        raise IllegalTransition(f"{event.step} started before what it needs")
+
+
+def refuse_held(state: RunState, event: StepEvent) -> None:
+    if state.held(event.step):
+        raise IllegalTransition(f"{event.step} began although a budget was reached that pays for it")
+
+
+def refuse_tampered(state: RunState, step_id: StepId) -> None:
+    if state.steps[step_id].tampered:
+        raise IllegalTransition(f"{step_id} was at work while protected files changed; no evidence can pass it")
+
+
+def refuse_undone(state: RunState, step_id: StepId) -> None:
+    """Raise IllegalTransition where a task would be done that nobody has taken, or a person's without their word."""
+    record = state.steps[step_id]
+    if isinstance(state.step(step_id).action, Task) and not record.gathers and record.lease is None:
+        raise IllegalTransition(f"the task of {step_id} was performed by nobody")
+
+
+def refuse_answer(state: RunState, event: DecisionGiven) -> None:
+    """Raise IllegalTransition for what is no answer to a question that the plan asks, or about a task that it gives to
+    a person."""
+    step, error = state.step(event.step), event.outcome.error if event.outcome is not None else None
+    if state.steps[event.step].state is not WAITING or not state.is_persons(event.step):
+        raise IllegalTransition(f"{event.step} asks a person nothing that could have a result")
+    after = FAILED if event.aborts else VERIFYING if check_of(step) is not None else PASSED
+    if error is not None:
+        after = ESCALATED
+    if event.to is not after or event.aborts is not (event.outcome is None):
+        raise IllegalTransition(f"an answer cannot take {event.step} to {event.to}")
+    if isinstance(step.action, Task) and event.outcome is not None:
+        known = {DONE: None, CANNOT: AGENT_CANNOT}
+        if event.about != "task" or event.choice not in known or known[event.choice] != error:
+            raise IllegalTransition(f"{event.choice} is not what can be said of the task of {event.step}")
+    elif error is not None:
+        raise IllegalTransition(f"the answer about {event.step} went badly, and no answer can")
+    if after in (VERIFYING, PASSED):
+        refuse_tampered(state, event.step)
+
+
+def after_cannot(state: RunState, step_id: StepId) -> StepState:
+    """Where a step goes of which was said that it cannot be done."""
+    return ESCALATED if state.aborting(step_id) is None else FAILED
+
+
+_MAY_FALL_BACK = (AttemptEnded, ContractBroken, ContractInconclusive, PreconditionBroken)
+
+
+def refuse_fallback(state: RunState, event: StepEvent) -> None:
+    """Raise IllegalTransition where a step goes to wait for no fallback steps, or for such as the plan does not
+    have."""
+    if not isinstance(event, _MAY_FALL_BACK):
+        return
+    if not event.fallback and event.to is not WAITING:
+        return
+    if not event.fallback or event.to is not WAITING:
+        raise IllegalTransition(f"{event.step} waits after a failure for fallback steps, and for nothing else")
+    known = {one.id for one in state.plan_around(event.step).fallbacks}
+    if unknown := set(event.fallback) - known:
+        names = ", ".join(sorted(unknown))
+        raise IllegalTransition(f"{event.step} falls back on {names}, which the plan does not have")
