@@ -839,6 +839,9 @@ CONTRACTS = [
             "grep x a >/dev/null",
             "cmp a b",
             "cat a | sort | cmp - b",
+            "set | grep -F HOME",
+            "shopt compat31",
+            "declare -p HOME",
         )
     ),
     *(

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from ordain.adapters.process.shell_text import ShellText
-from ordain.core.lint.status import constant_status, ignores_failures
+from ordain.core.lint.contract import constant_status, ignores_failures
 from ordain.core.policy.program import handed_text, unwrapped
 from ordain.core.policy.script import (
     AndOr,
@@ -172,30 +172,37 @@ def test_every_program_is_found(text, found):
 
 
 CONSTANT = [
-    "true", ":", "false", "exit 0", "exit 3", "exit", "echo ok", "echo", "printf x", "printf '%s' x", "X=1",
-    "export X=1", "test 1 = 1", "test 1 = 2", "test 1 != 2", "test x", "test", "test ''", "[ -n x ]", "[ -z x ]",
+    "true", ":", "false", "exit 0", "exit 3", "echo ok", "echo", "printf x", "printf '%s' x", "X=1",
+    "export X=1", "test 1 = 1", "test 1 = 2", "test 1 != 2", "test x", "test ''", "[ -n x ]", "[ -z x ]",
     "[ -z '' ]",
-    "[ 1 -eq 1 ]", "[ 1 -gt 2 ]", "[ 2 -ge 2 ]", "[ 1 -lt a ]", "[[ a == a ]]", "[[ a < b ]]", "[[ -n x && 1 == 1 ]]",
-    "test ! 1 = 2", "test ! x", "! test 1 = 2", "test 1 = 2 -o a = a", "test 1 = 1 -a a = b", "(true)", "{ true; }",
+    "[ 1 -eq 1 ]", "[ 2 -ge 2 ]", "[[ a == a ]]",
+    "! test 1 = 2", "(true)", "{ true; }",
     "(false)", "true; # ok", "false || true # ok", "true && true", "true && false", "false || false", "true | true",
-    "true | false", "(exit 3)", "if false; then echo a; fi", "if true; then echo a; else echo b; fi", "f() { false; }",
+    "(exit 3)", "if false; then echo a; fi", "if true; then echo a; else echo b; fi", "f() { false; }",
     "for i in a b; do echo $i; done", "while false; do :; done", "set -e", "echo $(false)", "timeout 5 true",
     "sleep 0 &", "command false", "env A=b true", "true\n\n# c\n", "unset X",
     "/usr/bin/env true", "/bin/env -i A=b /usr/bin/true", "command true", "builtin true", "\\true", "exec true",
     "exec false", "exec true; false", "wait", "false & wait", "false &\nwait", "sleep 0 & wait; wait", "bash -c true",
-    "sh -c ':'", "sh -c 'false; true'", "bash -ec 'true; false'", "bash -eo pipefail -c 'false || true'",
-    "bash -c 'exit 3'", "bash -c 'false | true'", "timeout 5 bash -c true", "/bin/sh -c true x y",
+    "sh -c ':'", "bash -ec 'true; false'", "bash -eo pipefail -c 'false || true'",
+    "bash -c 'exit 3'", "timeout 5 bash -c true", "/bin/sh -c true x y",
     "bash -c \"bash -c 'true'\"",
-    "eval true", "eval 'false || true'", "eval exit 4", "eval", "(( 1 ))", "((1))", "(( 0 ))", "((00))", "(( 2 > 1 ))",
-    "(( 2 == 1 ))", "let 1", "let 0", "trap 'exit 0' EXIT; false", "trap 'exit 3' 0; true", "trap 'exit 0' ERR; false",
-    "trap \"exit 0\" exit; false", "trap 'exit 0' DEBUG; false", "f() { exit 0; }; trap f EXIT; false",
+    "eval true", "eval 'false || true'", "eval exit 4", "eval", "(( 1 ))", "((1))", "(( 0 ))", "((00))",
+    "trap 'exit 0' EXIT; false", "trap 'exit 3' 0; true", "trap 'exit 0' ERR; false",
+    "trap \"exit 0\" exit; false", "trap 'exit 0' DEBUG; false",
     "trap 'rm -f no-such' EXIT; exit 3", "f() { true; }; f", "f() { return 0; false; }; f", "f() { return 3; }; f",
-    "true && exit 0; false", "{ exit 0; false; }; false", "exit 3; exit 0", "true || exit 1; exit 0",
-    "f() { exit 1; }; true", "case x in x) true;; esac", "case x in y) echo a;; *) echo b;; esac", "(exit 1) || true",
-    "f() { return 1; }; f || true", "! (false)", "(true; exit 3)",
-    "eval 'exit 0; false'; false", "f() { return 0; exit 1; }; f; true", "f() { g; }; g() { exit 0; }; f; false",
+    "case x in x) true;; esac", "case x in y) echo a;; *) echo b;; esac",
+    "! (false)", "(true; exit 3)",
      "echo \"\\$x\" || false",
 ]  # fmt: skip
+CONSTANT_BUT_OPEN = [
+    "exit", "test", "[ 1 -gt 2 ]", "[ 1 -lt a ]", "[[ a < b ]]", "[[ -n x && 1 == 1 ]]", "test ! 1 = 2", "test ! x",
+    "test 1 = 2 -o a = a", "test 1 = 1 -a a = b", "true | false", "sh -c 'false; true'", "bash -c 'false | true'",
+    "(( 2 > 1 ))", "(( 2 == 1 ))", "let 1", "let 0", "f() { exit 0; }; trap f EXIT; false",
+    "true && exit 0; false", "{ exit 0; false; }; false", "exit 3; exit 0", "true || exit 1; exit 0",
+    "f() { exit 1; }; true", "(exit 1) || true", "f() { return 1; }; f || true", "eval 'exit 0; false'; false",
+    "f() { return 0; exit 1; }; f; true", "f() { g; }; g() { exit 0; }; f; false",
+]  # fmt: skip
+"""Always the same too, and left open by rules that stay plain: a miss is better than a false alarm."""
 
 
 @pytest.mark.parametrize("text", CONSTANT)
@@ -204,9 +211,16 @@ def test_a_constant_status_is_the_one_that_bash_gives(text):
     assert constant_status(script(text)) == done.returncode
 
 
+@pytest.mark.parametrize("text", CONSTANT_BUT_OPEN)
+def test_what_takes_an_interpreter_is_left_open(text):
+    assert constant_status(script(text)) is None
+
+
 @pytest.mark.parametrize(
     "text",
     [
+        "shopt compat31", "shopt -q extglob", "declare -p HOME", 'declare -p "HOME"', "typeset -f f", "local x=1",
+        "set | grep -F HOME",
         "test -f x", "test -n \"$X\"", "test -n *", "[ -v X ]", "[ x -nt y ]", "test -t 1", "X=$(a)", "a", "a; echo ok",
         "a | true", "printf %d x", "exit $?", "a; exit", "bash -c a", "f() { a; }; f",
         "for i in a; do test -s $i; done", "if a; then b; fi", "test 1 = 1 && a", "case x in x) a;; esac",
@@ -247,6 +261,8 @@ def test_what_depends_on_the_world_is_not_constant(text):
         ("trap '' EXIT; a", None),
         ("trap - EXIT; a", None),
         ("f() { b; }; trap f EXIT; a || exit 0", None),
+        ("set | grep -F HOME", None),
+        ("shopt compat31", None),
     ],
 )
 def test_what_makes_failures_not_count(text, told):

@@ -223,7 +223,8 @@ class _StatementReader:
             case "variable_assignment" | "variable_assignments" if not _substitutes(node):
                 return Simple((":",))  # an assignment alone always succeeds
             case "declaration_command" | "unset_command":
-                return Simple((node.children[0].type,))
+                asks = any(text_of(child)[:1] in "-+" for child in node.children[1:])  # `declare -p NAME` may fail
+                return Opaque() if asks else Simple((node.children[0].type,))
             case "function_definition":
                 name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
                 if name is None or body is None:

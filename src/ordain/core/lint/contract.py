@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
-from ordain.core.lint.status import constant_status, ignores_failures
 from ordain.core.lint.survey import Facts, Survey, last_policy
 from ordain.core.plan.actions.task import Task
 from ordain.core.plan.actions.tool import CallTool
@@ -13,7 +14,25 @@ from ordain.core.plan.condition import Contract
 from ordain.core.plan.failure import Fallback
 from ordain.core.plan.model import Step, check_of
 from ordain.core.plan.refs import without_references
-from ordain.core.policy.script import Negated, Script, existence_only, programs, stops_reading, top_level
+from ordain.core.policy.program import Words, bare, unwrapped
+from ordain.core.policy.script import (
+    AndOr,
+    Background,
+    CommandGroup,
+    Condition,
+    Function,
+    Negated,
+    Opaque,
+    Pipeline,
+    Script,
+    Simple,
+    Statement,
+    everywhere,
+    existence_only,
+    programs,
+    stops_reading,
+    top_level,
+)
 from ordain.core.text.control import folded
 from ordain.core.text.problem import Problem, blame_step
 
@@ -203,3 +222,211 @@ def _brings(step: Step, program: str) -> bool:
             return "/" in program or name in text or "install" in text.lower()
         case _:
             return True
+
+
+# --- What an exit status says ----------------------------------------------------------------------------------------
+#
+# Plain rules over the statements of a script, which runs under `bash -eo pipefail`. Where a rule does not fit, the
+# status counts as open: calling a good contract vacuous is worse than missing a bad one.
+
+_SUCCEEDS = frozenset(
+    ["true", ":", "echo", "set", "trap", "umask", "export", "readonly", "declare", "typeset", "unset"]
+)
+_ASKS_WITH_OPTION = frozenset(["export", "readonly", "declare", "typeset", "unset"])
+"""With an option they may ask: `declare -p NAME`."""
+_EXPANDED = re.compile(r"[*?\[\]{}~$`\\]")
+"""What bash may replace in a word, unless it is quoted."""
+_CATCHES = frozenset(["EXIT", "0", "DEBUG", "ERR"])
+"""What a trap can be set on so that it may change the exit status of the whole script."""
+_FAIL_OPTIONS = frozenset(["pipefail", "errexit"])
+
+
+Functions = Mapping[str | None, int | None]
+"""The status of each function that a script defines, judged by its own commands alone."""
+
+
+def constant_status(script: Script) -> int | None:
+    """The exit status that a script has whatever happens; None where it may have another.
+
+    A script that ends in `true` counts as constant although bash leaves it at the first failure before: such an end
+    proves nothing, and hides what fails where `-e` does not look."""
+    exits = {_left_with(one.words) for one in script.commands if one.words and _leaves(one.words)}
+    statements = script.statements
+    while len(statements) == 1 and isinstance(statements[0], CommandGroup):
+        statements = statements[0].statements
+    status = _trap_status(statements)
+    if status is None:
+        status = _sequence_status(statements, _function_statuses(script), whole=True)
+    return status if exits <= {status} else None
+
+
+def _function_statuses(script: Script) -> Functions:
+    calls_open: Functions = dict.fromkeys(script.functions)
+    known: dict[str | None, int | None] = {}
+    for one in everywhere(script.statements):
+        if isinstance(one, Function):
+            known[one.name] = None if one.name in known else _sequence_status(one.statements, calls_open)
+    return {**calls_open, **known}
+
+
+def _leaves(words: Words) -> bool:
+    return words[0] in ("exit", "return") or (words[0] == "exec" and unwrapped(words)[0] != "exec")
+
+
+def _left_with(words: Words) -> int | None:
+    """The exit status of a command that leaves the script."""
+    if words[0] == "exec":
+        return _words_status(unwrapped(words))
+    given = words[1] if len(words) > 1 else None
+    return int(given) % 256 if given is not None and re.fullmatch(r"[0-9]{1,8}", given) else None
+
+
+def _trap_status(statements: Sequence[Statement]) -> int | None:
+    """The status that one trap, set before anything can fail, gives every end: `trap 'exit 0' EXIT`."""
+    traps = [one for one in everywhere(statements) if isinstance(one, Simple) and _caught(one.words)]
+    if len(traps) != 1 or not traps[0].inner or not isinstance(last := traps[0].inner[-1], Simple):
+        return None
+    first = next((one for one in statements if _status(one, {}) != 0 or one is traps[0]), None)
+    status = _left_with(last.words) if last.words[0] == "exit" else None
+    return status if first is traps[0] and (status == 0 or "ERR" not in _caught(traps[0].words)) else None
+
+
+def _caught(words: Words) -> frozenset[str]:
+    """What a trap is set on, of what may change the status."""
+    if words[:1] != ("trap",) or len(words) < 3 or words[1] in ("-", ""):
+        return frozenset()
+    return _CATCHES.intersection((word or "EXIT").upper().removeprefix("SIG") for word in words[2:])
+
+
+def _sequence_status(statements: Sequence[Statement], functions: Functions, *, whole: bool = False) -> int | None:
+    """The status that a sequence ends with. `whole`: it is a script, in which an end such as `true` decides."""
+    statuses: list[int | None] = []
+    for statement in statements:
+        statuses.append(_status(statement, functions))
+        if isinstance(statement, Simple) and _leaves(statement.words):
+            break
+    if not statuses:
+        return 0
+    known = {0, None} if whole and _closes(statements[: len(statuses)]) else {0}
+    return statuses[-1] if known.issuperset(statuses[:-1]) else None
+
+
+def _closes(statements: Sequence[Statement]) -> bool:
+    """Whether the last command is one that is written only for its status."""
+    last = statements[-1] if statements else None
+    if not isinstance(last, Simple):
+        return False
+    words = unwrapped(last.words)
+    if words == ("wait",):
+        return len(statements) > 1 and isinstance(statements[-2], Background)
+    if last.inner is not None and words[0] != "trap":
+        return _closes(last.inner)
+    return bare(words[0]) in ("true", ":", "exit")
+
+
+def _status(statement: Statement, functions: Functions) -> int | None:
+    match statement:
+        case Simple(words=words, inner=inner):
+            words = unwrapped(words)
+            if words[0] in functions:
+                return functions[words[0]]
+            if inner is None or words[0] == "trap":
+                return _words_status(words)
+            return _sequence_status(inner, functions, whole=True)
+        case Negated(statement=one):
+            status = _status(one, functions)
+            return None if status is None else int(status == 0)
+        case AndOr(first=first, rest=rest):
+            status = _status(first, functions)
+            for operator, further in rest:
+                status = _joined(status, operator, _status(further, functions))
+            return status
+        case Pipeline(stages=stages):
+            return 0 if {_status(stage, functions) for stage in stages} == {0} else None
+        case CommandGroup(statements=statements):
+            return _sequence_status(statements, functions)
+        case Background() | Function():
+            return 0
+        case Condition(branches=branches):
+            return 0 if {_sequence_status(branch, functions) for branch in branches} == {0} else None
+        case Opaque():
+            return None
+
+
+def _joined(status: int | None, operator: str, further: int | None) -> int | None:
+    if status is None:
+        return 0 if operator == "||" and further == 0 else None
+    return further if (status == 0) == (operator == "&&") else status
+
+
+def _words_status(words: Words) -> int | None:
+    """The status of a command that has the same one always: nobody writes it to find something out."""
+    match bare(words[0]):
+        case "false":
+            return 1
+        case "exit" | "return":
+            return _left_with(words)
+        case "wait" if len(words) == 1:
+            return 0  # it waits for all and asks none how it ended
+        case "printf" if len(words) > 1 and words[1] is not None and not re.search(r"%[^sbq%]", words[1]):
+            return 0  # with a number to write, it fails when it is given none
+        case "((" if re.fullmatch(r"\s*[0-9]{1,18}\s*", words[1] or ""):
+            return int(int(words[1] or "") == 0)
+        case "test":
+            return _test_status(words[1:])
+        case "[" | "[[" if words[-1] in ("]", "]]"):
+            return _test_status(words[1:-1])
+        case name if name in _SUCCEEDS:
+            return None if name in _ASKS_WITH_OPTION and any((word or "-")[0] in "-+" for word in words[1:]) else 0
+        case _:
+            return None
+
+
+def _test_status(words: Words) -> int | None:
+    """The status of `test` with words that are known beforehand and name no file."""
+    literal = [word for word in words if word is not None and not _EXPANDED.search(word)]
+    match literal if len(literal) == len(words) else None:
+        case ["-n" | "-z" as operator, word]:
+            return int(bool(word) == (operator == "-z"))
+        case [word]:
+            return int(not word)
+        case [left, "=" | "==", right]:
+            return int(left != right)
+        case [left, "!=", right]:
+            return int(left == right)
+        case [left, "-eq" | "-ge" | "-le", right] if left == right and left.isdigit():
+            return 0
+        case _:
+            return None
+
+
+def ignores_failures(script: Script) -> str | None:
+    """The words that switch off what makes a failure count, such as `set +o pipefail`, or may make a success of it,
+    such as `trap 'exit 0' EXIT`."""
+    for words in script.own_words:
+        given = [word or "" for word in words[1:]]
+        if (words[0] == "set" and _unsets(given)) or (words[0] == "shopt" and _shopt_unsets(given)):
+            return " ".join([words[0], *given])
+    every = list(everywhere(script.statements))
+    for trap in every:
+        if isinstance(trap, Simple) and _caught(trap.words):
+            handler = [one for one in everywhere(trap.inner or ()) if isinstance(one, Simple)]
+            called = {one.words[0] for one in handler}
+            bodies = [one.statements for one in every if isinstance(one, Function) and one.name in called]
+            handler += [one for body in bodies for one in everywhere(body) if isinstance(one, Simple)]
+            if trap.inner is None or any(one.words[0] is None or one.words == ("exit", "0") for one in handler):
+                return " ".join(word if word is not None else "…" for word in trap.words)
+    return None
+
+
+def _unsets(given: list[str]) -> bool:
+    """Whether `set` switches one of the two off; in `set +e`, `+eo pipefail`, `+o errexit` …"""
+    return any(
+        word.startswith("+") and ("e" in word or ("o" in word and named in _FAIL_OPTIONS))
+        for word, named in pairwise([*given, ""])
+    )
+
+
+def _shopt_unsets(given: list[str]) -> bool:
+    options = "".join(word for word in given if word.startswith("-"))
+    return "u" in options and "o" in options and not _FAIL_OPTIONS.isdisjoint(given)
