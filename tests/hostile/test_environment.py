@@ -273,6 +273,27 @@ def test_another_configuration_of_the_user_names_no_other_program(
     assert workspace.effects() == [] and not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "HOME"])
+def test_where_nobody_approves_no_variable_names_another_program(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    need("bwrap")
+    workspace.trust('[policy]\nallow = ["shell"]\n[run]\ntier = 1\n')
+    secret = Path(os.environ["HOME"], "secret")
+    secret.write_text("mine")
+    workspace.write("plan.md", f"# Look\n\n1. `cat {secret} > got || test ! -e {secret}`\n")
+    with monkeypatch.context() as theirs:
+        evil = planted(tmp_path / "evil", "bwrap", text=NO_SANDBOX)
+        place = evil / ".config" if variable == "HOME" else evil
+        (place / "ordain").mkdir(parents=True)
+        (place / "ordain/config.toml").write_text(f'[programs]\nbwrap = "{evil}/bwrap"\n')
+        theirs.setenv(variable, str(evil))
+        short = json.loads(workspace.ordain("robot", "prepare", "plan.md").out)["data"]["plan_id"]
+        answer = committed(workspace, short)
+    assert answer["error"]["code"] == "E_PLAN_STALE_BASE" and "the program `bwrap`" in json.dumps(answer)
+    assert not (workspace.path / "got").exists()
+
+
 def test_a_rerun_has_an_approval_of_its_own_which_seals_anew(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

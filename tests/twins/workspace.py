@@ -251,7 +251,7 @@ class MemoryHost:
     def variables(self, names: Iterable[str]) -> dict[str, str]:
         return {name: self.values[name] for name in names if name in self.values}
 
-    def programs(self, names: Iterable[str]) -> dict[str, str]:
+    def programs(self, names: Iterable[str], *, own: bool = False) -> dict[str, str]:
         return {name: self.found[name] for name in names if name in self.found}
 
     def look_at(self, directory: str) -> tuple[str, bool]:

@@ -195,7 +195,7 @@ class Gate:
         """Raise Refused where what the newest preparation sealed is not there, or does not fit."""
         changed: tuple[str, ...] = ("an older version prepared it, which sealed no environment",)
         if state.environment is not None:
-            changed = self._here.misfits(state.environment, plan)
+            changed = self._here.misfits(state.environment, plan, own=True)
         if changed:
             detail = f"What the plan was prepared for has changed since: {changed[0]}."
             again = f"ordain prepare {self._here.named(state)}" if state.document is not None else None

@@ -287,8 +287,9 @@ class Host(Protocol):
         """The values of these variables of the environment, as far as they are set."""
         ...
 
-    def programs(self, names: Iterable[str]) -> dict[str, str]:
-        """Where these programs are, as far as they are installed, whatever PATH says; raises Refused as above."""
+    def programs(self, names: Iterable[str], *, own: bool = False) -> dict[str, str]:
+        """Where these programs are, as far as they are installed, whatever PATH says; with `own`, whatever any variable
+        says. Raises Refused as above."""
         ...
 
     def look_at(self, directory: str) -> tuple[str, bool]:

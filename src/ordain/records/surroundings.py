@@ -485,16 +485,17 @@ class Surroundings(msgspec.Struct, kw_only=True):
             names.update(source.env, *map(secrets_within, source.headers.values()))
         return tuple(sorted(names))
 
-    def _programs(self, plan: Plan, settings: Settings) -> Mapping[str, str]:
-        return self.host.programs(("bash", "bwrap") if tier_of(plan, settings.tier) else ("bash",))
+    def _programs(self, plan: Plan, settings: Settings, *, own: bool = False) -> Mapping[str, str]:
+        return self.host.programs(("bash", "bwrap") if tier_of(plan, settings.tier) else ("bash",), own=own)
 
     def _seal(self, data: bytes) -> str:
         """Without a ledger nothing is kept or compared, and there is no key."""
         return self.ledger.seal(data) if self.has_ledger() else "not sealed"
 
-    def misfits(self, sealed: SealedEnvironment, plan: Plan | None = None) -> tuple[str, ...]:
-        """What here does not fit what was sealed, in words; with a plan, which programs a run of it would use too."""
-        programs = self._programs(plan, self.settings()[0]) if plan is not None else None
+    def misfits(self, sealed: SealedEnvironment, plan: Plan | None = None, *, own: bool = False) -> tuple[str, ...]:
+        """What here does not fit what was sealed, in words; with a plan, which programs a run of it would use too. With
+        `own` no variable chooses those: nobody has approved what was sealed."""
+        programs = self._programs(plan, self.settings()[0], own=own) if plan is not None else None
         return tuple(misfits(sealed, self.host.variables(sealed.secrets), self._seal, programs))
 
     def restored(self, sealed: SealedEnvironment) -> RunEnvironment:

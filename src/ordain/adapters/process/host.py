@@ -37,8 +37,8 @@ class LocalHost:
     def variables(self, names: Iterable[str]) -> dict[str, str]:
         return {name: os.environ[name] for name in names if name in os.environ}
 
-    def programs(self, names: Iterable[str]) -> dict[str, str]:
-        found = {name: program_path(name, self._workspace) for name in names}
+    def programs(self, names: Iterable[str], *, own: bool = False) -> dict[str, str]:
+        found = {name: program_path(name, self._workspace, {} if own else os.environ) for name in names}
         return {name: path for name, path in found.items() if path is not None}
 
     def look_at(self, directory: str) -> tuple[str, bool]:
@@ -90,10 +90,10 @@ def user_settings(env: Mapping[str, str], workspace: Path | None) -> UserSetting
     return settings
 
 
-def program_path(name: str, workspace: Path | None = None) -> str | None:
+def program_path(name: str, workspace: Path | None = None, env: Mapping[str, str] = os.environ) -> str | None:
     """The absolute path of a program; None where it is not installed. Raises Refused where the user's own
     configuration names one that cannot be trusted."""
-    settings = user_settings(os.environ, workspace)
+    settings = user_settings(env, workspace)
     given = settings.programs.get(name)
     if given is None:
         return system_program(name)
