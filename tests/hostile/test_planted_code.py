@@ -186,6 +186,14 @@ REFUSED: list[Callable[[Site], list[str]]] = [
     ],
     lambda site: ["sed", "-f", "{workspace}/x"],
     lambda site: ["sed", "-n", "-f{workspace}/x", "/etc/hosts"],
+    lambda site: ["npx", "-y", "some-proxy", "--stdio", "uvx --from {workspace} server"],
+    lambda site: ["npx", "-y", "some-proxy", "--stdio", "{workspace}/planted --fast"],
+    lambda site: ["npx", "-y", "some-proxy", "--stdio", "bash -c 'cd {workspace} && exec \"./server\"'"],
+    lambda site: ["npx", "-y", "some-proxy", "--stdio", "node '{workspace}"],
+    lambda site: ["some-proxy", "--port", "8000", "--", "/usr/bin/node", "{workspace}"],
+    lambda site: ["some-proxy", "env", "-C", "{workspace}", "npx", "server"],
+    lambda site: ["uvicorn", "app:app", "--app-dir", "{workspace}"],
+    lambda site: ["python3", "-m", "uvicorn", "--app-dir", "{workspace}", "app:app"],
     lambda site: [str(site.outside / "link.py")],
     lambda site: [sys.executable, str(site.outside / "link.py")],
     lambda site: [str(site.outside / "interpreted")],
@@ -214,6 +222,8 @@ def test_trust_refuses_a_server_that_is_code_of_the_workspace(site: Site, comman
         ["bash", "/opt/start.sh", "-c", "{workspace}/server.toml"],
         ["timeout", "60", "node", "/opt/server/index.js", "-e", "{workspace}"],
         ["docker", "run", "-v", "{workspace}:/work", "image"],
+        ["npx", "-y", "some-proxy", "--stdio", "npx -y @scope/server-filesystem {workspace}"],
+        ["npx", "-y", "some-proxy", "npx", "-y", "@scope/server-filesystem", "{workspace}"],
     ],
 )
 def test_what_a_server_works_on_may_lie_in_the_workspace(site: Site, command: list[str]):

@@ -150,7 +150,7 @@ def started(
         path = _path_in(word)
         beneath = word != words[0] and not path.startswith("/") and os.path.isfile(workspace / path)  # noqa: PTH113 - a word of any length
         if beneath or _mentions(word, workspace) or (path.startswith("/") and is_planted(path, workspace)):
-            shown = argv[words.index(word)]
+            shown = next((given for given, one in zip(argv, words, strict=True) if word in one), word)
             if is_handed:
                 why = "names the workspace for code in the command itself, which could run what a step wrote there"
                 raise ValueError(f"`{shown}` {why}; start the program directly")
@@ -179,10 +179,10 @@ def _path_in(word: str) -> str:
 
 
 def _is_program(word: str) -> bool:
-    """Whether a word is the absolute path of a file that the system can run."""
-    with contextlib.suppress(OSError, ValueError):
-        path = Path(_path_in(word))
-        if path.is_absolute() and path.is_file():
-            with path.open("rb") as file:
-                return file.read(4).startswith(_PROGRAMS)
+    """Whether a word is the absolute path of a file that the system can run, or a command that begins with one."""
+    for path in map(Path, (_path_in(word), _path_in(word).partition(" ")[0])):
+        with contextlib.suppress(OSError, ValueError):
+            if path.is_absolute() and path.is_file():
+                with path.open("rb") as file:
+                    return file.read(4).startswith(_PROGRAMS)
     return False

@@ -150,6 +150,7 @@ _VALUED = frozenset(_OPTIONS_WITH_VALUE.split())
 """Options whose value is the next word."""
 _TEXT = re.compile(r"-[A-Za-z]*[ceE]|--eval(?:=.*)?|--print(?:=.*)?|--call|-pe?|-Command|eval", re.DOTALL)
 """Words whose next word, or rest, is code by itself."""
+_SERVERS = "uvicorn|gunicorn|hypercorn|fastmcp|mcp|flask|streamlit"
 _OWN_TEXT = (
     (re.compile(r"(?:python|pypy).*"), re.compile(r"-[bBdEiIOPqsSuvx]*c.*", re.DOTALL)),
     (re.compile(r"(?:perl|ruby|raku).*"), re.compile(r"-[acFilnpsStTuUwWx\d]*[eE].*", re.DOTALL)),
@@ -158,12 +159,13 @@ _OWN_TEXT = (
     (re.compile(r"env"), re.compile(r"-[iv0]*S.*|--split-string.*", re.DOTALL)),
     (re.compile(r"(?:script|flock|runuser).*"), re.compile(r"-[a-z]*c.*|--command.*", re.DOTALL)),
     (re.compile(r"[gmn]?awk|g?sed|expect|tclsh.*"), re.compile(r".*", re.DOTALL)),
+    (re.compile(_SERVERS), re.compile(r".*", re.DOTALL)),
 )
 """Such words of certain programs."""
-_RUNNING = frozenset(
-    ["runpy", "cProfile", "profile", "pdb", "trace", "timeit", "doctest", "unittest", "pytest", "code", "pip"]
-)
+_RUNNING = re.compile(rf"runpy|cProfile|profile|pdb|trace|timeit|doctest|unittest|pytest|code|pip|coverage|{_SERVERS}")
 """Python modules that run the code they are given."""
+_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+"""One word of a command that is handed over as a text."""
 _SUFFIXES = (
     *(".py", ".pyz", ".pyc", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".rb", ".pl", ".php"),
     *(".lua", ".sh", ".bash", ".jar", ".class", ".wasm", ".so", ".dylib", ".dll", ".exe"),
@@ -172,12 +174,19 @@ _SUFFIXES = (
 
 def code_words(argv: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The words that name code: the program, everything up to what a runner runs, and what is named like code. Where
-    code is in the command itself, all the rest, for nobody knows what that code does with it; those are marked."""
+    code is in the command itself, all the rest, for nobody knows what that code does with it; those are marked. What a
+    proxy is handed to start, in words of its own or in one, is a command too."""
     yield argv[0], False
     yield from ((word, False) for word in argv[1:] if word.lower().endswith(_SUFFIXES))
     name = argv[0].rpartition("/")[2]
     wraps, runs = _WRAPPER.fullmatch(name) is not None, _RUNNER.fullmatch(name) is not None
     own = [text for names, text in _OWN_TEXT if names.fullmatch(name)]
+    for number, word in enumerate(() if wraps or runs or own else argv[1:], start=1):
+        first, blank, _ = word.partition(" ")
+        if _RUNNER.fullmatch(first := first.rpartition("/")[2]) or _WRAPPER.fullmatch(first):
+            yield from code_words([re.sub("[\"']", "", one) for one in _WORD.findall(word)] if blank else argv[number:])
+            if not blank:
+                return
     is_value = False
     for number, word in enumerate(argv[1:] if wraps or runs or own else (), start=1):
         is_text = runs and word not in _VALUED and _TEXT.fullmatch(word)
@@ -188,7 +197,7 @@ def code_words(argv: Sequence[str]) -> Iterator[tuple[str, bool]]:
         if is_value or word.startswith(("-", "+")):
             if word == "-m":
                 given = argv[number + 1 :]
-                yield from ((one, True) for one in given if given[0].partition(".")[0] in _RUNNING)
+                yield from ((one, True) for one in given if _RUNNING.fullmatch(given[0].partition(".")[0]))
                 return
             is_value = not is_value and (word in _VALUED or (word == "-O" and name.endswith("sh")))
         elif not (_BETWEEN.fullmatch(word) or (wraps and "=" in word)):
