@@ -18,7 +18,7 @@ from ordain.documents.markdown.writer import write_markdown
 from ordain.documents.reading import read
 from ordain.documents.tree_writer import plan_tree, write_json, write_yaml
 from ordain.documents.yaml import read_yaml
-from ordain.interfaces.cli.schema import plan_schema
+from ordain.interfaces.cli.cmd_schema import plan_schema
 from tests.plans import plans
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden/notations.json").read_text())

@@ -14,7 +14,7 @@ import pytest
 
 from ordain.core.plan.failure import Abort, Continue, Escalate, Retry, Skip
 from ordain.core.plan.model import Step
-from ordain.interfaces.cli.foreground import carry_out
+from ordain.interfaces.cli.execution import carry_out
 from ordain.interfaces.view.run import Style
 from tests.build import step
 from tests.scenario import Scenario

@@ -10,16 +10,14 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 
 from ordain.adapters.state.directory import shelf_path, state_path
 from ordain.core.ledger.audit import Rules
-from ordain.interfaces.cli.cmd_audit import _lines
-from ordain.interfaces.cli.session import Session
+from ordain.interfaces.view.audit import audit_lines
 from ordain.interfaces.view.run import Style
 from tests.interfaces.workspace import KIM, Workspace
 
@@ -135,11 +133,7 @@ def test_of_a_run_that_an_older_version_started_unasked_verify_says_that_nobody_
     found = app.auditing.verify()
     app.let_go()
     assert found.good and [run.policy for run in found.runs] == ["cannot be re-checked", "allowed"]
-    lines = [
-        line
-        for line in _lines(found, cast(Session, SimpleNamespace(style=Style(False))), frozenset())
-        if line.startswith("  RUN-")
-    ]
+    lines = [line for line in audit_lines(found, frozenset(), Style(False)) if line.startswith("  RUN-")]
     assert ["policy cannot be re-checked" in line for line in lines] == [True, False]
 
 

@@ -352,8 +352,8 @@ SHOWN: dict[str, Callable[[], Iterable[str]]] = {
     "problems": lambda: problem_lines(PROBLEMS, PLAIN),
     "problems-colour": lambda: problem_lines(PROBLEMS, COLOUR),
     "lint": lambda: [*lint_lines(GOOD, PLAIN), *lint_lines(BAD, PLAIN)],
-    "status": lambda: status_lines(LINES, "/home/kim/shop", PLAIN),
-    "status-empty": lambda: status_lines((), "/home/kim/shop", PLAIN),
+    "status": lambda: status_lines(LINES, "/home/kim/shop", len(LINES), PLAIN),
+    "status-empty": lambda: status_lines((), "/home/kim/shop", 0, PLAIN),
 }
 
 

@@ -18,13 +18,10 @@ from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.output_file import write_whole
 from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, is_there, is_utf8
 from ordain.interfaces.robot.results.ledger import RebuiltResult, audit_result, copied_result
-from ordain.interfaces.view import run as render
+from ordain.interfaces.view.audit import audit_lines
+from ordain.interfaces.view.text import visible
 
 _FINGERPRINT = re.compile(r"ed25519:[0-9a-f]{64}")
-_CANNOT_TELL = (
-    "Not to be told from the ledger alone: whether its end was cut off after the last checkpoint that somebody kept,",
-    "and who wrote what no signature vouches for: whoever can write the file can write events that fit.",
-)
 
 
 @click.group()
@@ -78,12 +75,10 @@ def verify(session: Session, checkpoint: Tip | None, keys: frozenset[str]) -> in
     Example: ordain audit verify --key ed25519:35de91…
     """
     found = session.app.auditing.verify(keys, checkpoint)
-    if not session.json:
-        session.say(_lines(found, session, keys))
-    elif found.good:
-        session.answer(audit_result(found))
-    else:
+    if session.json and not found.good:
         session.refused([_problem(found)], audit_result(found))
+    else:
+        session.show(audit_result(found), audit_lines(found, keys, session.style))
     return FINE if found.good else FAILED
 
 
@@ -94,37 +89,6 @@ def _problem(found: Audit) -> Problem:
         detail=f"{len(found.findings)} things do not fit; the first: {first.sentence}",
         command="ordain audit rebuild" if stale else None,
     )
-
-
-def _lines(found: Audit, session: Session, keys: frozenset[str]) -> list[str]:
-    """The report for people: what does not fit first, then what was looked at, then what to keep."""
-    style, lines = session.style, []
-    for finding in found.findings:
-        where = f"{finding.stream or 'the whole ledger'}{f', event {finding.seq}' if finding.seq else ''}"
-        lines += [f"{style.bad(finding.kind)}  {render.visible(where)}", f"    {render.visible(finding.sentence)}"]
-    if any(finding.kind == "table" for finding in found.findings):
-        lines.append(f"  → {style.bold('ordain audit rebuild')}")
-    verdict = style.bad("Not all of it fits.") if found.findings else style.good("All of it fits.")
-    lines += [f"{verdict} {found.events} events, {found.streams} streams, {found.plans} plans, {len(found.runs)} runs."]
-    for one in found.approvers:
-        counts = "revoked" if one.revoked_at is not None else "counts"
-        given = f", {'among' if fingerprint(one.key) in keys else 'not among'} the keys given" if keys else ""
-        lines.append(f"  Key of {render.visible(one.name)}: {fingerprint(one.key)} ({counts}{given})")
-    for run in found.runs:
-        by = f" by {render.visible(run.by or '')} ({run.key})" if run.key is not None else ""
-        approval = f"{run.approval.value}{by}"
-        answers = f"; {run.answers_signed} of {run.answers} answers signed" if run.answers else ""
-        unknown = f"; policy {run.policy}" if run.policy == "cannot be re-checked" else ""
-        status = render.visible(run.status or "open")
-        lines.append(f"  {render.visible(run.run_id)}: {approval}, {status}{answers}{unknown}")
-    lines += [f"  {render.visible(sentence)} No run was started of it." for sentence in found.unreadable]
-    outputs = found.outputs
-    lines.append(f"Chain: {'intact' if found.chain_intact else style.bad('broken')}.")
-    broken = style.bad(f"{outputs.changed} changed") if outputs.changed else "0 changed"
-    lines.append(f"Kept outputs: {outputs.intact} intact, {broken}, {outputs.left_out} not kept here.")
-    signed = f"Signatures vouch for the first {found.signed_events} of {found.events} events."
-    lines += [signed, "Checkpoint, to be kept where no agent can write:", f"  {found.events}:{found.head}"]
-    return [*lines, *_CANNOT_TELL]
 
 
 @command(name="export")
@@ -166,12 +130,9 @@ def _copied(
     session: Session, how: str, file: str, tip: Tip, *, outputs: bool = False, notices: Sequence[Problem] = ()
 ) -> int:
     result = copied_result(file, tip, outputs=outputs)
-    if session.json:
-        session.answer(result, problems=notices, next_=[f"ordain audit verify --checkpoint {result.checkpoint}"])
-    else:
-        session.notices(notices)
-        session.say([f"{tip.size} events {how} to {render.visible(file)}. Checkpoint:", f"  {result.checkpoint}"])
-    return FINE
+    lines = [f"{tip.size} events {how} to {visible(file)}. Checkpoint:", f"  {result.checkpoint}"]
+    following = [f"ordain audit verify --checkpoint {result.checkpoint}"]
+    return session.show(result, lines, notices=notices, next_=following)
 
 
 @command(name="restore")
@@ -189,11 +150,11 @@ def restore(session: Session, file: str) -> int:
     if not session.json:  # refused there: the robots' channel can only ask
         session.say(
             [
-                f"Who may approve, which settings hold and what was done: all will be as {render.visible(file)} says.",
+                f"Who may approve, which settings hold and what was done: all will be as {visible(file)} says.",
                 "Verify it first, if it was out of your hands: python3 tools/verify_ledger.py FILE",
             ]
         )
-        if (session.ask("Restore it? Type yes") or "").lower() != "yes":
+        if not session.ask_word("Restore it?"):
             session.say(["Not restored; there is no ledger here as before."])
             return REFUSED
     tip, ended = session.run(session.app.auditing.restore(Path(file), session.by))
@@ -210,11 +171,8 @@ def rebuild(session: Session) -> int:
     Example: ordain audit rebuild
     """
     events, copies = session.app.auditing.rebuild()
-    if session.json:
-        session.answer(RebuiltResult(events=events, copies=copies), next_=["ordain audit verify"])
-    else:
-        session.say([f"Made the tables anew from {events} events, and {copies} copies of proposals."])
-    return FINE
+    lines = [f"Made the tables anew from {events} events, and {copies} copies of proposals."]
+    return session.show(RebuiltResult(events=events, copies=copies), lines, next_=["ordain audit verify"])
 
 
 for _subcommand in (verify, export, backup, restore, rebuild):

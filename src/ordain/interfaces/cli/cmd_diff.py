@@ -8,7 +8,7 @@ import click
 
 from ordain.core.approval.diff.difference import Comparison, Side
 from ordain.core.plan.canonical import short_id
-from ordain.interfaces.cli.session import FINE, Session, command, is_document, read_document, with_params
+from ordain.interfaces.cli.session import Session, command, is_document, read_document, with_params
 from ordain.interfaces.robot.results.plans import comparison_result
 from ordain.interfaces.view.diff import difference_lines
 
@@ -41,13 +41,10 @@ def diff(session: Session, old: str, new: str | None, params: list[tuple[str, st
     else:
         before, after = (_side(session, one, values) for one in (old, new))
     found = session.app.diff(before, after)
-    if session.json:
-        session.answer(comparison_result(found), next_=_following(found, new or old))
-    else:
-        # Only what is stored is known to hold no secret.
-        stored = found.old.lineage is not None and found.new.lineage is not None
-        session.say(difference_lines(found, session.style), exactly=stored)
-    return FINE
+    # Only what is stored is known to hold no secret.
+    stored = found.old.lineage is not None and found.new.lineage is not None
+    lines = difference_lines(found, session.style)
+    return session.show(comparison_result(found), lines, next_=_following(found, new or old), exactly=stored)
 
 
 def _following(found: Comparison, document: str) -> list[str]:

@@ -1,9 +1,7 @@
-"""The commands about the form of documents: fmt, schema."""
+"""The command about the form of documents: fmt."""
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 import shlex
 from pathlib import Path
@@ -12,15 +10,13 @@ import click
 import msgspec
 
 from ordain.core.plan.canonical import plan_id
-from ordain.core.text.problem import Problem, Refused, closest, refuse
+from ordain.core.text.problem import Problem, Refused, refuse
 from ordain.documents.document import Notation
 from ordain.documents.format import changed_lines, formatted
 from ordain.documents.reading import read
 from ordain.interfaces.cli.output_file import put
-from ordain.interfaces.cli.schema import plan_schema
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, command, read_document
 from ordain.interfaces.robot.results.plans import FormResult
-from ordain.interfaces.robot.results.workspace import SchemaNames
 
 _LINES_SHOWN = 10
 
@@ -72,38 +68,6 @@ def fmt(session: Session, document: str, to: Notation | None, in_place: bool, ch
 def _not_in_form(detail: str, document: str) -> Problem:
     command_line = None if document == "-" else f"ordain fmt -i {shlex.quote(document)}"
     return Problem(code="E_DOC_FORM", detail=detail, command=command_line)
-
-
-@command()
-@click.argument("words", metavar="[NAME]", nargs=-1)
-@click.option("--list", "names", is_flag=True, help="The names of all schemas.")
-def schema(session: Session, words: tuple[str, ...], names: bool) -> int:
-    """Print a JSON Schema: `plan` (the default) is a plan document in JSON or YAML, `envelope` what every verb answers,
-    `event` a line of `run --json` and `watch --json`; a verb is the whole document that it answers.
-
-    Example: ordain schema audit verify
-    """
-    from ordain.interfaces.robot.results.table import RESULTS
-    from ordain.interfaces.robot.schema import answer_schema, envelope_schema, event_schema  # all types there are
-
-    makers = {"plan": plan_schema, "envelope": envelope_schema, "event": event_schema}
-    makers |= {verb: functools.partial(answer_schema, verb) for verb in RESULTS}
-    if names:
-        if session.json:
-            session.answer(SchemaNames(schemas=tuple(makers)), next_=["ordain schema envelope"])
-        else:
-            session.say(makers)
-        return FINE
-    name = " ".join(words) or "plan"
-    if name not in makers:
-        hints = closest(name, makers)
-        raise refuse("E_SCHEMA_UNKNOWN", f"There is no schema {name}.", *hints, command="ordain schema --list")
-    made = makers[name]()
-    if session.json:
-        session.answer(made)
-    else:
-        click.echo(json.dumps(made, ensure_ascii=False, indent=2))
-    return FINE
 
 
 def _told(lines: tuple[int, ...], verb: str) -> str:

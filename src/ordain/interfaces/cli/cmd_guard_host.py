@@ -30,7 +30,7 @@ from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, comma
 from ordain.interfaces.hook.claude import STDIN_MAX, Options, answer_hook, denied_reason
 from ordain.interfaces.hook.settings import with_hook, with_server, without_hook, without_server
 from ordain.interfaces.robot.results.guard import HookResult, InstallResult, SettingsFile
-from ordain.interfaces.view import run as render
+from ordain.interfaces.view.text import visible
 
 SERVER = "ordain"
 """What our server is called in the settings of a host."""
@@ -135,7 +135,7 @@ def install(
         session.say([nothing, *(notes if not remove else ())])
     else:
         seen = session.page([*(line for change in changes for line in _shown(change)), *notes, ""])
-        if not show and (not seen or (session.ask("Write this? Type yes") or "").lower() != "yes"):
+        if not show and (not seen or not session.ask_word("Write this?")):
             session.say(["Nothing was written."])
             return REFUSED
         if not show:
@@ -264,4 +264,4 @@ def _shown(change: _Change) -> list[str]:
     before, after = ((text or "").split("\n") for text in (change.before, change.after))
     made = " (new)" if change.before is None else " (deleted)" if change.after is None else ""
     changed = list(difflib.unified_diff(before, after, n=3, lineterm=""))[2:]
-    return [f"{change.path}{made}:", *(f"  │ {render.visible(line)}" for line in changed), ""]
+    return [f"{change.path}{made}:", *(f"  │ {visible(line)}" for line in changed), ""]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-
 import click
 
 from ordain.core.guard.sighting import DAYS_KEPT
 from ordain.core.text.limit import DAY_MS
-from ordain.interfaces.cli.cmd_stats import WIDTH, WIDTH_MAX, duration_option
-from ordain.interfaces.cli.session import FINE, Session, command
+from ordain.interfaces.cli.session import Session, command, duration_option
 from ordain.interfaces.view.guard import others_lines, watch_lines
 
 
@@ -34,13 +30,6 @@ def report(session: Session, within_ms: int, agent: str | None, tool: str | None
     if within_ms > DAYS_KEPT * DAY_MS:
         raise click.BadParameter(f"Only {DAYS_KEPT} days are kept; write `--since {DAYS_KEPT}d`, or less.")
     found = session.app.guarding.report(within_ms, agent=agent, tool=tool)
-    if session.json:
-        session.answer(found)
-        return FINE
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    width = min(columns, WIDTH_MAX)
     every = session.app.guarding.report(within_ms) if not found.calls and (agent or tool) else found
-    session.say(
-        others_lines(every, width) if every.calls and not found.calls else watch_lines(found, session.style, width)
-    )
-    return FINE
+    lines = watch_lines(found, session.style, session.width)
+    return session.show(found, others_lines(every, session.width) if every.calls and not found.calls else lines)

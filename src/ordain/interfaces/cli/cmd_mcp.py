@@ -1,37 +1,34 @@
-"""The commands for machines: mcp, skill."""
+"""The command for agents: mcp, with the tokens of clients."""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from ordain import __version__
+from ordain.assemble.workspace import has_door, make_state, open_clients, open_door, open_upstreams, open_workspace
 from ordain.core.text.problem import Problem, Refused, refuse
-from ordain.interfaces.cli.output_file import NEW_MODE, make_parents, write_new, write_whole
 from ordain.interfaces.cli.session import FINE, REFUSED, Session, command
 from ordain.interfaces.cli.signals import INTERRUPTED, ends_us
 from ordain.interfaces.extras import extra_missing
+from ordain.interfaces.gateway.front import Caller, front_of
+from ordain.interfaces.gateway.own import own_server
+from ordain.interfaces.gateway.stdio import answer_refused, serve_gateway
+from ordain.interfaces.mcp.socket import address, hosts, listen
 from ordain.interfaces.robot import envelope as robot
 from ordain.interfaces.robot.results.people import ClientsResult
-from ordain.interfaces.robot.results.workspace import SkillResult
-from ordain.interfaces.skill import is_skill, skill_text
-from ordain.interfaces.view import run as render
+from ordain.interfaces.view.run import instant
 from ordain.interfaces.view.text import visible
-
-if TYPE_CHECKING:
-    from ordain.interfaces.gateway.lines import Begin
-    from ordain.interfaces.gateway.relay import Send as Sending
 
 PORT = 7433
 _OF_HTTP = {"host": "--host", "port": "--port", "allowed": "--allow-host"}
@@ -89,8 +86,6 @@ def mcp(
     if step:
         context.invoke(_serve_step, as_json=as_json, output_format=None)
     elif gateway and context.invoked_subcommand is None:
-        from ordain.assemble.workspace import has_door
-
         if has_door() and not http:
             context.invoke(_serve_step, as_json=as_json, output_format=None)
         else:
@@ -105,18 +100,24 @@ def _serve(session: Session, http: bool, host: str, port: int, allowed: tuple[st
     _refuse_json(session)
     _want_library()
     path = session.app.workspace_path
+    workspaces = functools.partial(open_workspace, path, exact=True)
     if http:
-        _serve_http(path, host, port, allowed)
-    else:
-        _serve_stdio(path, session.by.name)
+        with _reached(path, host, port, allowed) as place:
+            from ordain.interfaces.mcp.http import serve_plans
+
+            serve_plans(workspaces, *place)
+        return FINE
+    from ordain.interfaces.mcp.stdio import serve_stdio
+
+    _end_on_signals()
+    _tell_person("docs/mcp.md")
+    serve_stdio(workspaces, session.by.name)
     return FINE
 
 
 @command(name="mcp")
 def _serve_step(session: Session) -> int:
     """It opens no workspace: where an agent is, there may be none that it could see."""
-    from ordain.assemble.workspace import open_door
-
     _refuse_json(session)
     _want_library()
     from ordain.interfaces.mcp.step import serve_step
@@ -129,10 +130,6 @@ def _serve_step(session: Session) -> int:
 @command(name="mcp")
 def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str, Any] | None) -> int:
     """`reached` says where it is reached over HTTP; None: on standard input and output."""
-    from ordain.assemble.workspace import make_state, open_upstreams, open_workspace
-    from ordain.interfaces.gateway.front import Caller, front_of
-    from ordain.interfaces.gateway.own import own_server
-
     _refuse_json(session)
     _want_library()
     try:
@@ -144,32 +141,30 @@ def _serve_gateway(session: Session, servers: tuple[str, ...], reached: dict[str
     except Refused as refused:
         if reached is not None or sys.stdin.isatty():
             raise
-        from ordain.interfaces.gateway.stdio import answer_refused
-
         session.refused(refused.problems)
         _end_on_signals()
         answer_refused(session.clean(" ".join(map(_in_words, refused.problems))))
         return REFUSED
-    own = own_server(lambda: open_workspace(path, exact=True))
+    own = own_server(functools.partial(open_workspace, path, exact=True))
     front = front_of(app, open_upstreams(path), own, servers, _say)
     for notice in notices:
         _say(_in_words(notice))
     if not front.servers:
         _say("The trusted settings name no MCP server, so there is none to stand before.")
     if reached is not None:
-        from ordain.interfaces.gateway.relay import Relay
+        with _reached(path, **reached) as place:
+            from ordain.interfaces.gateway.http import serve_gateway_http
 
-        def begin(send: Sending, client: str) -> Relay:
-            return Relay(front, send, Caller(name=client, proved=True))
-
-        _serve_gateway_http(path, begin, app.close, **reached)
+            serve_gateway_http(front, app.close, *place)
         return FINE
-    from ordain.interfaces.gateway.stdio import serve_gateway
-
-    if sys.stdin.isatty():
-        click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/gateway.md).", err=True)
+    _tell_person("docs/gateway.md")
     serve_gateway(front, Caller(name=session.by.name), tuple(ends_us()), app.close)
     return FINE
+
+
+def _tell_person(page: str) -> None:
+    if sys.stdin.isatty():
+        click.echo(f"This speaks MCP, for agents: an agent's settings name this command ({page}).", err=True)
 
 
 def _in_words(problem: Problem) -> str:
@@ -203,49 +198,11 @@ def _end_on_signals() -> None:
         signal.signal(number, lambda *_: os._exit(INTERRUPTED))
 
 
-def _serve_stdio(path: str, user: str) -> None:
-    from ordain.assemble.workspace import open_workspace
-    from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
-    from ordain.interfaces.mcp.stdio import serve_stdio
-
-    _end_on_signals()
-    if sys.stdin.isatty():
-        click.echo("This speaks MCP, for agents: an agent's settings name this command (docs/mcp.md).", err=True)
-    serve_stdio(PLAN_SURFACE, lambda: open_workspace(path, exact=True), user)
-
-
-def _serve_http(path: str, host: str, port: int, allowed: tuple[str, ...]) -> None:
-    from ordain.assemble.workspace import open_workspace
-    from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
-
-    with _reached(path, host, port, allowed) as (listening, names, holder):
-        from ordain.interfaces.mcp.http import http_application, http_caller, serve_http
-        from ordain.interfaces.mcp.server import OrdainServer
-
-        server = OrdainServer(PLAN_SURFACE, lambda: open_workspace(path, exact=True), http_caller)
-        serve_http(http_application(server, names, holder), listening, server.subscribing.close)
-
-
-def _serve_gateway_http(
-    path: str, begin: Begin, close: Callable[[], Awaitable[None]], host: str, port: int, allowed: tuple[str, ...]
-) -> None:
-    """`begin` begins a session with the servers behind the gateway, for a client `mcp/NAME`; `close` ends it all."""
-    with _reached(path, host, port, allowed) as (listening, names, holder):
-        from ordain.interfaces.gateway.http import GatewayHttp, gateway_application
-        from ordain.interfaces.mcp.http import serve_http
-
-        gateway = GatewayHttp(begin, close)
-        serve_http(gateway_application(gateway, names, holder), listening, gateway.end)
-
-
 @contextmanager
 def _reached(
     path: str, host: str, port: int, allowed: tuple[str, ...]
 ) -> Iterator[tuple[socket, Sequence[str], Callable[[str], str | None]]]:
     """Where clients reach us, by which names, and whose a token is; whoever started us is told."""
-    from ordain.assemble.workspace import open_clients
-    from ordain.interfaces.mcp.socket import address, hosts, listen
-
     clients = open_clients(path)
     names = [one.name for one in clients.all()]
     with listen(host, port, allowed) as listening:
@@ -275,8 +232,6 @@ def token(session: Session, what: str, name: str | None) -> int:
 
     Example: ordain mcp token add laptop
     """
-    from ordain.assemble.workspace import open_clients
-
     if (name is None) is not (what == "list"):
         raise click.UsageError("Name the client." if name is None else "`list` lists them all.")
     clients = open_clients(session.app.workspace_path)
@@ -291,39 +246,8 @@ def token(session: Session, what: str, name: str | None) -> int:
     if name is not None and not clients.revoke(name):
         raise refuse("E_CLIENT", f"There is no client `{name}`.", command="ordain mcp token list")
     left = tuple(clients.all())
-    if session.json:
-        session.answer(ClientsResult(clients=left))
-    elif name is not None:
-        session.say([f"Revoked the token of {name}."])
-    else:
-        session.say(
-            [f"{one.name:<20} since {render.instant(one.made_at)}" for one in left] or ["No client has a token."]
-        )
-    return FINE
+    lines = [f"{one.name:<20} since {instant(one.made_at)}" for one in left] or ["No client has a token."]
+    return session.show(ClientsResult(clients=left), [f"Revoked the token of {name}."] if name is not None else lines)
 
 
 mcp.add_command(token)
-
-
-@command()
-@click.option("-o", "output", metavar="FILE", help="Write it to this file, new or an older skill of ours.")
-def skill(session: Session, output: str | None) -> int:
-    """Print what models that work with Ordain should know: when to plan, how to write plans and contracts, what
-    refusals mean. With -o it becomes a skill that an agent loads by itself.
-
-    Example: ordain skill -o .claude/skills/ordain/SKILL.md
-    """
-    text = skill_text()
-    if output is not None:
-        make_parents(output)
-        if is_skill(Path(output)):
-            write_whole(output, text.encode())
-        else:
-            write_new(output, [text.encode()], mode=NEW_MODE)
-    if session.json:
-        session.answer(SkillResult(text=text, version=__version__, written=output))
-    elif output is not None:
-        session.say([f"Wrote {output}."])
-    else:
-        click.echo(text, nl=False)
-    return FINE

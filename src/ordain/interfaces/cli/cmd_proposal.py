@@ -1,8 +1,8 @@
-"""The commands about proposals: list, inbox, revise, reject, cancel, archive."""
+"""The commands about proposals: prepare, list, inbox, revise, reject, cancel, archive."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import get_args
 
 import click
@@ -11,15 +11,15 @@ import msgspec
 from ordain.core.lineage.lineage import Stage
 from ordain.core.plan.canonical import short_id
 from ordain.core.plan.value import StepId
-from ordain.core.report.report import InboxItem, PlanLine, PlanStanding, SignalAwaited
+from ordain.core.report.report import InboxItem, PlanStanding, Prepared, SignalAwaited
 from ordain.core.text.problem import Problem, Refused
-from ordain.interfaces.cli.cmd_plan import say_prepared
-from ordain.interfaces.cli.session import FINE, Session, command, in_utf8, read_to_store, with_params
-from ordain.interfaces.robot.results.plans import ListResult
+from ordain.interfaces.cli.session import Session, command, in_utf8, read_to_store, with_params
+from ordain.interfaces.robot.results.plans import ListResult, prepared_result
 from ordain.interfaces.robot.results.runs import InboxResult
-from ordain.interfaces.view import run as render
 from ordain.interfaces.view.next_command import after_item, after_line, from_anywhere
+from ordain.interfaces.view.preview import review_lines
 from ordain.interfaces.view.question import context_lines
+from ordain.interfaces.view.run import awaited_lines, inbox_lines, instant, list_lines, run_lines
 from ordain.records.records import names_run
 
 NEWEST = 30
@@ -36,23 +36,12 @@ def list_(session: Session, every: bool, wanted: str | None) -> int:
     """
     session.expire_overdue()
     lines = session.app.plans(newest=None if every or wanted else NEWEST)
-    shown = [line for line in lines if wanted in (None, line.status)]
-    count = session.app.plan_count()
-    if session.json:
-        session.answer(ListResult(plans=tuple(shown), count=count), next_=_commands(shown))
-    else:
+    shown = tuple(line for line in lines if wanted in (None, line.status))
+    result = ListResult(plans=shown, count=session.app.plan_count())
+    if not session.json:
         session.notices(session.app.settings()[2])
-        session.say(render.list_lines(shown, session.style))
-        if not shown:
-            nothing = "No plans here yet. Start with: ordain run DOCUMENT"
-            session.say([nothing if not count else f"No plan here is {wanted}."])
-        if wanted is None and len(shown) < count:
-            session.say([session.style.dim(f"{count - len(shown)} older ones: ordain list --all")])
-    return FINE
-
-
-def _commands(lines: Sequence[PlanLine]) -> list[str]:
-    return [found for line in lines if line.run is None and (found := after_line(line)) is not None]
+    following = [found for line in shown if line.run is None and (found := after_line(line)) is not None]
+    return session.show(result, list_lines(shown, result.count, wanted, session.style), next_=following)
 
 
 @command()
@@ -80,27 +69,26 @@ def inbox(session: Session, every: bool, verbose: bool) -> int:
             problems += [_about(problem, app.workspace_path) for problem in refused.problems]
     items.sort(key=lambda item: (-item.destructive, item.since))
     following = [_typed(command, item, every) for item in items for command in after_item(item)]
-    items = [_with_commands(item, every) for item in items]
-    if session.json:
-        found = InboxResult(items=tuple(items), signals=tuple(awaited))
-        session.answer(found, problems=problems, next_=following)
-    else:
-        session.notices(problems)
-        if not items:
-            session.say(["Nothing waits for you."])
-        for item in items:
-            session.say(render.inbox_lines(item, session.style, everywhere=every))
-            if verbose and item.question is not None:
-                lines = context_lines(item.question, session.app.now(), session.style)
-                session.say(f"    {line}" for line in lines)
-        session.say(render.awaited_lines(awaited, session.style))
-        tried = 0 if every else session.app.refused_lately()
-        if tried:
-            requests = f"{tried} request{'s' * (tried != 1)}"
-            session.say(
-                [session.style.dim(f"{requests} of agents or scripts refused since yesterday: ordain log --refused")]
-            )
-    return FINE
+    items = [
+        msgspec.structs.replace(item, commands=tuple(_typed(one, item, every) for one in item.commands))
+        for item in items
+    ]
+    found = InboxResult(items=tuple(items), signals=tuple(awaited))
+    lines = _inbox_lines(session, found, every=every, verbose=verbose)
+    return session.show(found, lines, notices=problems, next_=following)
+
+
+def _inbox_lines(session: Session, found: InboxResult, *, every: bool, verbose: bool) -> Iterator[str]:
+    if not found.items:
+        yield "Nothing waits for you."
+    for item in found.items:
+        yield from inbox_lines(item, session.style, everywhere=every)
+        if verbose and item.question is not None:
+            yield from (f"    {line}" for line in context_lines(item.question, session.app.now(), session.style))
+    yield from awaited_lines(found.signals, session.style)
+    if tried := 0 if every else session.app.refused_lately():
+        requests = f"{tried} request{'s' * (tried != 1)}"
+        yield session.style.dim(f"{requests} of agents or scripts refused since yesterday: ordain log --refused")
 
 
 def _typed(command_line: str, item: InboxItem, everywhere: bool) -> str:
@@ -108,12 +96,20 @@ def _typed(command_line: str, item: InboxItem, everywhere: bool) -> str:
     return from_anywhere(command_line, item.workspace) if everywhere else command_line
 
 
-def _with_commands(item: InboxItem, everywhere: bool) -> InboxItem:
-    return msgspec.structs.replace(item, commands=tuple(_typed(one, item, everywhere) for one in item.commands))
-
-
 def _about(problem: Problem, workspace: str) -> Problem:
     return msgspec.structs.replace(problem, detail=f"{workspace}: {problem.detail}", command=None)
+
+
+@command()
+@click.argument("document")
+@with_params
+def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> int:
+    """Check a document, store its plan, and show what it will do. What was stored is what can be approved and run.
+
+    Example: ordain prepare fix.plan.md
+    """
+    data, name = read_to_store(session, document)
+    return _show_prepared(session, session.run(session.app.prepare(data, name, session.by, params)))
 
 
 @command()
@@ -127,7 +123,19 @@ def revise(session: Session, plan: str, document: str | None, params: list[tuple
     """
     data, name = read_to_store(session, document) if document is not None else (None, None)
     prepared = session.run(session.app.revise(session.plan_named(plan), session.by, data, name, params))
-    return say_prepared(session, prepared)
+    return _show_prepared(session, prepared)
+
+
+def _show_prepared(session: Session, prepared: Prepared) -> int:
+    following = prepared.approval_command or prepared.commit_command
+    lines = (
+        *review_lines(prepared.review, session.style),
+        "",
+        f"Stored as {prepared.lineage}, good until {instant(prepared.expires_at)}. Next:",
+        f"  → {session.style.bold(following)}",
+    )
+    notices = prepared.review.notices
+    return session.show(prepared_result(prepared), lines, problems=notices, next_=[following], exactly=True)
 
 
 @command()
@@ -155,7 +163,8 @@ def reject(session: Session, plan: str, feedback: str, comments: tuple[str, ...]
         about[StepId(step)] = before + text.strip()
     line = session.run(session.app.reject(session.plan_named(plan), session.by, feedback, about))
     left = "" if line.status == Stage.REJECTED else " The next revision must be a person's."
-    return _said(session, line, f"Rejected {short_id(line.plan_id)}.{left}", f"ordain revise {short_id(line.plan_id)}")
+    short = short_id(line.plan_id)
+    return session.show(line, [f"Rejected {short}.{left}"], next_=[f"ordain revise {short}"])
 
 
 @command()
@@ -173,13 +182,11 @@ def cancel(session: Session, what: str, reason: str, failed: bool, take_over: bo
         status = "failed" if failed else "cancelled"
         work = session.app.cancel_run(what, session.by, reason, status=status, take_over=take_over)
         report = session.run(work)
-        if session.json:
-            session.answer(report, next_=[f"ordain show {report.run_id}", f"ordain rerun {report.run_id}"])
-        else:
-            session.say(render.run_lines(report, session.style))
-        return FINE
+        following = [f"ordain show {report.run_id}", f"ordain rerun {report.run_id}"]
+        return session.show(report, run_lines(report, session.style), next_=following)
     line = session.run(session.app.cancel(session.plan_named(what), session.by, reason))
-    return _said(session, line, f"Cancelled {short_id(line.plan_id)}.", f"ordain archive {short_id(line.plan_id)}")
+    short = short_id(line.plan_id)
+    return session.show(line, [f"Cancelled {short}."], next_=[f"ordain archive {short}"])
 
 
 @command()
@@ -190,12 +197,4 @@ def archive(session: Session, plan: str) -> int:
     Example: ordain archive 4f2a9c01b7de
     """
     line = session.run(session.app.archive(session.plan_named(plan), session.by))
-    return _said(session, line, f"Archived {short_id(line.plan_id)}.", None)
-
-
-def _said(session: Session, line: PlanLine, words: str, following: str | None) -> int:
-    if session.json:
-        session.answer(line, next_=[following] if following is not None else [])
-    else:
-        session.say([words])
-    return FINE
+    return session.show(line, [f"Archived {short_id(line.plan_id)}."])

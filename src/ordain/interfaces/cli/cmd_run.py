@@ -11,39 +11,19 @@ import msgspec
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.plan.value import RunId
 from ordain.core.run.attempt import DONE
-from ordain.core.run.event import Recorded, to_wire
+from ordain.core.run.event import Recorded
 from ordain.core.text.problem import Problem
-from ordain.interfaces.cli.cmd_approve import ask_approval, check_approvable, credential
+from ordain.interfaces.cli.approval import ask_approval, check_approvable, credential
 from ordain.interfaces.cli.decision import decide, read_answer
-from ordain.interfaces.cli.detached_run import detach
-from ordain.interfaces.cli.foreground import approve_and_start, carry_out, no_wait, waiting, watcher
+from ordain.interfaces.cli.execution import approve_and_start, carry_out, detach, no_wait, waiting, watcher
 from ordain.interfaces.cli.session import FINE, REFUSED, WAITING, Session, command, read_to_store, with_params
 from ordain.interfaces.robot.results.plans import PreparedResult, prepared_result
 from ordain.interfaces.robot.results.runs import StatusResult, log_result
-from ordain.interfaces.view import run as render
+from ordain.interfaces.view.event import log_line
 from ordain.interfaces.view.next_command import after_line, after_run
 from ordain.interfaces.view.preview import review_lines
+from ordain.interfaces.view.run import run_lines, status_lines
 
-_LOGGED = (
-    "approval_id",
-    "plan_id",
-    "run_id",
-    "step",
-    "attempt",
-    "to",
-    "status",
-    "choice",
-    "name",
-    "key",
-    "feedback",
-    "reason",
-    "verb",
-    "code",
-    "subject",
-    "tool",
-    "args",
-)
-"""The fields of an event that a line of the log shows."""
 _ENDED_SHOWN = 5
 """How many of the newest plans `status` shows although they have ended."""
 
@@ -174,22 +154,11 @@ def status(session: Session) -> int:
     open_plans = session.app.plans(open_only=True)
     known = {line.lineage for line in open_plans}
     plans = (*(line for line in session.app.plans(newest=_ENDED_SHOWN) if line.lineage not in known), *open_plans)
-    notices = session.app.settings()[2]
-    if session.json:
-        commands = [command for line in plans if line.run is not None for command in after_run(line.run)]
-        commands += [command for line in plans if line.run is None and (command := after_line(line))]
-        session.answer(
-            StatusResult(workspace=session.app.workspace_path, plans=plans, count=session.app.plan_count()),
-            problems=notices,
-            next_=commands,
-        )
-    else:
-        session.notices(notices)
-        session.say(render.status_lines(plans, session.app.workspace_path, session.style))
-        more = session.app.plan_count() - len(plans)
-        if more:
-            session.say([session.style.dim(f"{more} more have ended: ordain list --all")])
-    return FINE
+    result = StatusResult(workspace=session.app.workspace_path, plans=plans, count=session.app.plan_count())
+    commands = [command for line in plans if line.run is not None for command in after_run(line.run)]
+    commands += [command for line in plans if line.run is None and (command := after_line(line))]
+    lines = status_lines(plans, result.workspace, result.count, session.style)
+    return session.show(result, lines, notices=session.app.settings()[2], next_=commands)
 
 
 @command()
@@ -241,7 +210,7 @@ def answer(
         return carry_out(
             session, session.app.resume(report.run_id, watcher(session), waiting=waiting(session, no_waiting=False))
         )
-    session.say(render.run_lines(report, session.style))
+    session.say(run_lines(report, session.style))
     if report.status in ("stopped", "paused"):
         session.say(["", f"  → {session.style.bold(f'ordain resume {report.run_id}')}"])
     return FINE
@@ -261,21 +230,5 @@ def log(session: Session, what: str | None, refused: bool) -> int:
         events: Sequence[Recorded] = session.app.refusals()
     else:
         events = session.app.log(session.plan_named(what) if what is not None else None)
-    if session.json:
-        session.answer(log_result(events))
-    else:
-        session.say(_log_line(recorded) for recorded in events)
-    return FINE
-
-
-def _log_line(recorded: Recorded) -> str:
-    wire = to_wire(recorded)
-    approval = wire.get("approval", {})
-    by = wire.get("by") or approval.get("approver")
-    shown = {"by": render.who(msgspec.convert(by, Principal))} if by else {}
-    facts = wire | approval
-    shown |= {key: facts[key] for key in _LOGGED if isinstance(facts.get(key), str | int)}
-    words = "  ".join(f"{key}={render.visible(str(value))}" for key, value in shown.items())
-    place = f"{recorded.stream.partition('/')[0]} {recorded.seq}"
-    line = f"{render.instant(recorded.at)}  {recorded.head[:12]}  {place:<12} {wire['type']:<21}  {words}"
-    return line.rstrip()
+    result = log_result(events)
+    return session.show(result, map(log_line, events, result.events))

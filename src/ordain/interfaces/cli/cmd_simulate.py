@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ordain.interfaces.cli.session import FINE, Session, command, is_document, read_document, with_params
+from ordain.interfaces.cli.session import Session, command, is_document, read_document, with_params
 from ordain.interfaces.view.next_command import after_document, after_review
 from ordain.interfaces.view.simulation import simulation_lines
 
@@ -27,8 +27,4 @@ def simulate(session: Session, what: str, params: list[tuple[str, str]]) -> int:
     else:
         simulated = session.run(session.app.simulate(what, session.by))
         following = after_review(session.app.review(what))
-    if session.json:
-        session.answer(simulated, next_=following)
-    else:
-        session.say(simulation_lines(simulated, session.style))
-    return FINE
+    return session.show(simulated, simulation_lines(simulated, session.style), next_=following)

@@ -9,7 +9,8 @@ import click
 from ordain.core.policy.stop import LIFT
 from ordain.core.text.problem import Problem, Refused
 from ordain.interfaces.cli.session import FAILED, FINE, REFUSED, Session, command, in_utf8
-from ordain.interfaces.view import run as render
+from ordain.interfaces.view.run import instant
+from ordain.interfaces.view.text import visible
 
 
 @command()
@@ -39,15 +40,10 @@ def stop(session: Session, everywhere: bool, lift: bool, reason: str) -> int:
         )
         session.refused([left], report, next_=following)
         return FAILED
-    if session.json:
-        session.answer(report, next_=following)
-        return FINE
-    session.say(f"{found.words}." for found in report.stopped)
-    session.say(f"  killed: {run_id}" for run_id in report.ended)
-    if not report.recorded:
-        session.say(["  The ledger has no event about it; the stop counts all the same."])
-    session.say([f"  → {session.style.bold(LIFT)}"])
-    return FINE
+    lines = [f"{found.words}." for found in report.stopped]
+    lines += [f"  killed: {run_id}" for run_id in report.ended]
+    lines += [] if report.recorded else ["  The ledger has no event about it; the stop counts all the same."]
+    return session.show(report, [*lines, f"  → {session.style.bold(LIFT)}"], next_=following)
 
 
 def _lift(session: Session) -> int:
@@ -58,9 +54,9 @@ def _lift(session: Session) -> int:
             session.say(["Nothing is stopped here."])
             return FINE
         for one in found:
-            since = f" since {render.instant(one.at)}" if one.at is not None else ""
-            session.say([f"{render.visible(one.words)}{since}."])
-        if (session.ask("Let work go on? Type lift") or "").lower() != "lift":
+            since = f" since {instant(one.at)}" if one.at is not None else ""
+            session.say([f"{visible(one.words)}{since}."])
+        if not session.ask_word("Let work go on?", "lift"):
             session.say(["Not lifted."])
             return REFUSED
     session.run(session.app.stopping.lift(session.by))  # refused in JSON: robots can stop, and never lift

@@ -9,9 +9,10 @@ import click
 
 from ordain.core.run.topic import MESSAGE_BYTES_MAX, Message
 from ordain.core.text.problem import refuse
-from ordain.interfaces.cli.session import FINE, Session, command, in_utf8
+from ordain.interfaces.cli.session import Session, command, in_utf8
 from ordain.interfaces.robot.results.workspace import PostedResult, TopicResult, TopicsResult
-from ordain.interfaces.view import run as render
+from ordain.interfaces.view.run import instant, who
+from ordain.interfaces.view.text import visible
 
 NEWEST = 20
 """How many messages are shown unless more are asked for."""
@@ -34,38 +35,27 @@ def topic(session: Session, name: str | None, text: str | None, newest: int) -> 
     if text is not None:
         return _post(session, name, _read_message() if text == "-" else text)
     line, found = session.app.topic(name, newest)
-    if session.json:
-        session.answer(TopicResult(topic=line.topic, count=line.count, messages=found))
-        return FINE
-    if len(found) < line.count:
-        session.say([session.style.dim(f"The newest {len(found)} of {line.count}:")])
+    lines = [session.style.dim(f"The newest {len(found)} of {line.count}:")] if len(found) < line.count else []
     for message in found:
-        session.say([session.style.dim(f"{message.number}  {_said(message)}")])
-        session.say(f"    {render.visible(row)}" for row in message.text.splitlines())
-    return FINE
+        lines.append(session.style.dim(f"{message.number}  {_said(message)}"))
+        lines += [f"    {visible(row)}" for row in message.text.splitlines()]
+    return session.show(TopicResult(topic=line.topic, count=line.count, messages=found), lines)
 
 
 def _list(session: Session) -> int:
     topics = session.app.topics()
-    if session.json:
-        session.answer(TopicsResult(topics=topics), next_=[f"ordain topic {shlex.quote(one.topic)}" for one in topics])
-    elif not topics:
-        session.say(["There are no topics. The first message makes one: ordain topic NAME -m TEXT"])
-    else:
-        width = max(len(one.topic) for one in topics)
-        for one in topics:
-            session.say([f"{render.visible(one.topic):<{width}}  {one.count:>5}  {_said(one.newest)}"])
-    return FINE
+    width = max((len(one.topic) for one in topics), default=0)
+    lines = [f"{visible(one.topic):<{width}}  {one.count:>5}  {_said(one.newest)}" for one in topics]
+    nothing = ["There are no topics. The first message makes one: ordain topic NAME -m TEXT"]
+    following = [f"ordain topic {shlex.quote(one.topic)}" for one in topics]
+    return session.show(TopicsResult(topics=topics), lines or nothing, next_=following)
 
 
 def _post(session: Session, name: str, text: str) -> int:
     line = session.run(session.app.post(name, text, session.by))
-    if session.json:
-        command_line = f"ordain topic {shlex.quote(name)}"
-        session.answer(PostedResult(topic=line.topic, count=line.count, posted=line.newest), next_=[command_line])
-    else:
-        session.say([f"Posted as number {line.count} of {render.visible(name)}."])
-    return FINE
+    result = PostedResult(topic=line.topic, count=line.count, posted=line.newest)
+    lines = [f"Posted as number {line.count} of {visible(name)}."]
+    return session.show(result, lines, next_=[f"ordain topic {shlex.quote(name)}"])
 
 
 def _read_message() -> str:
@@ -79,4 +69,4 @@ def _read_message() -> str:
 
 
 def _said(message: Message) -> str:
-    return f"{render.instant(message.at)}  {render.who(message.by)}"
+    return f"{instant(message.at)}  {who(message.by)}"

@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from ordain.core.text.problem import refuse
-from ordain.interfaces.cli.foreground import carry_out, look_on, no_wait, waiting, watcher
-from ordain.interfaces.cli.session import FINE, Session, command, in_utf8
-from ordain.interfaces.view import run as render
+from ordain.interfaces.cli.execution import carry_out, look_on, no_wait, waiting, watcher
+from ordain.interfaces.cli.session import Session, command, in_utf8
+from ordain.interfaces.view.run import run_lines
 
 
 @command()
@@ -36,14 +36,10 @@ def pause(session: Session, run_ref: str | None, reason: str) -> int:
     report = session.run(session.app.pause(run_ref, session.by, reason))
     pausing = report.status == "pausing"
     following = f"ordain watch {report.run_id}" if pausing else f"ordain resume {report.run_id}"
-    if session.json:
-        asked = [question.asking for question in report.questions]
-        session.answer(report, next_=asked if report.status == "waiting" else [following])
-    elif pausing:
-        session.say(["It is paused when what is under way has ended.", f"  → {session.style.bold(following)}"])
-    else:
-        session.say(render.run_lines(report, session.style))
-    return FINE
+    told = ("It is paused when what is under way has ended.", f"  → {session.style.bold(following)}")
+    asked = [question.asking for question in report.questions]
+    commands = asked if report.status == "waiting" else [following]
+    return session.show(report, told if pausing else run_lines(report, session.style), next_=commands)
 
 
 @command()
@@ -62,15 +58,10 @@ def signal(session: Session, key: str, json_text: str | None, text: str | None) 
     report = session.run(session.app.signal(key, session.by, value))
     idle = [one for one in report.awaited_by if not one.executing]
     following = list(dict.fromkeys(f"ordain resume {one.run_id}" for one in idle))
-    if session.json:
-        session.answer(report, next_=following)
-        return FINE
+    told = "Given. No run that is open waits for it, and one that is started later does not count it."
     if report.heard_by:
-        session.say([f"Given; it counts in {', '.join(report.heard_by)}."])
-    else:
-        session.say(["Given. No run that is open waits for it, and one that is started later does not count it."])
-    session.say(f"  → {session.style.bold(command_line)}" for command_line in following)
-    return FINE
+        told = f"Given; it counts in {', '.join(report.heard_by)}."
+    return session.show(report, [told, *(f"  → {session.style.bold(one)}" for one in following)], next_=following)
 
 
 def _read_value(text: str) -> Any:

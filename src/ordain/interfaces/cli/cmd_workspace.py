@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -16,12 +17,12 @@ from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, Refused, closest, refuse
 from ordain.documents.settings import TEMPLATE, key_names, keys_set
 from ordain.documents.settings_in_force import user_key_names
-from ordain.interfaces.cli.session import FINE, Session, command
+from ordain.interfaces.cli.session import Session, command
 from ordain.interfaces.robot.results.tools import AgentsResult, inventory_lines, summary, tools_result
 from ordain.interfaces.robot.results.workspace import ConfigResult, InitResult, SettingValue, page_result
-from ordain.interfaces.view import run as render
 from ordain.interfaces.view.agent import roster_lines
 from ordain.interfaces.view.problem import problem_pages
+from ordain.interfaces.view.text import visible
 
 
 @command()
@@ -39,11 +40,8 @@ def init(session: Session) -> int:
         raise refuse("E_CONFIG", f"{target} cannot be written: {os.strerror(error.errno or 0).lower()}.") from error
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(TEMPLATE)
-    if session.json:
-        session.answer(InitResult(written=str(target)), next_=["ordain trust", "ordain config"])
-    else:
-        session.say([f"Wrote {target}: every setting, at its default. After you change it: ordain trust"])
-    return FINE
+    lines = [f"Wrote {target}: every setting, at its default. After you change it: ordain trust"]
+    return session.show(InitResult(written=str(target)), lines, next_=["ordain trust", "ordain config"])
 
 
 @command()
@@ -70,17 +68,13 @@ def config(session: Session) -> int:
         section, _, name = key.partition(".")
         value = user.programs.get(name, "") if section == "programs" else getattr(user, name)
         values[key] = SettingValue(value=value, source=user.file if value else "default")
-    if session.json:
-        commands = [one.command for one in notices if one.command is not None]
-        session.answer(ConfigResult(digest=digest, settings=values), problems=notices, next_=commands)
-        return FINE
-    session.notices(notices)
-    session.say([f"In force: {digest}"])
+    commands = [one.command for one in notices if one.command is not None]
     width = max(map(len, values))
+    lines = [f"In force: {digest}"]
     for key, one in values.items():
         shown = _words(names.get(key, ""), one.value, settings)
-        session.say([f"  {key:<{width}}  {render.visible(shown)}  {session.style.dim(one.source)}"])
-    return FINE
+        lines.append(f"  {key:<{width}}  {visible(shown)}  {session.style.dim(one.source)}")
+    return session.show(ConfigResult(digest=digest, settings=values), lines, notices=notices, next_=commands)
 
 
 def _words(setting: str, value: object, settings: Settings) -> str:
@@ -107,19 +101,15 @@ def tools(session: Session, text: bool) -> int:
     """
     found, notices = session.app.tools()
     result = tools_result(found.values())
-    if session.json:
-        session.answer(result, problems=notices)
-        return FINE
-    session.notices(notices)
     if text:
-        session.say(map(render.visible, inventory_lines(result)))
-        return FINE
+        return session.show(result, map(visible, inventory_lines(result)), notices=notices)
     width = max(len(tool.name) for tool in result.tools)
+    lines = []
     for tool in result.tools:
         effect = session.style.warn(f"{tool.effect}, destructive") if tool.destructive else tool.effect
-        source = session.style.dim(render.visible(tool.source))
-        session.say([f"{render.visible(tool.name):<{width}}  {effect}  {source}", f"  {render.visible(summary(tool))}"])
-    return FINE
+        source = session.style.dim(visible(tool.source))
+        lines += [f"{visible(tool.name):<{width}}  {effect}  {source}", f"  {visible(summary(tool))}"]
+    return session.show(result, lines, notices=notices)
 
 
 @command()
@@ -130,18 +120,13 @@ def agents(session: Session, text: bool) -> int:
     Nothing is started for it. Example: ordain agents
     """
     notices, found = session.app.settings()[2], session.app.agents()
-    if session.json:
-        commands = [one.command for one in notices if one.command is not None]
-        session.answer(AgentsResult(agents=found), problems=notices, next_=commands)
-        return FINE
-    session.notices(notices)
+    commands = [one.command for one in notices if one.command is not None]
+    lines: Iterable[str] = roster_lines(found, session.style)
     if text:
-        session.say(map(render.visible, agent_inventory(found)))
+        lines = map(visible, agent_inventory(found))
     elif not found:
-        session.say(["There are no agents yet: each is a section [agents.NAME] of ordain.toml (docs/agents.md)."])
-    else:
-        session.say(roster_lines(found, session.style))
-    return FINE
+        lines = ["There are no agents yet: each is a section [agents.NAME] of ordain.toml (docs/agents.md)."]
+    return session.show(AgentsResult(agents=found), lines, notices=notices, next_=commands)
 
 
 @command()
@@ -156,8 +141,5 @@ def explain(session: Session, code: str) -> int:
     if page is None:
         problem = Problem(code="E_CODE_UNKNOWN", detail=f"There is no code {code}.", hints=closest(code.upper(), pages))
         raise Refused([problem])
-    if session.json:
-        session.answer(page_result(code.upper(), page))
-    else:
-        session.say([session.style.bold(f"{code.upper()}: {page.summary}"), "", page.meaning, "", page.remedy])
-    return FINE
+    lines = [session.style.bold(f"{code.upper()}: {page.summary}"), "", page.meaning, "", page.remedy]
+    return session.show(page_result(code.upper(), page), lines)

@@ -9,15 +9,13 @@ from ordain.core.lineage.decision import Question
 from ordain.core.report.report import RunReport
 from ordain.core.run.attempt import ABORT, CANNOT, DONE
 from ordain.core.text.problem import Refused, refuse
-from ordain.interfaces.cli.cmd_approve import credential, signer_named
+from ordain.interfaces.cli.approval import credential, signer_named
 from ordain.interfaces.cli.session import Session
-from ordain.interfaces.view import run as render
 from ordain.interfaces.view.question import answer_lines, context_lines, wanted_words
+from ordain.interfaces.view.text import visible
 
 _PLANNED = ("ask", "task", "step_approval")
 """Kinds of questions that the plan itself asks: whoever starts the run expects them."""
-
-
 _MISTYPED = ("E_ANSWER_VALUE", "E_ANSWER_CHOICE")
 _ANSWERED_ELSEWHERE = ("E_ANSWER_ITEM", "E_ANSWER_STALE", "E_RUN_ENDED")
 
@@ -64,9 +62,9 @@ def decide(
 def _typed(session: Session, question: Question) -> str | None:
     """What a person types who has seen all that is known."""
     for choice in question.choices:
-        session.say([f"    {render.visible(choice.word):<9} {choice.meaning}".rstrip()])
+        session.say([f"    {visible(choice.word):<9} {choice.meaning}".rstrip()])
         session.say([f"    {'':<9} {session.style.dim(choice.consequence)}"])
-    words = ", ".join(render.visible(choice.word) for choice in question.choices)
+    words = ", ".join(visible(choice.word) for choice in question.choices)
     if question.takes:
         return session.ask(f"Your answer ({wanted_words(question)}; or {words})")
     return session.ask(f"Your answer ({words})")

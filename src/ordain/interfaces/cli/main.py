@@ -23,9 +23,9 @@ from ordain.interfaces.cli.signals import (
 _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Every day": {
         "run": ("cmd_run", "Check, preview, approve, carry out and watch a document, in one command."),
-        "lint": ("cmd_plan", "Everything wrong with documents, with the lines."),
-        "show": ("cmd_plan", "What a document, plan or run means and how it stands."),
-        "prepare": ("cmd_plan", "Check a document and store its plan, to be approved and started."),
+        "lint": ("cmd_lint", "Everything wrong with documents, with the lines."),
+        "show": ("cmd_show", "What a document, plan or run means and how it stands."),
+        "prepare": ("cmd_proposal", "Check a document and store its plan, to be approved and started."),
         "approve": ("cmd_approve", "Permit one run of exactly this plan. For people at a terminal."),
         "commit": ("cmd_run", "Start the approved run."),
         "status": ("cmd_run", "What runs, what waits for whom."),
@@ -42,7 +42,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "diff": ("cmd_diff", "What changed between two plans; weaker checks and new effects first."),
         "simulate": ("cmd_simulate", "How a run would go, without carrying anything out."),
         "fmt": ("cmd_fmt", "Print a document in form or in another notation, or put the file into form."),
-        "schema": ("cmd_fmt", "The JSON Schema of plan documents, or of what a verb answers."),
+        "schema": ("cmd_schema", "The JSON Schema of plan documents, or of what a verb answers."),
     },
     "Runs": {
         "watch": ("cmd_watch", "What a run does, as it does it, whoever carries it out."),
@@ -69,7 +69,7 @@ _GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "robot": ("cmd_robot", "Any verb for programs: one JSON document. Alone it lists the verbs."),
         "mcp": ("cmd_mcp", "Serve agents over MCP: they propose, start and watch plans, and never approve."),
         "guard": ("cmd_guard", "What agents do outside of any plan: watch it, or refuse what needs one."),
-        "skill": ("cmd_mcp", "What models that work with Ordain should know; written as a skill with -o."),
+        "skill": ("cmd_skill", "What models that work with Ordain should know; written as a skill with -o."),
     },
 }
 

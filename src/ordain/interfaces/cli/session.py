@@ -6,7 +6,6 @@ Exit status: 0 fine · 1 failed after something ran · 2 refused, nothing done �
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
 import functools
@@ -15,38 +14,32 @@ import os
 import pwd
 import re
 import shlex
-import shutil
 import sys
-import termios
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 import msgspec
 
 from ordain.app.app import App
-from ordain.assemble.workspace import open_at_terminal, open_workspace
+from ordain.assemble.workspace import every_workspace, open_at_terminal, open_workspace
 from ordain.core.approval.approval import Channel, Principal
 from ordain.core.plan.value import RunId
+from ordain.core.plan.words import read_duration
 from ordain.core.text.limit import DOCUMENT_BYTES_MAX
 from ordain.core.text.problem import Problem, Refused, Severity, refuse
 from ordain.core.text.redaction import Redactor
 from ordain.interfaces.cli.signals import INTERRUPTED, ends_us, heed_signals
+from ordain.interfaces.cli.terminal import Terminal
 from ordain.interfaces.robot import envelope as robot
 from ordain.interfaces.robot import toon
-from ordain.interfaces.view import run as render
-from ordain.interfaces.view.text import cells
-
-if TYPE_CHECKING:
-    from ordain.interfaces.cli.live import LiveView
+from ordain.interfaces.view.run import problem_lines
+from ordain.interfaces.view.text import visible
 
 FINE, FAILED, REFUSED, WAITING, BUG = 0, 1, 2, 3, 70
 
-_GOES_ON = "↪ "
-LINE_MAX = 1 << 16
-"""How much of a line without an end is waited for before it is shown."""
 _WAITS_FOR_A_PERSON = ("E_APPROVAL_CHANNEL", "E_PLAN_APPROVAL_MISSING")
 
 _DOCUMENT_ENDINGS = (".md", ".markdown", ".yaml", ".yml", ".json")
@@ -56,16 +49,16 @@ _STORED = re.compile(r"(plan:|sha256:)?[0-9a-fA-F]{8,64}|[Pp][Ll][Aa][Nn]-[A-Za-
 T = TypeVar("T")
 
 
-class Session:
+class Session(Terminal):
     """One command: its workspace, who calls, and how it answers."""
 
     def __init__(self, workspace: str | None, *, as_json: bool, as_toon: bool = False) -> None:
+        super().__init__()
         self.json = as_json or as_toon
         """Whether a robot asks: everything it is told stands in one document."""
         self.toon = as_toon
         """Whether it wants what went well as a table."""
         self._workspace = workspace
-        self.terminal = sys.stdin.isatty() and sys.stdout.isatty()
         self._started = time.monotonic()
         self._wrote = False
         self.carries_out: RunId | None = None
@@ -73,10 +66,6 @@ class Session:
         self.interrupted = False
         self.answered = False
         """Whether its one document is written."""
-        self.view: LiveView | None = None
-        """What shows the run that is under way, on a terminal."""
-        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        self.style = render.Style(colour)
 
     @functools.cached_property
     def app(self) -> App:
@@ -140,103 +129,12 @@ class Session:
 
             asyncio.run(self.app.close())
 
-    def clean(self, text: str) -> str:
-        """A text without the secrets that are known here: everything a command shows goes through this."""
-        return self._redactor.text(text)
-
     @functools.cached_property
-    def _redactor(self) -> Redactor:
+    def redactor(self) -> Redactor:
         try:
             return self.app.redactor()
         except (Refused, OSError):  # no workspace that could be looked at: the refusal itself is shown
             return Redactor({})
-
-    def tell(self, line: str) -> None:
-        """Say something beside the result, also while a run is shown."""
-        if self.view is not None:
-            self.view.note(line)
-        else:
-            click.echo(line, err=True)
-
-    def say(self, lines: Iterable[str], *, exactly: bool = False) -> None:
-        """Show lines, without secrets; `exactly` for a plan, of which nothing may be hidden from whoever judges it. One
-        that holds a secret is refused before it is stored."""
-        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        for line in lines:
-            shown = line if exactly else self.clean(line)
-            for row in _rows(shown, columns) if columns is not None else (shown,):
-                click.echo(row)
-
-    def output_texts(self, parts: Iterable[bytes], *, whole: bool) -> Iterator[str]:
-        """What a command wrote, without secrets, also where one lies across two parts. Where it is not whole, what may
-        be the rest of a secret that begins before it is left out."""
-        if not whole:
-            data = b"".join(parts)
-            yield self._redactor.tail(data, len(data), whole=False)
-            return
-        redacting = self._redactor.stream()
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        for part in parts:
-            yield decoder.decode(redacting.feed(part))
-        yield decoder.decode(redacting.close(), final=True)
-
-    def say_output(self, texts: Iterable[str]) -> None:
-        """Show such texts with nothing in them that a terminal would act on; a line without an end comes in parts."""
-        line, begun = "", False
-        for text in texts:
-            *lines, line = (line + text).split("\n")
-            for ended in lines:
-                click.echo(render.visible(ended))
-                begun = False
-            if len(line) > LINE_MAX:
-                click.echo(render.visible(line), nl=False)
-                line, begun = "", True
-        if line or begun:
-            click.echo(render.visible(line))
-
-    def page(self, lines: Sequence[str]) -> bool:
-        """Show everything, exactly, to its end before anything is asked, a screen at a time; whether the end was
-        reached.
-
-        Our own pager, because with another one nobody knows how far the reader got.
-        """
-        if not self.terminal:
-            self.say(lines, exactly=True)
-            return True
-        screen = shutil.get_terminal_size()
-        rows = [row for line in lines for row in _rows(line, screen.columns)]
-        room = max(screen.lines - 1, 5)
-        for start in range(0, len(rows), room):
-            for row in rows[start : start + room]:
-                click.echo(row)
-            if start + room < len(rows):
-                where = f"{start + room} of {len(rows)}"
-                roomy = f"-- {where} lines; Enter for more, q to leave --"
-                typed = self.ask(roomy if screen.columns > len(roomy) + 3 else f"{where}; Enter, or q")
-                if typed is None or typed.lower() == "q":
-                    return False
-        return True
-
-    def ask(self, question: str) -> str | None:
-        """What a person types; None when they end the input or interrupt instead."""
-        # What was typed before the question was seen is no answer to it.
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-        try:
-            typed: str = click.prompt(question, default="", show_default=False)
-        except click.Abort:
-            self.say([""])
-            return None
-        return typed.strip()
-
-    def ask_secret(self, question: str) -> str | None:
-        """What a person types without seeing it; None when they end the input or interrupt instead."""
-        termios.tcflush(sys.stdin, termios.TCIFLUSH)
-        try:
-            typed: str = click.prompt(question, default="", show_default=False, hide_input=True)
-        except click.Abort:
-            self.say([""])
-            return None
-        return typed or None
 
     def plan_named(self, what: str) -> str:
         """How a plan is known here that a person named: a document by its path from the workspace's root."""
@@ -256,9 +154,26 @@ class Session:
 
     def every_app(self) -> list[App]:
         """Ordain over every workspace this user has a ledger for."""
-        from ordain.assemble.workspace import every_workspace
-
         return every_workspace(terminal=self.by.person)
+
+    def show(
+        self,
+        data: Any,
+        lines: Iterable[str],
+        *,
+        notices: Sequence[Problem] = (),
+        problems: Sequence[Problem] = (),
+        next_: Sequence[str] = (),
+        exactly: bool = False,
+    ) -> int:
+        """A result in the form that was asked for: `data` as the one JSON document, or `lines` for a person. Notices go
+        beside the lines; `problems` are told in them."""
+        if self.json:
+            self.answer(data, problems=(*problems, *notices), next_=next_)
+        else:
+            self.notices(notices)
+            self.say(lines, exactly=exactly)
+        return FINE
 
     def answer(self, data: Any, *, problems: Sequence[Problem] = (), next_: Sequence[str] = ()) -> None:
         """The one JSON document of a verb that went well."""
@@ -270,13 +185,12 @@ class Session:
             commands = dict.fromkeys([*robot.remedies(problems), *next_])
             self._write(data, problems, robot.cause(problems), tuple(commands))
         else:
-            for line in render.problem_lines(problems, self.error_style):
-                click.echo(self.clean(line), err=True)
+            self.notices(problems)
 
     def notices(self, problems: Sequence[Problem]) -> None:
         """Warnings beside a result; in JSON they are in the document."""
         if not self.json:
-            for line in render.problem_lines(problems, self.error_style):
+            for line in problem_lines(problems, self.error_style):
                 click.echo(self.clean(line), err=True)
 
     def refuse_table(self, what: str) -> None:
@@ -299,11 +213,12 @@ class Session:
 
     def _write(self, data: Any, problems: Sequence[Problem], error: Problem | None, next_: Sequence[str]) -> None:
         if self.toon and error is None:
-            click.echo(toon.toon_text(self._table(data, problems, next_)))
-            self.answered = True
-            return
-        elapsed = round((time.monotonic() - self._started) * 1000)
-        self._echo(robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed))
+            table = toon.table_value(msgspec.to_builtins(data), problems, next_)
+            assert table is not None, "a command in TABLES without a table"
+            click.echo(toon.toon_text(self.redactor.value(json.loads(robot.to_json(table)))))
+        else:
+            elapsed = round((time.monotonic() - self._started) * 1000)
+            self._echo(robot.envelope(data, problems=problems, error=error, next_=next_, elapsed_ms=elapsed))
         self.answered = True
 
     def tell_robot(self, value: Any) -> None:
@@ -315,38 +230,8 @@ class Session:
         text = line.decode()
         if self.clean(text) != text:
             # Text by text: something hidden across the borders of two could take what stands between along.
-            text = robot.to_json(self._redactor.value(json.loads(text))).decode()
+            text = robot.to_json(self.redactor.value(json.loads(text))).decode()
         click.echo(text)
-
-    def _table(self, data: Any, problems: Sequence[Problem], next_: Sequence[str]) -> Any:
-        """A result as a table, without secrets."""
-        table = toon.table_value(msgspec.to_builtins(data), problems, next_)
-        assert table is not None, "a command in TABLES without a table"
-        return self._redactor.value(json.loads(robot.to_json(table)))
-
-    @property
-    def error_style(self) -> render.Style:
-        """The style of stderr, which may go elsewhere than stdout."""
-        return self.style if sys.stderr.isatty() else render.Style(False)
-
-
-def _rows(line: str, columns: int) -> Iterator[str]:
-    """A line as the rows it takes on the screen; one that is too long loses its colour, never a character.
-
-    A row that goes on says so at its beginning, where no text of a plan can stand: otherwise a text could be made to
-    look like a line of ours.
-    """
-    if cells(click.unstyle(line)) <= columns:
-        yield line
-        return
-    row, width = "", 0
-    for character in click.unstyle(line):
-        width += cells(character)
-        if width > columns:
-            yield row
-            row, width = _GOES_ON, cells(_GOES_ON) + cells(character)
-        row += character
-    yield row
 
 
 def leave(status: int) -> NoReturn:
@@ -431,6 +316,14 @@ def in_utf8(
     return given
 
 
+def duration_option(context: click.Context, option: click.Parameter, given: str | None) -> int | None:
+    """A duration that was given, in milliseconds."""
+    found = read_duration(given) if given is not None else None
+    if given is not None and found is None:
+        raise click.BadParameter(f"`{given}` is not a duration; write `30d`, `12h` or `90m`.")
+    return found
+
+
 def _guarded(session: Session, body: Callable[..., int], *args: Any, **options: Any) -> int:
     try:
         if session.toon:
@@ -460,7 +353,7 @@ def tell_bug(session: Session, error: BaseException) -> int:
     import traceback
 
     for line in "".join(traceback.format_exception(error)).rstrip().split("\n"):
-        click.echo(render.visible(line), err=True)
+        click.echo(visible(line), err=True)
     session.refused([robot.bug(error)])
     return BUG
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import secrets
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
@@ -29,10 +30,13 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from ordain.interfaces.gateway.exchange import answer_json, answer_nothing
+from ordain.interfaces.gateway.front import Caller, Front
 from ordain.interfaces.gateway.lines import Begin, ClientSession, Direct, Line
+from ordain.interfaces.gateway.relay import Relay
+from ordain.interfaces.gateway.relay import Send as Sending
 from ordain.interfaces.gateway.wire import Id, Message, error, read_line
 from ordain.interfaces.mcp.entrance import Entrance, Receive, Scope, Send
-from ordain.interfaces.mcp.http import BODY_MAX, mark
+from ordain.interfaces.mcp.http import BODY_MAX, mark, serve_http
 
 IDLE_S = 30 * 60.0
 """How long a session is kept that nobody uses, with the servers that were started for it."""
@@ -47,6 +51,22 @@ class _Turned(Exception):
     def __init__(self, status: int, code: int, words: str, to: Id | None = None, data: Any = None) -> None:
         super().__init__(words)
         self.status, self.message = status, error(to, code, words, data)
+
+
+def serve_gateway_http(
+    front: Front,
+    close: Callable[[], Awaitable[None]],
+    listening: socket.socket,
+    hosts: Sequence[str],
+    holder: Callable[[str], str | None],
+) -> None:
+    """Serve the gateway on a socket that is reached by these names, to whoever holds a token; `close` ends it all."""
+
+    def begin(send: Sending, client: str) -> Relay:
+        return Relay(front, send, Caller(name=client, proved=True))
+
+    gateway = GatewayHttp(begin, close)
+    serve_http(gateway_application(gateway, hosts, holder), listening, gateway.end)
 
 
 def gateway_application(gateway: GatewayHttp, hosts: Sequence[str], holder: Callable[[str], str | None]) -> Entrance:

@@ -20,8 +20,10 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.transport_security import TransportSecuritySettings
 
 from ordain.interfaces.mcp.entrance import PATH, Application, Entrance, Scope
+from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from ordain.interfaces.mcp.server import OrdainServer
 from ordain.interfaces.mcp.subscription import Context
+from ordain.interfaces.mcp.surface import Workspaces
 
 BODY_MAX = 4 << 20
 """How large a request may be, in bytes: more than the largest document that is read."""
@@ -34,6 +36,14 @@ def http_caller(context: Context) -> str:
     user = context.request.scope["user"] if context.request is not None else None
     assert isinstance(user, AuthenticatedUser), "only the entrance lets requests in"
     return f"mcp/{user.username}"
+
+
+def serve_plans(
+    workspaces: Workspaces, listening: socket.socket, hosts: Sequence[str], holder: Callable[[str], str | None]
+) -> None:
+    """Serve what `ordain mcp` offers, on a socket that is reached by these names, to whoever holds a token."""
+    server = OrdainServer(PLAN_SURFACE, workspaces, http_caller)
+    serve_http(http_application(server, hosts, holder), listening, server.subscribing.close)
 
 
 def http_application(server: OrdainServer, hosts: Sequence[str], holder: Callable[[str], str | None]) -> Entrance:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import anyio
 from mcp.server.stdio import stdio_server
 
+from ordain.interfaces.mcp.plan_surface import PLAN_SURFACE
 from ordain.interfaces.mcp.server import OrdainServer
-from ordain.interfaces.mcp.surface import Surface, Workspaces
+from ordain.interfaces.mcp.surface import Workspaces
 
 
-def serve_stdio(surface: Surface, workspaces: Workspaces, user: str) -> None:
+def serve_stdio(workspaces: Workspaces, user: str) -> None:
     """Serve until the client closes the stream."""
-    server = OrdainServer(surface, workspaces, lambda context: user).lowlevel
+    server = OrdainServer(PLAN_SURFACE, workspaces, lambda context: user).lowlevel
 
     async def serve() -> None:
         async with stdio_server() as (reading, writing):

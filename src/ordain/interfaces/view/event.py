@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
+
+from ordain.core.approval.approval import Principal
 from ordain.core.run.budget import amount_said
 from ordain.core.run.event import BudgetReached, ProtectedChanged, Recorded, RunCancelled, RunPaused
 from ordain.core.run.step_event import (
@@ -28,6 +32,12 @@ from ordain.core.run.step_event import (
 )
 from ordain.interfaces.view import run as render
 from ordain.interfaces.view.text import visible
+
+_LOGGED = (
+    *("approval_id", "plan_id", "run_id", "step", "attempt", "to", "status", "choice", "name", "key", "feedback"),
+    *("reason", "verb", "code", "subject", "tool", "args"),
+)
+"""The fields of an event that a line of the log shows."""
 
 
 class Weight(Enum):
@@ -131,3 +141,16 @@ def _then(recorded: Recorded, event: AttemptEnded | ContractBroken | ContractInc
         wait = event.not_before - recorded.at
         return f"; again in {render.duration(wait)}" if wait else "; again"
     return f" → {event.to.value}"
+
+
+def log_line(recorded: Recorded, wire: Mapping[str, Any]) -> str:
+    """One event of the ledger; `wire` is the object that robots get of it."""
+    approval = wire.get("approval", {})
+    by = wire.get("by") or approval.get("approver")
+    shown = {"by": render.who(msgspec.convert(by, Principal))} if by else {}
+    facts = {**wire, **approval}
+    shown |= {key: facts[key] for key in _LOGGED if isinstance(facts.get(key), str | int)}
+    words = "  ".join(f"{key}={visible(str(value))}" for key, value in shown.items())
+    place = f"{recorded.stream.partition('/')[0]} {recorded.seq}"
+    line = f"{render.instant(recorded.at)}  {recorded.head[:12]}  {place:<12} {wire['type']:<21}  {words}"
+    return line.rstrip()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ordain.app.answers import answer_ways
 from ordain.core.lineage.decision import Asked, Choice, Question
 from ordain.core.plan.value import Instant
 from ordain.core.plan.words import write_failure
@@ -47,6 +48,15 @@ def context_lines(question: Question, now: Instant, style: Style) -> Iterator[st
         yield f"  For a planner: {style.bold(command)}"
     if question.takes:
         yield f"  Wanted: {wanted_words(question)}"
+
+
+def question_lines(question: Question, now: Instant, style: Style) -> Iterator[str]:
+    """The same, and every command that answers it."""
+    yield from context_lines(question, now, style)
+    for command, meaning in answer_ways(question):
+        yield f"  → {style.bold(visible(command))}"
+        if meaning:
+            yield f"      {meaning}"
 
 
 def _run(question: Question) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from ordain.app.answers import answer_ways
@@ -320,15 +320,15 @@ def painted(text: str, state: StepState, style: Style) -> str:
     return style(text, _PAINT[state]) if state in _PAINT else style.dim(text)
 
 
+_NO_PLANS = "No plans here yet. Start with: ordain run DOCUMENT"
 _SAID = {"rejected": "said", "needs_review": "said", "unreadable": "why"}
 
 
-def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Iterator[str]:
-    """What runs, what waits for whom, what can be started."""
-    plans = list(plans)
+def status_lines(plans: Sequence[PlanLine], workspace: str, count: int, style: Style) -> Iterator[str]:
+    """What runs, what waits for whom, what can be started, of as many plans as there are."""
     yield style.dim(f"In {visible(workspace)}:")
     if not plans:
-        yield "No plans here yet. Start with: ordain run DOCUMENT"
+        yield _NO_PLANS
     for line in plans:
         short = short_id(line.plan_id)
         ended = f"  {style.dim(line.last_run)}" if line.last_run is not None and line.run is None else ""
@@ -340,14 +340,16 @@ def status_lines(plans: Iterable[PlanLine], workspace: str, style: Style) -> Ite
         if line.feedback is not None and line.status in _SAID:
             yield f"    {_SAID[line.status]}: {visible(line.feedback)}"
         if line.unused and line.status != "approved":
-            count = f"{line.unused} approval{'s' * (line.unused != 1)} that a run could use"
-            yield f"    {style.warn(count)} → ordain revoke {short}"
+            unused = f"{line.unused} approval{'s' * (line.unused != 1)} that a run could use"
+            yield f"    {style.warn(unused)} → ordain revoke {short}"
         if (command := after_line(line)) is not None:
             yield f"    → {command}"
+    if count > len(plans):
+        yield style.dim(f"{count - len(plans)} more have ended: ordain list --all")
 
 
-def list_lines(plans: Iterable[PlanLine], style: Style) -> Iterator[str]:
-    """One line for each plan, and what was said when it was rejected."""
+def list_lines(plans: Sequence[PlanLine], count: int, wanted: str | None, style: Style) -> Iterator[str]:
+    """One line for each plan, and what was said when it was rejected; those that are `wanted`, of so many."""
     for line in plans:
         revision = f", revision {line.revisions}" if line.revisions > 1 else ""
         origin = visible(line.document) if line.document is not None else "no file"
@@ -356,6 +358,10 @@ def list_lines(plans: Iterable[PlanLine], style: Style) -> Iterator[str]:
         yield style.dim(f"              {'  '.join(parts)}")
         if line.feedback is not None and line.status in _SAID:
             yield f"              {_SAID[line.status]}: {visible(line.feedback)}"
+    if not plans:
+        yield _NO_PLANS if not count else f"No plan here is {wanted}."
+    if wanted is None and len(plans) < count:
+        yield style.dim(f"{count - len(plans)} older ones: ordain list --all")
 
 
 def who(principal: Principal) -> str:

@@ -1,4 +1,4 @@
-"""JSON Schemas of what Ordain reads, for editors and for models that write plans.
+"""The command that prints JSON Schemas, and the one of what Ordain reads, for editors and models that write plans.
 
 Made from the model itself and adjusted to what a document may leave out or say beside the plan, so that a field added
 to the model is in the schema. A schema tells the form only; `ordain lint` tells everything.
@@ -6,14 +6,21 @@ to the model is in the schema. A schema tells the form only; `ordain lint` tells
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import Any
 
+import click
 import msgspec
 
 from ordain.core.plan.model import PLAN_VERSION, Plan
 from ordain.core.text.limit import STEPS_MAX
+from ordain.core.text.problem import closest, refuse
 from ordain.documents.shape import RECORD_FIELDS, STEP_RECORD_FIELDS
-from ordain.interfaces.robot.schema import DRAFT, tidy
+from ordain.interfaces.cli.session import FINE, Session, command
+from ordain.interfaces.robot.results.table import RESULTS
+from ordain.interfaces.robot.results.workspace import SchemaNames
+from ordain.interfaces.robot.schema import DRAFT, answer_schema, envelope_schema, event_schema, tidy
 
 _ONE_LINE = {"type": "string", "pattern": r"^[^\n]*\S[^\n]*$"}
 _ID = {"type": "string", "pattern": "^(?!(?:-?[0-9]+|none)$)[A-Za-z0-9_-]{1,64}$"}
@@ -36,6 +43,31 @@ _BESIDE: dict[str, Any] = {
     "step_id": {"description": "An id from elsewhere; another name of the step in `step_completed`."},
     "step_number": {"description": "1, 2, 3 … in order.", "type": "integer", "minimum": 1},
 }
+
+
+@command()
+@click.argument("words", metavar="[NAME]", nargs=-1)
+@click.option("--list", "names", is_flag=True, help="The names of all schemas.")
+def schema(session: Session, words: tuple[str, ...], names: bool) -> int:
+    """Print a JSON Schema: `plan` (the default) is a plan document in JSON or YAML, `envelope` what every verb answers,
+    `event` a line of `run --json` and `watch --json`; a verb is the whole document that it answers.
+
+    Example: ordain schema audit verify
+    """
+    makers = {"plan": plan_schema, "envelope": envelope_schema, "event": event_schema}
+    makers |= {verb: functools.partial(answer_schema, verb) for verb in RESULTS}
+    if names:
+        return session.show(SchemaNames(schemas=tuple(makers)), makers, next_=["ordain schema envelope"])
+    name = " ".join(words) or "plan"
+    if name not in makers:
+        hints = closest(name, makers)
+        raise refuse("E_SCHEMA_UNKNOWN", f"There is no schema {name}.", *hints, command="ordain schema --list")
+    made = makers[name]()
+    if session.json:
+        session.answer(made)
+    else:
+        click.echo(json.dumps(made, ensure_ascii=False, indent=2))
+    return FINE
 
 
 def plan_schema() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The commands about plans: lint, show, prepare."""
+"""The command that shows plans, runs and parts of them: show."""
 
 from __future__ import annotations
 
@@ -7,68 +7,19 @@ from pathlib import Path
 
 import click
 
-from ordain.app.answers import answer_ways
 from ordain.core.policy.agent_choice import AgentChoice
-from ordain.core.report.report import KeptOutput, LintReport, Prepared, Review, RunReport
-from ordain.core.text.problem import Problem, Refused, refuse
+from ordain.core.report.report import KeptOutput, Review, RunReport
+from ordain.core.text.problem import Problem, refuse
 from ordain.interfaces.cli.output_file import write_new, write_whole
-from ordain.interfaces.cli.session import (
-    FINE,
-    REFUSED,
-    Session,
-    command,
-    is_document,
-    is_there,
-    read_document,
-    read_to_store,
-    with_params,
-)
-from ordain.interfaces.robot.results.plans import (
-    lint_result,
-    output_result,
-    picture_result,
-    prepared_result,
-    review_result,
-)
-from ordain.interfaces.view import run as render
+from ordain.interfaces.cli.session import FINE, Session, command, is_document, is_there, read_document, with_params
+from ordain.interfaces.robot.results.plans import output_result, picture_result, review_result
 from ordain.interfaces.view.next_command import after_document, after_review, after_run
 from ordain.interfaces.view.picture import mermaid_text, picture_lines
 from ordain.interfaces.view.preview import review_lines
-from ordain.interfaces.view.question import brief_lines, context_lines
+from ordain.interfaces.view.question import brief_lines, question_lines
+from ordain.interfaces.view.run import run_lines
+from ordain.interfaces.view.text import visible
 from ordain.records.records import names_run
-
-
-@command()
-@click.argument("documents", nargs=-1, required=True, metavar="DOCUMENT…")
-@click.option("--strict", is_flag=True, help="Warnings count as errors.")
-@with_params
-def lint(session: Session, documents: tuple[str, ...], strict: bool, params: list[tuple[str, str]]) -> int:
-    """Check documents: everything wrong, with the line and the fix. Writes nothing.
-
-    Example: ordain lint fix.plan.md
-    """
-    reports = []
-    for path in documents:
-        try:
-            data, name = read_document(session, path)
-        except Refused as refused:  # the other documents are still worth looking at
-            reports.append(LintReport(file=path, problems=refused.problems))
-        else:
-            reports.append(session.app.lint(data, name, params))
-    problems = [problem for report in reports for problem in report.problems]
-    bad = any(not report.good for report in reports) or (strict and bool(problems))
-    if session.json:
-        results = [lint_result(report) for report in reports]
-        result = results[0] if len(results) == 1 else results
-        if bad:
-            errors = dict.fromkeys(problem.code for problem in problems if strict or not problem.code.startswith("W_"))
-            session.refused(problems, result, next_=[f"ordain explain {code}" for code in errors])
-        else:
-            session.answer(result, problems=problems, next_=after_document(documents[0], params))
-    else:
-        for report in reports:
-            session.say(render.lint_lines(report, session.style))
-    return REFUSED if bad else FINE
 
 
 @command()
@@ -133,63 +84,29 @@ def show(
     if graph or any(part is not None for part in parts) or is_item:
         session.refuse_table("a part of a plan or run")
     if chosen_for is not None:
-        return _show_arbiter(session, what, chosen_for or None)
+        arbitration = session.app.arbiter(what, chosen_for or None)
+        return session.show(arbitration, map(visible, arbitration.text.removesuffix("\n").split("\n")))
     if planned is not None:
-        return _show_brief(session, what, planned)
+        brief = session.app.brief(what, planned)
+        following = [brief.question.asking] if brief.question is not None else []
+        return session.show(brief, brief_lines(brief, session.style), next_=following)
     if told is not None:
         return _show_prompt(session, what, params, told, attempt)
     if is_item:
-        return _show_question(session, what)
+        asked = session.app.asked(what)
+        lines = question_lines(asked.question, session.app.now(), session.style)
+        return session.show(asked, lines, next_=[asked.question.asking])
     if step is not None:
         return _show_output(session, what, step, target)
     if graph:
         return _show_graph(session, what, params, target)
     if names_run(what):
         report = session.app.run(what)
-        if session.json:
-            session.answer(report, next_=after_run(report))
-        else:
-            session.say(render.run_lines(report, session.style, verbose=detail == "verbose", quiet=detail == "quiet"))
-        return FINE
+        lines = run_lines(report, session.style, verbose=detail == "verbose", quiet=detail == "quiet")
+        return session.show(report, lines, next_=after_run(report))
     review = _review(session, what, params)
-    if session.json:
-        session.answer(review_result(review), problems=review.notices, next_=_after_review(review, what, params))
-    else:
-        session.say(review_lines(review, session.style, detail=detail), exactly=True)
-    return FINE
-
-
-def _show_question(session: Session, item: str) -> int:
-    """Show what a run asks a person, with all that is known about it."""
-    asked = session.app.asked(item)
-    if session.json:
-        session.answer(asked, next_=[asked.question.asking])
-        return FINE
-    session.say(context_lines(asked.question, session.app.now(), session.style))
-    for command_line, meaning in answer_ways(asked.question):
-        session.say([f"  → {session.style.bold(render.visible(command_line))}"])
-        session.say([f"      {meaning}"] if meaning else [])
-    return FINE
-
-
-def _show_brief(session: Session, run: str, step: str) -> int:
-    """Show everything about a step of a run that a planner needs."""
-    found = session.app.brief(run, step)
-    if session.json:
-        session.answer(found, next_=[found.question.asking] if found.question is not None else ())
-    else:
-        session.say(brief_lines(found, session.style))
-    return FINE
-
-
-def _show_arbiter(session: Session, what: str, step: str | None) -> int:
-    """Show what a model needs to know that chooses who performs a task."""
-    found = session.app.arbiter(what, step)
-    if session.json:
-        session.answer(found)
-    else:
-        session.say(map(render.visible, found.text.removesuffix("\n").split("\n")))
-    return FINE
+    lines, following = review_lines(review, session.style, detail=detail), _after_review(review, what, params)
+    return session.show(review_result(review), lines, problems=review.notices, next_=following, exactly=True)
 
 
 def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], step: str, attempt: int | None) -> int:
@@ -206,9 +123,9 @@ def _show_prompt(session: Session, what: str, params: list[tuple[str, str]], ste
         session.answer(found, problems=notices, next_=[f"ordain show {found.run_id}"] if found.run_id else ())
         return FINE
     # To standard error, so that what is printed is the prompt and nothing else.
-    click.echo(render.visible(words), err=True)
+    click.echo(visible(words), err=True)
     for missing in found.missing:
-        click.echo(render.visible(f"Not there, so that no agent would be started: {missing}."), err=True)
+        click.echo(visible(f"Not there, so that no agent would be started: {missing}."), err=True)
     session.say_output(session.output_texts([found.prompt.encode("utf-8", "replace")], whole=True))
     return FINE
 
@@ -218,7 +135,7 @@ def _show_output(session: Session, run: str, step: str, target: str | None) -> i
     if target is not None:
         found, parts = session.app.exact_output(run, step, session.by)
         write_new(target, parts)
-        session.say([f"Wrote {render.visible(target)}: {_much(found)}, exactly as they came, secrets too."])
+        session.say([f"Wrote {visible(target)}: {_much(found)}, exactly as they came, secrets too."])
         return FINE
     found, parts = session.app.output(run, step)
     whole = found.kept_bytes == found.output_bytes
@@ -253,24 +170,20 @@ def _show_graph(session: Session, what: str, params: list[tuple[str, str]], outp
         agents = {task.step: task.agent for task in review.tasks}
         following = _after_review(review, what, params)
     if output == "-":
+        picture = picture_result(plan, run, mermaid=mermaid_text(plan, run))
         if session.json:
-            picture = picture_result(plan, run, mermaid=mermaid_text(plan, run))
             session.answer(picture, problems=notices, next_=following)
         else:
-            click.echo(mermaid_text(plan, run), nl=False)
+            click.echo(picture.mermaid, nl=False)
         return FINE
+    lines = picture_lines(plan, run, session.style, agents)
     if output is not None:
         if is_there(what) and is_there(output) and Path(output).samefile(what):
             raise refuse("E_OUTPUT", f"{output} is the document itself; it was left as it is.", "Give another name.")
         write_whole(output, mermaid_text(plan, run).encode())
-    if session.json:
-        session.answer(picture_result(plan, run, output), problems=notices, next_=following)
-    elif output is not None:
         count = f"{len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"
-        session.say([f"Wrote {render.visible(output)}: {count}, as a Mermaid flowchart."])
-    else:
-        session.say(picture_lines(plan, run, session.style, agents))
-    return FINE
+        lines = iter([f"Wrote {visible(output)}: {count}, as a Mermaid flowchart."])
+    return session.show(picture_result(plan, run, output), lines, problems=notices, next_=following)
 
 
 def _after_review(review: Review, what: str, params: list[tuple[str, str]]) -> list[str]:
@@ -283,30 +196,3 @@ def _review(session: Session, what: str, params: list[tuple[str, str]]) -> Revie
         data, name = read_document(session, what)
         return session.app.review_document(data, name, params)
     return session.app.review(what)
-
-
-@command()
-@click.argument("document")
-@with_params
-def prepare(session: Session, document: str, params: list[tuple[str, str]]) -> int:
-    """Check a document, store its plan, and show what it will do. What was stored is what can be approved and run.
-
-    Example: ordain prepare fix.plan.md
-    """
-    data, name = read_to_store(session, document)
-    return say_prepared(session, session.run(session.app.prepare(data, name, session.by, params)))
-
-
-def say_prepared(session: Session, prepared: Prepared) -> int:
-    """What was stored, and what comes next."""
-    if session.json:
-        session.answer(
-            prepared_result(prepared),
-            problems=prepared.review.notices,
-            next_=[prepared.approval_command or prepared.commit_command],
-        )
-    else:
-        session.say(review_lines(prepared.review, session.style), exactly=True)
-        session.say(["", f"Stored as {prepared.lineage}, good until {render.instant(prepared.expires_at)}. Next:"])
-        session.say([f"  → {session.style.bold(prepared.approval_command or prepared.commit_command)}"])
-    return FINE

@@ -1,25 +1,30 @@
-"""Carrying out a run in the foreground: progress while it goes on, the report and the exit status at its end."""
+"""Carrying out a run: in the foreground with progress, the report and the exit status at its end, or in a process that
+outlives this one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import click
 
+from ordain.core.plan.value import RunId
 from ordain.core.report.report import Review, RunReport, Told
 from ordain.core.run.event import Recorded, to_wire
 from ordain.core.text.problem import Problem
+from ordain.interfaces.background import BEGINNING_S, LOOKING_S, BackgroundProcess
+from ordain.interfaces.cli.decision import answer_here
 from ordain.interfaces.cli.live import LiveView
 from ordain.interfaces.cli.session import FAILED, FINE, WAITING, Session, interruption
 from ordain.interfaces.cli.signals import INTERRUPTED
-from ordain.interfaces.robot.results.runs import earlier_run, failure, run_result
-from ordain.interfaces.view import run as render
+from ordain.interfaces.robot.results.runs import BegunResult, QueuedResult, earlier_run, failure, run_result
 from ordain.interfaces.view.event import change_of
 from ordain.interfaces.view.next_command import after_run
+from ordain.interfaces.view.run import MANY_STEPS, run_lines
 from ordain.ports.ports import Credential, Observer
 
 no_wait = click.option("--no-wait", "no_waiting", is_flag=True, help="Refuse where another run is at work.")
@@ -43,8 +48,6 @@ def carry_out(
 ) -> int:
     """Do a run's work, watch it, ask at a terminal what the plan asks, report, and turn how it ended into an exit
     status."""
-    from ordain.interfaces.cli.decision import answer_here  # which signs as approving does, which starts runs
-
     report = _watched(session, work)
     if commits and session.app.started != report.run_id:
         earlier = earlier_run(report)
@@ -82,8 +85,8 @@ def reported(session: Session, report: RunReport, notices: Sequence[Problem] = (
             session.answer(result, problems=notices, next_=commands)
     else:
         # A report that is longer than anybody's screen would take away what stands there.
-        many = session.terminal and len(report.steps) > render.MANY_STEPS
-        session.say(["", *render.run_lines(report, session.style, quiet=many)])
+        many = session.terminal and len(report.steps) > MANY_STEPS
+        session.say(["", *run_lines(report, session.style, quiet=many)])
     return _STATUS.get(report.status, FAILED)
 
 
@@ -114,3 +117,31 @@ def watcher(session: Session, *, events: bool = False, as_result: bool = False) 
             click.echo(f"  {change.text}", err=not as_result)
 
     return watch
+
+
+def detach(session: Session, words: Sequence[str], begun: Callable[[], RunId | None]) -> int:
+    """Give this command to a process in a session of its own; `begun` tells the run once that carries it out."""
+    session.refuse_table("a run in the background")
+    with contextlib.closing(BackgroundProcess(session.app.workspace_path, words, as_json=session.json)) as background:
+        until = time.monotonic() + BEGINNING_S
+        while time.monotonic() < until:
+            ended = background.ended()
+            if ended is not None:
+                # It has ended already: what it said is what this command says.
+                status, output = ended
+                click.echo(output.decode("utf-8", "replace"), nl=False)
+                return status
+            run_id = begun()
+            if run_id is not None:
+                told = f"{run_id} is being carried out in the background."
+                started = BegunResult(status="executing", execution_id=run_id, run_id=run_id)
+                return _show_detached(session, started, told, f"ordain watch {run_id}")
+            time.sleep(LOOKING_S)
+        pid = background.pid
+        told = f"Process {pid} waits in the background until the run can begin; `kill {pid}` gives up waiting."
+        queued = QueuedResult(status="waiting_for_place", execution_id=None, pid=pid)
+        return _show_detached(session, queued, told, "ordain status")
+
+
+def _show_detached(session: Session, result: BegunResult | QueuedResult, told: str, following: str) -> int:
+    return session.show(result, [told, f"  → {session.style.bold(following)}"], next_=[following])

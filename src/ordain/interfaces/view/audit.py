@@ -1,0 +1,51 @@
+"""The ledger as a whole, as people read it: what an audit showed, and whose keys count."""
+
+from __future__ import annotations
+
+from ordain.core.approval.signature import fingerprint
+from ordain.core.ledger.audit import Audit
+from ordain.core.lineage.workspace import Approver
+from ordain.interfaces.view.run import Style, instant
+from ordain.interfaces.view.text import visible
+
+_CANNOT_TELL = (
+    "Not to be told from the ledger alone: whether its end was cut off after the last checkpoint that somebody kept,",
+    "and who wrote what no signature vouches for: whoever can write the file can write events that fit.",
+)
+
+
+def audit_lines(found: Audit, keys: frozenset[str], style: Style) -> list[str]:
+    """The report for people: what does not fit first, then what was looked at, then what to keep."""
+    lines: list[str] = []
+    for finding in found.findings:
+        where = f"{finding.stream or 'the whole ledger'}{f', event {finding.seq}' if finding.seq else ''}"
+        lines += [f"{style.bad(finding.kind)}  {visible(where)}", f"    {visible(finding.sentence)}"]
+    if any(finding.kind == "table" for finding in found.findings):
+        lines.append(f"  → {style.bold('ordain audit rebuild')}")
+    verdict = style.bad("Not all of it fits.") if found.findings else style.good("All of it fits.")
+    lines += [f"{verdict} {found.events} events, {found.streams} streams, {found.plans} plans, {len(found.runs)} runs."]
+    for one in found.approvers:
+        counts = "revoked" if one.revoked_at is not None else "counts"
+        given = f", {'among' if fingerprint(one.key) in keys else 'not among'} the keys given" if keys else ""
+        lines.append(f"  Key of {visible(one.name)}: {fingerprint(one.key)} ({counts}{given})")
+    for run in found.runs:
+        by = f" by {visible(run.by or '')} ({run.key})" if run.key is not None else ""
+        approval = f"{run.approval.value}{by}"
+        answers = f"; {run.answers_signed} of {run.answers} answers signed" if run.answers else ""
+        unknown = f"; policy {run.policy}" if run.policy == "cannot be re-checked" else ""
+        status = visible(run.status or "open")
+        lines.append(f"  {visible(run.run_id)}: {approval}, {status}{answers}{unknown}")
+    lines += [f"  {visible(sentence)} No run was started of it." for sentence in found.unreadable]
+    outputs = found.outputs
+    lines.append(f"Chain: {'intact' if found.chain_intact else style.bad('broken')}.")
+    broken = style.bad(f"{outputs.changed} changed") if outputs.changed else "0 changed"
+    lines.append(f"Kept outputs: {outputs.intact} intact, {broken}, {outputs.left_out} not kept here.")
+    signed = f"Signatures vouch for the first {found.signed_events} of {found.events} events."
+    lines += [signed, "Checkpoint, to be kept where no agent can write:", f"  {found.events}:{found.head}"]
+    return [*lines, *_CANNOT_TELL]
+
+
+def approver_line(one: Approver) -> str:
+    """Whose key counts, or did, and since when."""
+    ended = f", revoked {instant(one.revoked_at)}" if one.revoked_at is not None else ""
+    return f"{visible(one.name):<20} {fingerprint(one.key)}  since {instant(one.enrolled_at)}{ended}"
