@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from itertools import pairwise
 from pathlib import Path
 
 import apsw
@@ -25,12 +24,9 @@ from ordain.core.report.statistics import (
     Plans,
     Retries,
     Runs,
-    Spread,
     Statistics,
     StepCount,
     StepTime,
-    periods,
-    spread,
     time_of,
 )
 from ordain.interfaces.view.fit import bar, packed, shares, sparklines
@@ -61,9 +57,6 @@ def step(name: str, plan: str, kind: str, failures: int = 0, **seconds: float) -
 
 def everything(plan: str = "fix.plan.md", test: str = "test") -> Statistics:
     """Statistics in which every part has something to say."""
-    statuses = ["completed"] * 30 + ["failed"] * 7 + ["cancelled"] * 2 + ["open"]
-    started = [(Instant(BEGIN + (number * number % 37) * DAY), status) for number, status in enumerate(statuses)]
-    unit, over_time = periods(started)
     steps = (
         step(test, plan, "pytest", failures=6, executing=4000, verifying=1300, waiting=200),
         step("release", "release.plan.md", "gh", failures=1, executing=30, person=2200),
@@ -83,7 +76,7 @@ def everything(plan: str = "fix.plan.md", test: str = "test") -> Statistics:
             expiries=1,
             tried=18,
             completed_at_first=12,
-            to_approval=spread([60_000, 260_000, 7_200_000]),
+            to_approval_ms=260_000,
             approvals={"used": 30, "revoked": 2, "expired": 1},
             runs_approved=30,
             runs_unasked=10,
@@ -91,9 +84,7 @@ def everything(plan: str = "fix.plan.md", test: str = "test") -> Statistics:
         runs=Runs(
             count=40,
             by_status={"completed": 30, "failed": 7, "cancelled": 2, "open": 1},
-            durations=spread([500, 95_000, 240_000, 3_900_000, 200_000_000]),
-            unit=unit,
-            over_time=over_time,
+            duration_ms=240_000,
             reruns=3,
             kept=8,
             not_kept=1,
@@ -136,7 +127,7 @@ def everything(plan: str = "fix.plan.md", test: str = "test") -> Statistics:
             MissingProgram(program=None, commands=0, contracts=2),
         ),
         doubts=Doubts(found=3, settled={"rule: run again": 1, "person: happened": 1}, unsettled=1),
-        decisions=Decisions(asked=3, answers={"happened": 1, "skip": 1}, waited=spread([900_000, 1_300_000])),
+        decisions=Decisions(asked=3, answers={"happened": 1, "skip": 1}, waited_ms=900_000),
         contracts=(
             Contracts(
                 plan=plan,
@@ -202,33 +193,6 @@ def test_a_sparkline_fits_and_shows_every_count_that_is_one(counts: list[int], r
 
 def test_short_texts_stand_side_by_side_while_there_is_room():
     assert list(packed(["one", "two", "three"], 9)) == ["one · two", "three"]
-
-
-# --- Numbers ---------------------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(0, 10**9), min_size=1))
-def test_a_spread_says_what_it_says(durations: list[int]):
-    found = spread(durations)
-    assert found.median_ms in durations and found.ninetieth_ms in durations and found.longest_ms == max(durations)
-    assert found.median_ms is not None and found.ninetieth_ms is not None
-    assert 2 * sum(one <= found.median_ms for one in durations) >= len(durations)
-    assert 10 * sum(one <= found.ninetieth_ms for one in durations) >= 9 * len(durations)
-
-
-@given(st.lists(st.integers(0, 4 * 10**12), min_size=1, max_size=20))
-def test_every_run_is_in_one_period_and_none_is_left_out(instants: list[int]):
-    unit, found = periods([(Instant(at), "completed") for at in instants])
-    assert sum(one.count for one in found) == len(instants)
-    begins = [one.since for one in found]
-    assert begins[0] <= min(instants) and begins == sorted(begins)
-    size = {"hour": DAY // 24, "day": DAY, "week": 7 * DAY}[unit]
-    assert max(instants) - begins[-1] < size
-    assert {after - one for one, after in pairwise(begins)} <= {size}
-
-
-def test_a_spread_of_nothing_is_empty():
-    assert spread([]) == Spread()
 
 
 # --- The command -----------------------------------------------------------------------------------------------------

@@ -27,9 +27,8 @@ from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant, PlanId, RunId
 from ordain.core.policy.ruling import rule
 from ordain.core.policy.settings import Settings
-from ordain.core.report.run_tally import RunTally
 from ordain.core.report.statistics import Statistics
-from ordain.core.report.tally import PlanTally, Tally
+from ordain.core.report.tally import PlanTally, RunTally, Tally
 from ordain.core.run.attempt import is_whole
 from ordain.core.run.event import (
     ApprovalRevoked,

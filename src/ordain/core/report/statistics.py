@@ -1,23 +1,13 @@
-"""What many plans and runs come to: counts, times and causes, as values that every view shows alike.
-
-Nothing here reads events; `core.tally` makes these from what was counted. Every total is the sum of its parts.
-"""
+"""What `ordain stats` says: counts, times and causes of many plans and runs. Every total is the sum of its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from ordain.core.plan.value import Instant, StepId
-from ordain.core.text.limit import DAY_MS
-
-HOUR_MS, WEEK_MS = DAY_MS // 24, 7 * DAY_MS
-_MONDAY = 4 * DAY_MS
-"""The first Monday there is; weeks begin on it."""
-_HOURS_MAX, _DAYS_MAX = 48, 60
-"""Longer than this, a history is told in the next larger unit."""
 
 
 class Part(StrEnum):
@@ -47,27 +37,6 @@ class Time(msgspec.Struct, frozen=True, kw_only=True):
         return self.parts.get(part, 0)
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Several durations in few numbers, each of them one that occurred; absent where there are none."""
-
-    count: int = 0
-    median_ms: int | None = None
-    ninetieth_ms: int | None = None
-    """Nine in ten took no longer."""
-    longest_ms: int | None = None
-
-
-class Period(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs that were started in one hour, day or week, by how they ended."""
-
-    since: Instant
-    by_status: Mapping[str, int]
-
-    @property
-    def count(self) -> int:
-        return sum(self.by_status.values())
-
-
 class Plans(msgspec.Struct, frozen=True, kw_only=True):
     """How plans end. One that was put away counts as what it was before."""
 
@@ -83,8 +52,8 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
     """Plans whose first run has ended."""
     completed_at_first: int = 0
     """Those of them whose first run completed."""
-    to_approval: Spread = Spread()
-    """From a proposal to the approval that followed it; none for one that was declined."""
+    to_approval_ms: int | None = None
+    """On average, from a proposal to the approval that followed it; none for one that was declined."""
     approvals: Mapping[str, int] = {}
     """What became of approvals: `used`, `unused`, `revoked`, `expired` or `superseded`."""
     runs_approved: int = 0
@@ -99,11 +68,8 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 0
     by_status: Mapping[str, int] = {}
     """`completed`, `failed`, `cancelled`, and `open` for those that have not ended."""
-    durations: Spread = Spread()
-    """Of those that have ended, from start to end."""
-    unit: str = "day"
-    over_time: Sequence[Period] = ()
-    """From the first to the last, the empty ones too."""
+    duration_ms: int | None = None
+    """On average, from start to end, of those that have ended."""
     reruns: int = 0
     kept: int = 0
     """Steps of reruns that were not run again, for their contract held."""
@@ -194,8 +160,8 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
 
     asked: int = 0
     answers: Mapping[str, int] = {}
-    waited: Spread = Spread()
-    """From the question to the answer."""
+    waited_ms: int | None = None
+    """On average, from the question to the answer."""
 
 
 class Contracts(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,39 +208,3 @@ def time_of(parts: Mapping[Part, int]) -> Time:
     """The time that these parts add up to."""
     kept = {part: parts[part] for part in Part if parts.get(part)}
     return Time(total_ms=sum(kept.values()), parts=kept)
-
-
-def spread(durations_ms: Iterable[int]) -> Spread:
-    """The smallest of these that as many are no longer than, as its name says."""
-    ordered = sorted(durations_ms)
-    if not ordered:
-        return Spread()
-    last = len(ordered) - 1
-    return Spread(
-        count=len(ordered),
-        median_ms=ordered[last // 2],
-        ninetieth_ms=ordered[-(-9 * len(ordered) // 10) - 1],
-        longest_ms=ordered[last],
-    )
-
-
-def periods(runs: Iterable[tuple[Instant, str]]) -> tuple[str, tuple[Period, ...]]:
-    """Runs by when they were started, in hours, days or weeks (UTC) as fits their span; the unit, and each of them."""
-    runs = list(runs)
-    if not runs:
-        return "day", ()
-    first, last = min(at for at, _ in runs), max(at for at, _ in runs)
-    unit, size, origin = "week", WEEK_MS, _MONDAY
-    if last - first <= _HOURS_MAX * HOUR_MS:
-        unit, size, origin = "hour", HOUR_MS, 0
-    elif last - first <= _DAYS_MAX * DAY_MS:
-        unit, size, origin = "day", DAY_MS, 0
-    begin = (first - origin) // size
-    found: list[dict[str, int]] = [{} for _ in range((last - origin) // size - begin + 1)]
-    for at, status in runs:
-        counted = found[(at - origin) // size - begin]
-        counted[status] = counted.get(status, 0) + 1
-    return unit, tuple(
-        Period(since=Instant((begin + number) * size + origin), by_status=counted)
-        for number, counted in enumerate(found)
-    )

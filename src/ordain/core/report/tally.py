@@ -1,21 +1,25 @@
-"""What was counted of plans and runs so far, and the statistics it makes.
+"""Counting plans and runs, one event after the other: what is held is what was counted, never the events.
 
-Folding is done by `PlanTally` (`core.plan_tally`) and `RunTally` (`core.run_tally`), which add to a `Tally` one event
-after the other: what is held is what was counted, never the events.
+What an event means is asked of `apply` and `apply_lineage`, so that an event that is not counted here is still
+followed. Time that a clock took back is no time.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from typing import assert_never
+
+import msgspec
 
 from ordain.core.lineage.lineage import PlanState, Stage, apply_lineage
 from ordain.core.plan.actions.tool import CallTool
 from ordain.core.plan.command import command_of, program_of
-from ordain.core.plan.model import Action, Step
+from ordain.core.plan.model import Action, Plan, Step
 from ordain.core.plan.tool import action_kind
 from ordain.core.plan.value import Instant, PlanId, StepId
 from ordain.core.policy.script import RESERVED
+from ordain.core.report.report import by_word
 from ordain.core.report.statistics import (
     Contracts,
     Decisions,
@@ -30,26 +34,47 @@ from ordain.core.report.statistics import (
     Statistics,
     StepCount,
     StepTime,
-    periods,
-    spread,
     time_of,
 )
 from ordain.core.run.event import (
     ApprovalGiven,
+    ExecutorStarted,
     LineageEvent,
     PlanArchived,
     PlanCancelled,
     PlanExpired,
     PlanPrepared,
     PlanRejected,
+    RunCancelled,
+    RunEvent,
+    RunPaused,
     RunStarted,
+)
+from ordain.core.run.run_state import SETTLED, RunState, StepRecord
+from ordain.core.run.schedule import asks
+from ordain.core.run.state import apply
+from ordain.core.run.step_event import (
+    AttemptEnded,
+    AttemptStarted,
+    ContractBroken,
+    ContractHeld,
+    ContractInconclusive,
+    ContractSeen,
+    DecisionGiven,
+    DoubtFound,
+    DoubtSettled,
+    Evidence,
+    Outcome,
+    Settlement,
+    StepKept,
+    StepNotKept,
+    StepState,
+    Verdict,
 )
 
 # --- Program name ----------------------------------------------------------------------------------------------------
-# By which name the work of a step is counted, and which program was missing where one was.
-#
-# A name is taken from what is plainly written: nothing is parsed as bash would, so a name here is a label, never a
-# reason for anything.
+# By which name the work of a step is counted, and which program was missing where one was. It is taken from what is
+# plainly written, without parsing: a label, never a reason for anything.
 
 COULD_NOT_RUN = (126, 127)
 """What a shell exits with where a program cannot be run, or is not there."""
@@ -96,16 +121,20 @@ def missing_program(output: str, action: Action | None) -> str | None:
 
 # --- Tally -----------------------------------------------------------------------------------------------------------
 
+_PLAN_COUNTS = (
+    *("archived", "revised", "rejections", "expiries", "tried", "completed_at_first", "runs_approved", "runs_unasked"),
+)
+_RUN_COUNTS = ("reruns", "kept", "not_kept", "unverified", "takeovers")
+_CONTRACT_COUNTS = ("held", "broken", "inconclusive", "held_after_retry", "held_same_attempt")
+
 
 class StepTally:
     """What was counted of one step of one document."""
 
     def __init__(self, step: Step) -> None:
         self.description = step.description
-        self.runs = self.attempts = self.failures = 0
+        self.counted: Counter[str] = Counter()
         self.parts: Counter[Part] = Counter()
-        self.held = self.broken = self.inconclusive = 0
-        self.held_after_retry = self.held_same_attempt = 0
 
 
 class FailureTally:
@@ -121,87 +150,67 @@ class Tally:
     """Everything counted so far."""
 
     def __init__(self) -> None:
-        self.plans: Counter[str] = Counter()
-        self.plan_counts: Counter[str] = Counter()
-        self.approvals: Counter[str] = Counter()
-        self.to_approval_ms: list[int] = []
-        self.runs: list[tuple[Instant, str]] = []
-        self.run_counts: Counter[str] = Counter()
-        self.durations_ms: list[int] = []
+        self.counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """By subject: `plans` and `runs` by status, `approvals`, `settled` doubts, `answers`, and `other`."""
+        self.durations_ms: defaultdict[str, list[int]] = defaultdict(list)
+        """`to_approval`, of each `run` that has ended, and `answered`."""
         self.parts: Counter[Part] = Counter()
         self.steps: dict[tuple[str, StepId, str], StepTally] = {}
         """By plan, step and kind: a step that came to do something else is another one."""
-        self.failures: dict[str, FailureTally] = {}
+        self.failures: defaultdict[str, FailureTally] = defaultdict(FailureTally)
         self.passes: Counter[int] = Counter()
+        """Steps that passed, by how many attempts they needed."""
         self.missing: Counter[tuple[str | None, str]] = Counter()
-        self.doubts = 0
-        self.settled: Counter[str] = Counter()
-        self.asked = 0
-        self.answers: Counter[str] = Counter()
-        self.answered_ms: list[int] = []
 
     def step(self, plan: str, step: Step) -> StepTally:
         return self.steps.setdefault((plan, step.id, kind_of(step.action)), StepTally(step))
 
-    def failure(self, code: str) -> FailureTally:
-        return self.failures.setdefault(code, FailureTally())
-
     def statistics(self, since: Instant | None, until: Instant, *, plans: bool = True) -> Statistics:
         """All of it as values; `plans` is false where only runs were counted."""
+        counted, other = self.counted, self.counted["other"]
         return Statistics(
             since=since,
             until=until,
             plans=self._plans() if plans else None,
-            runs=self._runs(),
+            runs=Runs(
+                count=counted["runs"].total(),
+                by_status=_ranked(counted["runs"]),
+                duration_ms=self._mean_ms("run"),
+                **{name: other[name] for name in _RUN_COUNTS},
+            ),
             time=time_of(self.parts),
             steps=self._steps(),
             kinds=self._kinds(),
             failures=self._failures(),
             retries=Retries(
-                attempts=sum(one.attempts for one in self.steps.values()),
+                attempts=sum(one.counted["attempts"] for one in self.steps.values()),
                 passed=self.passes.total(),
                 passed_again=sum(count for attempts, count in self.passes.items() if attempts > 1),
                 passes_by_attempts=dict(sorted(self.passes.items())),
             ),
             missing=self._missing(),
             doubts=Doubts(
-                found=self.doubts, settled=_ranked(self.settled), unsettled=self.doubts - self.settled.total()
+                found=other["doubts"],
+                settled=_ranked(counted["settled"]),
+                unsettled=other["doubts"] - counted["settled"].total(),
             ),
-            decisions=Decisions(asked=self.asked, answers=_ranked(self.answers), waited=spread(self.answered_ms)),
+            decisions=Decisions(
+                asked=other["asked"], answers=_ranked(counted["answers"]), waited_ms=self._mean_ms("answered")
+            ),
             contracts=self._contracts(),
         )
 
-    def _plans(self) -> Plans:
-        counted = self.plan_counts
-        return Plans(
-            count=self.plans.total(),
-            by_status=_ranked(self.plans),
-            archived=counted["archived"],
-            revised=counted["revised"],
-            rejections=counted["rejections"],
-            expiries=counted["expiries"],
-            tried=counted["tried"],
-            completed_at_first=counted["completed_at_first"],
-            to_approval=spread(self.to_approval_ms),
-            approvals=_ranked(self.approvals),
-            runs_approved=counted["runs_approved"],
-            runs_unasked=counted["runs_unasked"],
-        )
+    def _mean_ms(self, what: str) -> int | None:
+        durations = self.durations_ms[what]
+        return sum(durations) // len(durations) if durations else None
 
-    def _runs(self) -> Runs:
-        unit, over_time = periods(self.runs)
-        counted = self.run_counts
-        return Runs(
-            count=len(self.runs),
-            by_status=_ranked(Counter(status for _, status in self.runs)),
-            durations=spread(self.durations_ms),
-            unit=unit,
-            over_time=over_time,
-            reruns=counted["reruns"],
-            kept=counted["kept"],
-            not_kept=counted["not_kept"],
-            unverified=counted["unverified"],
-            takeovers=counted["takeovers"],
+    def _plans(self) -> Plans:
+        return Plans(
+            count=self.counted["plans"].total(),
+            by_status=_ranked(self.counted["plans"]),
+            to_approval_ms=self._mean_ms("to_approval"),
+            approvals=_ranked(self.counted["approvals"]),
+            **{name: self.counted["other"][name] for name in _PLAN_COUNTS},
         )
 
     def _steps(self) -> tuple[StepTime, ...]:
@@ -211,10 +220,8 @@ class Tally:
                 id=step_id,
                 description=one.description,
                 kind=kind,
-                runs=one.runs,
-                attempts=one.attempts,
-                failures=one.failures,
                 time=time_of(one.parts),
+                **{name: one.counted[name] for name in ("runs", "attempts", "failures")},
             )
             for (plan, step_id, kind), one in self.steps.items()
         ]
@@ -225,7 +232,7 @@ class Tally:
         for (_, _, kind), one in self.steps.items():
             parts, counted = kinds.setdefault(kind, (Counter(), Counter()))
             parts.update(one.parts)
-            counted.update(attempts=one.attempts, failures=one.failures)
+            counted.update(one.counted)
         found = [
             KindTime(kind=kind, attempts=counted["attempts"], failures=counted["failures"], time=time_of(parts))
             for kind, (parts, counted) in kinds.items()
@@ -249,29 +256,20 @@ class Tally:
         return tuple(sorted(found, key=lambda one: (-one.count, one.code)))
 
     def _missing(self) -> tuple[MissingProgram, ...]:
+        counted = self.missing
         found = [
             MissingProgram(
-                program=program,
-                commands=self.missing[program, "command"],
-                contracts=self.missing[program, "contract"],
+                program=program, commands=counted[program, "command"], contracts=counted[program, "contract"]
             )
-            for program in {program for program, _ in self.missing}
+            for program in {program for program, _ in counted}
         ]
         return tuple(sorted(found, key=lambda one: (-one.commands - one.contracts, one.program or "")))
 
     def _contracts(self) -> tuple[Contracts, ...]:
         found = [
-            Contracts(
-                plan=plan,
-                step=step_id,
-                held=one.held,
-                broken=one.broken,
-                inconclusive=one.inconclusive,
-                held_after_retry=one.held_after_retry,
-                held_same_attempt=one.held_same_attempt,
-            )
+            Contracts(plan=plan, step=step_id, **{name: one.counted[name] for name in _CONTRACT_COUNTS})
             for (plan, step_id, _), one in self.steps.items()
-            if one.held_after_retry or one.held_same_attempt
+            if one.counted["held_after_retry"] or one.counted["held_same_attempt"]
         ]
         return tuple(sorted(found, key=lambda one: (-one.held_after_retry - one.held_same_attempt, one.plan, one.step)))
 
@@ -281,9 +279,7 @@ def _ranked(counted: Counter[str]) -> dict[str, int]:
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
 
-# --- Plan tally ------------------------------------------------------------------------------------------------------
-# Counting one lineage. What an event means for a plan is asked of `apply_lineage`, so that an event that is not
-# counted here is still followed.
+# --- A plan ----------------------------------------------------------------------------------------------------------
 
 
 class PlanTally:
@@ -314,13 +310,9 @@ class PlanTally:
                 proposed = self._proposed.pop(approval.plan_id, None)
                 if proposed is not None:
                     self._waited_ms.append(max(at - proposed, 0))
-            case PlanRejected():
-                self._counted["rejections"] += 1
-                self._proposed.clear()
-            case PlanExpired():
-                self._counted["expiries"] += 1
-                self._proposed.clear()
-            case PlanCancelled():
+            case PlanRejected() | PlanExpired() | PlanCancelled():
+                self._counted["rejections"] += isinstance(event, PlanRejected)
+                self._counted["expiries"] += isinstance(event, PlanExpired)
                 self._proposed.clear()
             case PlanArchived():
                 self._before_archiving = before
@@ -334,18 +326,253 @@ class PlanTally:
         state, counted = self.state, self._counted
         if state.stage is Stage.ARCHIVED:
             counted["archived"] += 1
-            tally.plans[str(self._before_archiving)] += 1
+            tally.counted["plans"][str(self._before_archiving)] += 1
         else:
             status = state.status(now)
-            tally.plans[str(status)] += 1
+            tally.counted["plans"][str(status)] += 1
             counted["expiries"] += status == Stage.EXPIRED and state.stage is not Stage.EXPIRED
         counted["revised"] += len(state.revisions) > 1
         first = next(iter(state.runs.values()), None)
         counted["tried"] += first is not None
         counted["completed_at_first"] += first == Stage.COMPLETED
-        tally.plan_counts.update(counted)
-        tally.to_approval_ms += self._waited_ms
+        tally.counted["other"].update(counted)
+        tally.durations_ms["to_approval"] += self._waited_ms
+        approvals = tally.counted["approvals"]
         for one in state.ended.values():
-            tally.approvals[one.how if one.how in ("revoked", "expired", "superseded") else "used"] += 1
+            approvals[one.how if one.how in ("revoked", "expired", "superseded") else "used"] += 1
         for permission in state.permissions.values():
-            tally.approvals["unused" if now < permission.approval.expires_at else "expired"] += 1
+            approvals["unused" if now < permission.approval.expires_at else "expired"] += 1
+
+
+# --- A run -----------------------------------------------------------------------------------------------------------
+
+_OPEN = "open"
+_AT_WORK = (Part.EXECUTING, Part.VERIFYING)
+_THEN = {
+    StepState.PENDING: "retried",
+    StepState.SKIPPED: "skipped",
+    StepState.ESCALATED: "escalated",
+    StepState.FAILED: "failed",
+}
+
+
+def part_of(record: StepRecord) -> Part | None:
+    """What the time of a step as it stands is spent on; None where it has not begun or is settled."""
+    match record.state:
+        case StepState.RUNNING:
+            return Part.EXECUTING
+        case StepState.VERIFYING:
+            return Part.VERIFYING
+        case StepState.WAITING:
+            return Part.WAITING
+        case StepState.PENDING:
+            return Part.WAITING if record.attempts else None
+        case StepState.ESCALATED:
+            return Part.PERSON
+        case StepState.IN_DOUBT:
+            return Part.PERSON if record.settle is Settlement.PERSON else Part.VERIFYING
+        case StepState.PASSED | StepState.FAILED | StepState.SKIPPED | StepState.CANCELLED:
+            return None
+        case never:
+            assert_never(never)
+
+
+class _StepSpan(msgspec.Struct):
+    """What a step is about, and since when."""
+
+    part: Part
+    since: Instant
+    question: int
+    """How many were asked about it before: with the next one it is about something else."""
+
+
+class RunTally:
+    """One run as it is counted. `name` is what its steps are counted under.
+
+    Invariants: `_spans` holds the steps whose time is counted, each with the part it is spent on, and `_about` how many
+    there are of each part. All time is counted up to `_now`, which never goes back.
+    """
+
+    def __init__(self, tally: Tally, plan: Plan, name: str) -> None:
+        self.state = RunState(plan)
+        self._tally, self._name = tally, name
+        self._opened = self._now = Instant(0)
+        self._spans: dict[StepId, _StepSpan] = {}
+        self._about: Counter[Part] = Counter()
+        self._steps: dict[StepId, StepTally] = {}
+        self._failed: dict[StepId, list[str]] = {}
+        self._not_held: dict[StepId, int] = {}
+        """The newest attempt of a step that its contract was not held for."""
+
+    def fold(self, event: RunEvent, at: Instant) -> None:
+        """Count one event; raises IllegalTransition for what cannot happen."""
+        state, step_id = self.state, getattr(event, "step", None)
+        about_budget = bool(state.reached)
+        if state.size == 0:
+            self._opened = self._now = at
+        epoch, doubted = state.epoch, step_id in state.doubtful
+        apply(state, event, at)
+        gap = max(at - self._now, 0)
+        self._now = Instant(self._now + gap)
+        if self._nobody_at_work(event):
+            self._pass_over(gap, about_budget=about_budget)
+        else:
+            self._pass(event, gap)
+        self._count(event, epoch=epoch, doubted=doubted)
+        for touched in (step_id,) if step_id in state.steps else tuple(self._spans):
+            self._look_at(touched)
+
+    def close(self, now: Instant) -> None:
+        """Add what can be told only at the end. A run that is open has taken the time until its last event, and until
+        now where it does nothing but wait for a person."""
+        state, counted = self.state, self._tally.counted
+        only_asks = self._about[Part.PERSON] and not any(self._about[part] for part in _AT_WORK)
+        if not state.finished and only_asks and now > self._now:
+            self._pass_over(now - self._now)
+        counted["runs"][state.status or _OPEN] += 1
+        if state.finished:
+            self._tally.durations_ms["run"].append(self._now - self._opened)
+        counted["other"]["reruns"] += state.rerun_of is not None
+        for step_id, record in state.steps.items():
+            if record.attempts:
+                self._step(step_id).counted["runs"] += 1
+            if record.state is StepState.PASSED and not record.kept:
+                self._tally.passes[record.attempts] += 1
+                counted["other"]["unverified"] += by_word(state, step_id) is not None
+            for code in self._failed.get(step_id, ()):
+                self._tally.failures[code].ended[_end_of(record)] += 1
+
+    # --- Time ------------------------------------------------------------------------------------------------------
+
+    def _nobody_at_work(self, event: RunEvent) -> bool:
+        """Whether this event tells that nobody carried the run out since the one before it."""
+        at_work = any(self._about[part] for part in _AT_WORK)
+        match event:
+            case ExecutorStarted() | RunCancelled():
+                return True
+            case DecisionGiven():  # which may come while others are at work
+                return not at_work
+            case RunPaused():
+                return at_work
+            case _:
+                return False
+
+    def _pass_over(self, gap: int, *, about_budget: bool = False) -> None:
+        """Let time pass that counts for no step, but for those that wait for a person; a budget can have been asked
+        about, which is no step."""
+        for step_id, span in self._spans.items():
+            if span.part is Part.PERSON:
+                self._step(step_id).parts[Part.PERSON] += gap
+            else:
+                span.since = self._now
+        self._tally.parts[Part.PERSON if self._about[Part.PERSON] or about_budget else Part.STOPPED] += gap
+
+    def _pass(self, event: RunEvent, gap: int) -> None:
+        """Let time pass in which the run was carried out. A contract that was looked at before its step began anything,
+        or instead of that, is told by the event alone."""
+        for step_id, span in self._spans.items():
+            self._step(step_id).parts[span.part] += gap
+        looked = 0
+        if isinstance(event, ContractSeen | StepKept | StepNotKept) and event.evidence is not None:
+            own, parts = self._spans.get(event.step), self._step(event.step).parts
+            looked = min(event.evidence.duration_ms, self._now - own.since if own is not None else gap)
+            parts[Part.VERIFYING] += looked
+            if own is not None:
+                parts[own.part] -= looked
+                own.since = self._now
+        others = self._about[Part.EXECUTING] - isinstance(event, ContractSeen)
+        looked = min(looked, gap) if others <= 0 else 0
+        self._tally.parts[Part.VERIFYING] += looked
+        self._tally.parts[next((part for part in Part if self._about[part] > 0), Part.BETWEEN)] += gap - looked
+
+    def _look_at(self, step_id: StepId) -> None:
+        """See what a step is about after an event."""
+        span, record = self._spans.get(step_id), self.state.steps[step_id]
+        part = Part.PERSON if asks(self.state, step_id) else part_of(record)
+        question = record.asked_before if part is Part.PERSON else 0
+        if span is not None and (span.part, span.question) == (part, question):
+            return
+        if span is not None:
+            self._about[span.part] -= 1
+            del self._spans[step_id]
+        if part is not None:
+            self._spans[step_id] = _StepSpan(part=part, since=self._now, question=question)
+            self._about[part] += 1
+            self._tally.counted["other"]["asked"] += part is Part.PERSON
+
+    # --- Counts ----------------------------------------------------------------------------------------------------
+
+    def _step(self, step_id: StepId) -> StepTally:
+        if step_id not in self._steps:
+            self._steps[step_id] = self._tally.step(self._name, self.state.step(step_id))
+        return self._steps[step_id]
+
+    def _count(self, event: RunEvent, *, epoch: int, doubted: bool) -> None:
+        """Count what an event says; `epoch` was the run's before it, and `doubted` whether its step was in doubt."""
+        counted, other = self._tally.counted, self._tally.counted["other"]
+        match event:
+            case ExecutorStarted():
+                other["takeovers"] += epoch > 0
+            case StepKept():
+                other["kept"] += 1
+            case StepNotKept():
+                other["not_kept"] += 1
+            case AttemptStarted(step=step_id):
+                self._step(step_id).counted["attempts"] += 1
+            case AttemptEnded(outcome=outcome, to=to):
+                if outcome.error is not None and to is not StepState.CANCELLED:
+                    self._count_failure(event, outcome.error)
+                    self._count_missing(event.step, outcome)
+            case ContractHeld(step=step_id, attempt=attempt):
+                not_held = self._not_held.get(step_id)
+                how = "held_same_attempt" if not_held == attempt else "held_after_retry"
+                self._step(step_id).counted.update(["held", how] if not_held is not None else ["held"])
+            case ContractBroken(step=step_id, evidence=evidence):
+                self._count_not_held(event, "broken", evidence.error or "F_CONTRACT_BROKEN")
+                self._count_missing(step_id, evidence)
+            case ContractInconclusive(evidence=evidence):
+                self._count_not_held(event, "inconclusive", evidence.error or "F_CONTRACT_INCONCLUSIVE")
+            case DoubtFound():
+                other["doubts"] += 1
+            case DoubtSettled(evidence=evidence, to=to):
+                by = "rule" if evidence is None else "contract"
+                counted["settled"][f"{by}: {'passed' if to is StepState.PASSED else 'run again'}"] += 1
+            case DecisionGiven(step=step_id, choice=choice, outcome=outcome):
+                counted["answers"][choice] += 1
+                if outcome is not None and outcome.error is not None:
+                    self._count_failure(event, outcome.error)
+                if doubted:
+                    counted["settled"][f"person: {choice}"] += 1
+                if (span := self._spans.get(step_id)) is not None:
+                    self._tally.durations_ms["answered"].append(self._now - span.since)
+            case _:
+                pass
+
+    def _count_not_held(self, event: ContractBroken | ContractInconclusive, how: str, code: str) -> None:
+        self._step(event.step).counted[how] += 1
+        self._not_held[event.step] = event.attempt
+        self._count_failure(event, code)
+
+    def _count_failure(
+        self, event: AttemptEnded | ContractBroken | ContractInconclusive | DecisionGiven, code: str
+    ) -> None:
+        failure = self._tally.failures[code]
+        failure.then["aborted" if event.aborts else _THEN.get(event.to, event.to.value)] += 1
+        failure.steps[self._name, event.step] += 1
+        self._step(event.step).counted["failures"] += 1
+        self._failed.setdefault(event.step, []).append(code)
+
+    def _count_missing(self, step_id: StepId, seen: Outcome | Evidence) -> None:
+        own = isinstance(seen, Outcome)
+        if seen.exit_code in COULD_NOT_RUN or (own and seen.exit_code is None and could_not_start(seen.detail)):
+            action = self.state.step(step_id).action if own else None
+            program = missing_program(seen.output_tail, action)
+            self._tally.missing[program, "command" if own else "contract"] += 1
+
+
+def _end_of(record: StepRecord) -> str:
+    """How a step that failed on its way ended."""
+    verified = record.evidence is not None and record.evidence.verdict is Verdict.HELD
+    if record.state is StepState.PASSED and record.decided_by is not None and not verified:
+        return "passed by decision"
+    return record.state.value if record.state in SETTLED else _OPEN

@@ -6,9 +6,7 @@ Nothing depends on colour, and everything fits into the width that is given, fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
-from ordain.core.plan.value import Instant
 from ordain.core.report.statistics import (
     Contracts,
     Failure,
@@ -16,12 +14,10 @@ from ordain.core.report.statistics import (
     Plans,
     Retries,
     Runs,
-    Spread,
     Statistics,
-    StepTime,
     Time,
 )
-from ordain.interfaces.view.fit import bar, fitted, packed, padded, shares, sparklines
+from ordain.interfaces.view.fit import bar, fitted, packed, padded, shares
 from ordain.interfaces.view.run import Style, instant
 from ordain.interfaces.view.text import visible
 
@@ -65,7 +61,16 @@ def statistics_lines(statistics: Statistics, style: Style, width: int) -> Iterat
     if statistics.runs.count:
         yield from _run_lines(statistics.runs, style, width)
         yield from _time_lines(statistics.time, style, width)
-        yield from _step_lines(statistics.steps, style, width)
+        several = len({one.plan for one in statistics.steps}) > 1
+        steps = [
+            (
+                visible(one.id) + (f" ({visible(one.plan)})" if several else ""),
+                one.time,
+                _tries(one.attempts, one.failures),
+            )
+            for one in statistics.steps
+        ]
+        yield from _timed_lines("By step, with attempts", steps, style, width)
         kinds = [(visible(one.kind), one.time, _tries(one.attempts, one.failures)) for one in statistics.kinds]
         yield from _timed_lines("By program or tool, with attempts", kinds, style, width)
         yield from _failure_lines(statistics.failures, style, width)
@@ -97,8 +102,8 @@ def _plan_lines(plans: Plans, style: Style, width: int) -> Iterator[str]:
         "put away": plans.archived,
     }
     items += [f"{name}: {count}" for name, count in counts.items() if count]
-    if plans.to_approval.count:
-        items.append(f"approved after {_spread(plans.to_approval)}")
+    if plans.to_approval_ms is not None:
+        items.append(f"approved after {_length(plans.to_approval_ms)} on average")
     if plans.runs_approved or plans.runs_unasked:
         items.append(f"runs on an approval: {plans.runs_approved}, that needed none: {plans.runs_unasked}")
     wasted = [f"{count} {how}" for how, count in plans.approvals.items() if how != "used"]
@@ -110,24 +115,7 @@ def _plan_lines(plans: Plans, style: Style, width: int) -> Iterator[str]:
 def _run_lines(runs: Runs, style: Style, width: int) -> Iterator[str]:
     yield from _head(f"Runs: {runs.count}", style)
     yield from _counted_lines(runs.by_status, style, width)
-    if len(runs.over_time) > 1:
-        room = width - 12
-        counts = [one.count for one in runs.over_time]
-        failed = [one.by_status.get("failed", 0) for one in runs.over_time]
-        started_row, failed_row = sparklines(room, counts, failed)
-        yield f"  {'started':<9} {started_row}"
-        if any(failed):
-            yield f"  {'failed':<9} {style.bad(failed_row)}"
-        first, last = (_day(runs.over_time[number].since) for number in (0, -1))
-        together = -(-len(counts) // room)
-        each = f"a column is {f'{together} {runs.unit}s' if together > 1 else f'one {runs.unit}'}"
-        days = first if first == last else f"{first} to {last}"
-        yield style.dim(f"  {'':<9} {fitted(f'{days}, {each}', room)}")
-    items = []
-    if runs.durations.count:
-        items.append(f"took {_spread(runs.durations)}")
-    if runs.durations.count > 1:
-        items.append(f"longest {_length(runs.durations.longest_ms)}")
+    took = [f"took {_length(runs.duration_ms)} on average"] if runs.duration_ms is not None else []
     counts_by_name = {
         "reruns": runs.reruns,
         "steps kept": runs.kept,
@@ -135,7 +123,7 @@ def _run_lines(runs: Runs, style: Style, width: int) -> Iterator[str]:
         "passed unverified": runs.unverified,
         "gone on with by another executor": runs.takeovers,
     }
-    yield from _said([*items, *(f"{name}: {count}" for name, count in counts_by_name.items() if count)], width)
+    yield from _said([*took, *(f"{name}: {count}" for name, count in counts_by_name.items() if count)], width)
 
 
 def _counted_lines(counted: Mapping[str, int], style: Style, width: int) -> Iterator[str]:
@@ -160,19 +148,6 @@ def _time_lines(time: Time, style: Style, width: int) -> Iterator[str]:
         (columns,) = shares([spent], largest, width - 2 - words - 1 - 9 - 6 - 2)
         made = _painted(_CHARACTERS[part] * columns, part, style)
         yield f"  {_WORDS[part]:<{words}} {_length(spent):>8} {_percent(spent, time.total_ms):>5}  {made}"
-
-
-def _step_lines(steps: Sequence[StepTime], style: Style, width: int) -> Iterator[str]:
-    several = len({one.plan for one in steps}) > 1
-    rows = [
-        (
-            visible(one.id) + (f" ({visible(one.plan)})" if several else ""),
-            one.time,
-            _tries(one.attempts, one.failures),
-        )
-        for one in steps
-    ]
-    yield from _timed_lines("By step, with attempts", rows, style, width)
 
 
 def _timed_lines(title: str, rows: Sequence[tuple[str, Time, str]], style: Style, width: int) -> Iterator[str]:
@@ -247,7 +222,8 @@ def _other_lines(statistics: Statistics, style: Style, width: int) -> Iterator[s
         decisions = statistics.decisions
         yield from _head(f"Questions to people: {decisions.asked}", style)
         items = [f"{answer} ×{count}" for answer, count in decisions.answers.items()]
-        items += [f"answered after {_spread(decisions.waited)}"] if decisions.waited.count else []
+        waited_ms = decisions.waited_ms
+        items += [f"answered after {_length(waited_ms)} on average"] if waited_ms is not None else []
         left = decisions.asked - sum(decisions.answers.values())
         items += [f"without an answer: {left}"] if left else []
         yield from _said(items, width)
@@ -283,22 +259,14 @@ def _contract_lines(contracts: Sequence[Contracts], style: Style, width: int) ->
 # --- Numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _length(duration_ms: int | None) -> str:
+def _length(duration_ms: int) -> str:
     """A duration with two or three digits."""
-    if duration_ms is None:
-        return "—"
     if duration_ms < 1000:
         return f"{duration_ms} ms"
     for size_ms, limit, unit in ((1000, 60, "s"), (60_000, 60, "min"), (3_600_000, 48, "h")):
         if duration_ms < limit * size_ms:
             return f"{duration_ms / size_ms:.1f} {unit}"
     return f"{duration_ms / 86_400_000:.1f} d"
-
-
-def _spread(found: Spread) -> str:
-    if found.count == 1:
-        return _length(found.median_ms)
-    return f"{_length(found.median_ms)} (median), {_length(found.ninetieth_ms)} (9 in 10)"
 
 
 def _share(count: int, total: int) -> str:
@@ -308,7 +276,3 @@ def _share(count: int, total: int) -> str:
 def _percent(count: int, total: int) -> str:
     percent = 100 * count / total
     return f"{percent:.0f} %" if percent >= 1 or not count else "<1 %"
-
-
-def _day(at: Instant) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d")
