@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ordain.adapters.agents.local import WORD_BYTES_MAX, LocalAgents
-from ordain.adapters.agents.presets import PRESETS
+from ordain.adapters.agents.preset import PRESETS
 from ordain.core.policy.agent import AGENT_PRESETS, Agent
 from ordain.ports.ports import Invocation, StepServer
 from tests.build import work_item

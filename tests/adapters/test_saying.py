@@ -9,21 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordain.adapters.agents.claude import read_object
-from ordain.adapters.agents.preset import PresetRequest
-from ordain.adapters.agents.presets import PRESETS
-from ordain.core.policy.agent import AGENT_PRESETS, Agent
+from ordain.adapters.agents.output import read_object
+from ordain.adapters.agents.preset import PRESETS
+from ordain.core.policy.agent import AGENT_PRESETS
 from ordain.core.run.step_event import Usage
 from ordain.ports.ports import Finished, Said, Whole
-from tests.build import work_item
 
 SAMPLES = Path(__file__).with_name("said")
 """As the programs wrote them, without what says nothing here: ids, times, numbers that nobody reads."""
-ITEM = work_item(model="a-model")
-READERS = {
-    name: preset.start(PresetRequest(agent=Agent(preset=name), item=ITEM, room="/room")).read
-    for name, preset in PRESETS.items()
-}
+READERS = {name: preset.read for name, preset in PRESETS.items()}
 DONE = b"FINAL TEXT of the scripted model"
 
 READ = {

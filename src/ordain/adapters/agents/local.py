@@ -1,4 +1,4 @@
-"""Agents on this machine: how each is started, and what its output says.
+"""Agents on this machine: whether each could be started, how it is started, and what its output says.
 
 Most commands only look, and most runs have no task: what starts an agent is loaded by the first that is started.
 """
@@ -8,14 +8,20 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+from ordain.adapters.process.outside import program as find_program
 from ordain.core.policy.agent import MODEL_WORD, PROMPT_WORD, Agent
-from ordain.core.policy.sealing import RunEnvironment
+from ordain.core.policy.sealing import PLAIN_PATH, RunEnvironment
 from ordain.core.task.work_item import WorkItem
-from ordain.ports.ports import Finished, Invocation, Said, StepServer, ToolResult
+from ordain.ports.ports import Invocation, Said, StepServer, ToolResult
 
 WORD_BYTES_MAX = (128 << 10) - 1
 """What Linux takes for one word of a command, but for the NUL at its end."""
@@ -37,23 +43,21 @@ class LocalAgents:
         return agents
 
     def registered(self) -> Mapping[str, Agent]:
-        return {name: Agent(python=_named(call), registered=True) for name, call in self._calls.items()}
+        def spelt(call: Callable[..., Any]) -> str:
+            return f"{getattr(call, '__module__', '?')}:{getattr(call, '__qualname__', '?')}"
+
+        return {name: Agent(python=spelt(call), registered=True) for name, call in self._calls.items()}
 
     def fault(self, agent: Agent) -> str | None:
-        from ordain.adapters.agents.discovery import agent_fault
-
-        fault = agent_fault(agent, self._workspace)
+        fault = _agent_fault(agent, self._workspace)
         if fault is None or agent.preset is None:
             return fault
-        from ordain.adapters.agents.presets import PRESETS
+        from ordain.adapters.agents.preset import PRESETS
 
         return f"{fault}; `npm install -g {PRESETS[agent.preset].package}` installs {agent.preset}"
 
     @contextlib.contextmanager
     def room(self) -> Iterator[str]:
-        import shutil
-        import tempfile
-
         path = tempfile.mkdtemp(prefix="ordain-agent-", dir=self._outside(tempfile.gettempdir()))
         try:
             yield path
@@ -61,8 +65,6 @@ class LocalAgents:
             try:
                 shutil.rmtree(path, ignore_errors=True)
             except RecursionError:  # directories that an agent left in one another, deeper than Python goes
-                import subprocess
-
                 subprocess.run(["/bin/rm", "-rf", "--", path], stderr=subprocess.DEVNULL, check=False)
 
     def _outside(self, usual: str) -> str:
@@ -74,15 +76,16 @@ class LocalAgents:
     def invocation(
         self, agent: Agent, item: WorkItem, room: str, server: StepServer | None, *, sandboxed: bool = False
     ) -> Invocation:
+        from ordain.adapters.agents import output, preset, python_task
+
         if agent.preset is not None:
-            from ordain.adapters.agents.presets import preset_invocation
-
-            return preset_invocation(agent, item, room, server, Path(self._home).expanduser(), sandboxed=sandboxed)
+            return preset.preset_invocation(
+                agent, item, room, server, Path(self._home).expanduser(), sandboxed=sandboxed
+            )
         if agent.python is not None:
-            from ordain.adapters.agents.python_process import python_invocation
-
-            return python_invocation(agent, item, server)
-        words = tuple(_filled(word, item) for word in agent.command)
+            return python_task.python_invocation(agent, item, server)
+        model = item.model or ""
+        words = tuple(item.prompt if one == PROMPT_WORD else one.replace(MODEL_WORD, model) for one in agent.command)
         stdin, size = b"" if PROMPT_WORD in agent.command else item.prompt.encode(), len(item.prompt.encode())
         if not stdin and size > WORD_BYTES_MAX:
             detail = f"the prompt has {size:,} bytes, and a word of a command {WORD_BYTES_MAX:,} at most"
@@ -90,8 +93,8 @@ class LocalAgents:
         return Invocation(
             argv=words,
             stdin=stdin,
-            env={**(server.env if server is not None else {}), "ORDAIN_MODEL": item.model or ""},
-            read=_object if agent.output == "json" else _text,
+            env={**(server.env if server is not None else {}), "ORDAIN_MODEL": model},
+            read=output.read_object if agent.output == "json" else lambda finished: Said(text=finished.output),
             home=agent.files,
         )
 
@@ -99,24 +102,40 @@ class LocalAgents:
         if self.registered().get(item.agent) != agent:
             detail = f"the agent `{item.agent}` is not registered in this program"
             return ToolResult(error="F_STEP_FAILED", detail=detail)
-        from ordain.adapters.agents.python_call import performed
+        from ordain.adapters.agents.python_task import performed
 
         return await performed(self._calls[item.agent], item)
 
 
-def _named(call: Callable[..., Any]) -> str:
-    return f"{getattr(call, '__module__', '?')}:{getattr(call, '__qualname__', '?')}"
+def _agent_fault(agent: Agent, workspace: Path) -> str | None:
+    """Why an agent cannot be started in a workspace; None where nothing speaks against it."""
+    if agent.human or agent.registered:
+        return None
+    if agent.python is not None:
+        module = agent.python.partition(":")[0]
+        if not sys.executable:
+            return "it is not known which Python to start"
+        return None if _is_module(module) else f"there is no module {module}"
+    program = agent.command[0] if agent.command else agent.preset or ""
+    # A name with a slash is meant from the workspace, where the agent is started; no other one is found in there.
+    if "/" in program:
+        return None if shutil.which(workspace / program) is not None else f"there is no program {program}"
+    if find_program(program, os.environ.get("PATH", PLAIN_PATH), workspace) is not None:
+        return None
+    inside = ", only one in the workspace, which any step can change" if shutil.which(program) is not None else ""
+    return f"there is no program {program}{inside}"
 
 
-def _filled(word: str, item: WorkItem) -> str:
-    return item.prompt if word == PROMPT_WORD else word.replace(MODEL_WORD, item.model or "")
-
-
-def _object(finished: Finished) -> Said:
-    from ordain.adapters.agents.claude import read_object
-
-    return read_object(finished)
-
-
-def _text(finished: Finished) -> Said:
-    return Said(text=finished.output)
+def _is_module(name: str) -> bool:
+    """Whether a module can be found where an agent finds it, which is never the directory it is started in. Each
+    package is looked for in the one around it; none is imported, for that would run what it holds."""
+    path: Sequence[str] = [place for place in sys.path if os.path.isabs(place)]  # noqa: PTH117
+    parts = name.split(".")
+    for number, part in enumerate(parts, start=1):
+        if number == 1 and part in sys.builtin_module_names:
+            return len(parts) == 1
+        spec = PathFinder.find_spec(".".join(parts[:number]), path)
+        if spec is None:
+            return False
+        path = list(spec.submodule_search_locations or ())
+    return True
