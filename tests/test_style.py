@@ -21,7 +21,6 @@ NOUN_MODULES = {
 OTHERS_WORDS = ("manager", "helper", "util", "info")
 
 LONG_MODULES = {
-    "adapters/workspace/directory.py",
     "app/app.py",
     "app/runs.py",
     "core/approval/diff/concern.py",

@@ -529,13 +529,13 @@ def test_more_than_anybody_should_wait_for_is_refused(tmp_path, monkeypatch, bou
         (tmp_path / f"{number}.txt").write_text("0123456789")
     workspace = DirectoryWorkspace(tmp_path)
     assert len(workspace.digests([], ["*.txt"])) == 4
-    monkeypatch.setattr(f"ordain.adapters.workspace.directory.{bound}", most)
+    monkeypatch.setattr(f"ordain.adapters.workspace.operand.{bound}", most)
     assert refusal(workspace, (), ["*.txt"]).code == "E_BASE_UNREADABLE"
 
 
 @pytest.mark.slow
 def test_patterns_that_are_slow_to_compare_are_refused_soon(tmp_path, monkeypatch):
-    monkeypatch.setattr("ordain.adapters.workspace.directory.EFFORT_MAX", 2_000_000)
+    monkeypatch.setattr("ordain.adapters.workspace.operand.EFFORT_MAX", 2_000_000)
     deep = tmp_path / "a" / ("b" * 200)
     deep.mkdir(parents=True)
     for number in range(100):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from ordain.adapters.process.shell_text import ShellText
 from ordain.adapters.state import keys
-from ordain.adapters.workspace.directory import operand_path, operand_pattern
+from ordain.adapters.workspace.operand import operand_path, operand_pattern
 from ordain.core.approval.signature import PublicKey, Signature
 from ordain.core.guard.sighting import Sighting
 from ordain.core.lint.path import written_places

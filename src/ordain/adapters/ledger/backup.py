@@ -30,6 +30,7 @@ from ordain.adapters.ledger.file import (
 )
 from ordain.adapters.ledger.migration import open_to_look
 from ordain.adapters.ledger.reader import EVENTS, Projection, entries, gone, record
+from ordain.adapters.workspace.openat import sync
 from ordain.core.ledger import chain
 from ordain.core.ledger.link import Tip
 from ordain.core.text.problem import Refused, refuse
@@ -223,11 +224,7 @@ class FileArchive:
         except FileExistsError as error:
             raise self._taken() from error
         self._draft.unlink()
-        directory = os.open(self._path().parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync(self._path().parent)
 
     @property
     def _draft(self) -> Path:

@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from ordain.adapters.state.directory import sync
+from ordain.adapters.workspace.openat import sync
 from ordain.core.text.problem import Refused, refuse
 
 # --- Ledger file -----------------------------------------------------------------------------------------------------

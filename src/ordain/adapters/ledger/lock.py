@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from ordain.adapters.workspace.openat import reason
 from ordain.core.text.problem import refuse
 from ordain.ports.ports import Holder
 
@@ -131,8 +132,7 @@ class FileWriterLock:
         try:
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
-            reason = os.strerror(error.errno or 0).lower()
-            raise refuse("E_STATE_DIR", f"The lock {path} cannot be opened: {reason}.") from error
+            raise refuse("E_STATE_DIR", f"The lock {path} cannot be opened: {reason(error)}.") from error
 
     @contextlib.contextmanager
     def _holding(self, path: Path, descriptor: int, name: str) -> Iterator[None]:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from ordain.adapters.workspace.openat import reason, sync
 from ordain.core.text.problem import Refused, refuse
 
 
@@ -25,7 +26,8 @@ def state_directory(env: Mapping[str, str], workspace: Path | None) -> Path:
         raise _refused(chosen, "is not an absolute path")
     real, root = Path(os.path.realpath(chosen)), Path(os.path.realpath(workspace)) if workspace is not None else None
     if root is not None and (real == root or root in real.parents):
-        if _holds_home(env, root):
+        home = Path(os.path.realpath(env["HOME"])) if env.get("HOME") else None
+        if home is not None and (home == root or root in home.parents):  # nobody means to have that as a workspace
             raise refuse(
                 "E_STATE_DIR",
                 f"The workspace would be {root}, with all you have in it, Ordain's own state too ({chosen}).",
@@ -36,15 +38,9 @@ def state_directory(env: Mapping[str, str], workspace: Path | None) -> Path:
     try:
         _make(chosen, parents=True)
     except OSError as error:
-        raise _refused(chosen, f"cannot be made: {os.strerror(error.errno or 0).lower()}") from error
+        raise _refused(chosen, f"cannot be made: {reason(error)}") from error
     check_state_directory(chosen)
     return chosen
-
-
-def _holds_home(env: Mapping[str, str], root: Path) -> bool:
-    """Whether a directory is the user's home or above it: nobody means to have that as a workspace."""
-    home = Path(os.path.realpath(env["HOME"])) if env.get("HOME") else None
-    return home is not None and (home == root or root in home.parents)
 
 
 def check_state_directory(path: Path) -> None:
@@ -52,7 +48,7 @@ def check_state_directory(path: Path) -> None:
     try:
         found = path.lstat()
     except OSError as error:
-        raise _refused(path, f"cannot be looked at: {os.strerror(error.errno or 0).lower()}") from error
+        raise _refused(path, f"cannot be looked at: {reason(error)}") from error
     if not stat.S_ISDIR(found.st_mode):
         raise _refused(path, "is not a directory, or is a link")
     if found.st_uid != os.geteuid():
@@ -80,7 +76,7 @@ def workspace_directory(state: Path, workspace: Path) -> Path:
         if not any(directory.iterdir()):
             _sync_names(directory)
     except OSError as error:
-        raise _refused(directory, f"cannot be made: {os.strerror(error.errno or 0).lower()}") from error
+        raise _refused(directory, f"cannot be made: {reason(error)}") from error
     return directory
 
 
@@ -90,13 +86,9 @@ def _sync_names(directory: Path) -> None:
         if made.stat().st_uid != os.geteuid():
             return
         try:
-            above = os.open(made.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            sync(made.parent)
         except PermissionError:
             return
-        try:
-            os.fsync(above)
-        finally:
-            os.close(above)
 
 
 def shelf_path(state: Path, workspace: Path) -> Path:
@@ -124,12 +116,3 @@ def _refused(path: Path, what: str, command: str | None = None) -> Refused:
         "Set ORDAIN_HOME to a directory of your own outside the workspace.",
         command=command,
     )
-
-
-def sync(path: Path) -> None:
-    """Make a file, or the names in a directory, outlast a loss of power."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 
+from ordain.adapters.workspace.openat import DIRECTORY, NEW_FILE, READ, open_root, opened, reason
 from ordain.core.text.problem import Refused, refuse
 
 
@@ -41,10 +42,8 @@ class PrivateFiles:
     def read(self, name: str, most: int) -> bytes | None:
         """The first bytes of a file, one more than `most` where it is longer; None when there is none."""
         path = self.path(name)
-        # A pipe in its place must not hold us up.
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            with self._held() as held, os.fdopen(os.open(name, flags, dir_fd=held), "rb") as file:
+            with self._held() as held, os.fdopen(os.open(name, READ, dir_fd=held), "rb") as file:
                 entry = os.fstat(file.fileno())
                 if not stat.S_ISREG(entry.st_mode):
                     raise self._refused(path, "is not a regular file")
@@ -59,11 +58,12 @@ class PrivateFiles:
         """Put a new file in its place, whole: a link to a finished file fails where something is already. Raises
         FileExistsError then."""
         temporary = f".{token_hex(8)}"  # no name begins with a dot
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self._make()
+            with open_root(self._directory.parent) as above, contextlib.suppress(FileExistsError):
+                os.mkdir(self._directory.name, 0o700, dir_fd=above)
+                os.fsync(above)
             with self._held() as held:
-                descriptor = os.open(temporary, flags, 0o600, dir_fd=held)
+                descriptor = os.open(temporary, NEW_FILE, 0o600, dir_fd=held)
                 try:
                     with os.fdopen(descriptor, "wb") as file:
                         file.write(content)
@@ -94,24 +94,12 @@ class PrivateFiles:
         """What is wrong with a file, as a refusal."""
         return self._refused(self.path(name), what)
 
-    def _make(self) -> None:
-        above = os.open(self._directory.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(self._directory.name, 0o700, dir_fd=above)
-                os.fsync(above)
-        finally:
-            os.close(above)
-
     @contextlib.contextmanager
     def _held(self) -> Iterator[int]:
         """The directory, held open once it is seen to be ours alone; files are found in it and nowhere else."""
-        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with opened(self._directory, DIRECTORY) as descriptor:
             self._check_ours(self._directory, os.fstat(descriptor))
             yield descriptor
-        finally:
-            os.close(descriptor)
 
     def _check_ours(self, path: Path, found: os.stat_result) -> None:
         if found.st_uid != os.geteuid():
@@ -126,4 +114,4 @@ class PrivateFiles:
 
 
 def _reason(error: OSError) -> str:
-    return "it is a link" if error.errno == errno.ELOOP else os.strerror(error.errno or 0).lower()
+    return "it is a link" if error.errno == errno.ELOOP else reason(error)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from ordain.adapters.workspace.openat import opened
 from ordain.core.guard.sighting import DAYS_KEPT, Sighting
 from ordain.core.plan.value import Instant
 
@@ -86,14 +87,11 @@ class SightingLog:
 @contextmanager
 def _opened(path: Path, flags: int) -> Iterator[tuple[int, int]]:
     """A file of ours, and its size; raises OSError where something else is in its place."""
-    handle = os.open(path, flags | _OPEN, 0o600)
-    try:
+    with opened(path, flags | _OPEN) as handle:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
             raise OSError(f"{path} is no file of ours")
         yield handle, found.st_size
-    finally:
-        os.close(handle)
 
 
 def _day(at: Instant) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from ordain.adapters.state.directory import shelf_path, state_directory, state_path, sync, workspace_directory
+from ordain.adapters.state.directory import shelf_path, state_directory, state_path, workspace_directory
+from ordain.adapters.workspace.openat import NEW_FILE, READ, opened, reason, sync
 from ordain.core.plan.value import RunId
 from ordain.core.policy.stop import StopOrder
 from ordain.core.text.problem import Refused, refuse
@@ -36,19 +37,15 @@ def read_stops(env: Mapping[str, str], workspace: Path) -> tuple[StopOrder, ...]
 
 def _read(path: Path, *, everywhere: bool) -> StopOrder | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with opened(path, READ) as descriptor, contextlib.suppress(OSError, msgspec.MsgspecError, ValueError):
+            said = msgspec.json.decode(os.read(descriptor, _MOST), type=StopOrder)
+            return msgspec.structs.replace(said, everywhere=everywhere)
     except FileNotFoundError:
         return None
     except OSError as error:
-        fault = "" if error.errno == errno.ELOOP else f"{path} cannot be read: {os.strerror(error.errno or 0).lower()}"
+        fault = "" if error.errno == errno.ELOOP else f"{path} cannot be read: {reason(error)}"
         return StopOrder(everywhere=everywhere, fault=fault)
-    try:
-        said = msgspec.json.decode(os.read(descriptor, _MOST), type=StopOrder)
-        return msgspec.structs.replace(said, everywhere=everywhere)
-    except (OSError, msgspec.MsgspecError, ValueError):
-        return StopOrder(everywhere=everywhere)
-    finally:
-        os.close(descriptor)
+    return StopOrder(everywhere=everywhere)
 
 
 class StopFiles:
@@ -62,18 +59,16 @@ class StopFiles:
 
     def turn_on(self, stop: StopOrder) -> None:
         path = self._directory(everywhere=stop.everywhere) / STOPPED
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            descriptor = os.open(path, flags, 0o600)
+            # Once it is open it is on, whatever else the disk takes.
+            with opened(path, NEW_FILE) as descriptor, contextlib.suppress(OSError):
+                os.write(descriptor, msgspec.json.encode(stop))
+                os.fsync(descriptor)
+                sync(path.parent)
         except FileExistsError:
             return  # it is on, and keeps who turned it on first
         except OSError as error:
             raise _refused(path, "made", error) from error
-        with contextlib.suppress(OSError):  # it is on, whatever else the disk takes
-            os.write(descriptor, msgspec.json.encode(stop))
-            os.fsync(descriptor)
-            sync(path.parent)
-        os.close(descriptor)
 
     def turn_off(self, stop: StopOrder) -> None:
         path = self._directory(everywhere=stop.everywhere) / STOPPED
@@ -97,4 +92,4 @@ class StopFiles:
 
 
 def _refused(path: Path, done: str, error: OSError) -> Refused:
-    return refuse("E_STATE_DIR", f"{path} cannot be {done}: {os.strerror(error.errno or 0).lower()}.")
+    return refuse("E_STATE_DIR", f"{path} cannot be {done}: {reason(error)}.")

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from ordain.adapters.workspace.openat import (
+    DIRECTORY,
     EscapeError,
     IrregularError,
     let_git_ignore,
@@ -29,6 +30,8 @@ from ordain.adapters.workspace.openat import (
     open_parent,
     open_root,
     place_file,
+    reason,
+    shown,
 )
 from ordain.core.text.control import (
     folded,
@@ -50,7 +53,6 @@ MOUNTS_MAX = 200
 """Each holds a descriptor open, and mounting takes longer the more there are."""
 _NOTE = "control-"
 _OWN = (".git", ".ordain")
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNFINISHED = (".git/rebase-merge", ".git/rebase-apply", ".git/sequencer")
 """What git goes on with, which can name commands to run."""
 _INDEX = re.compile(r"index|sharedindex\.[0-9a-f]+")
@@ -351,7 +353,7 @@ def _lies_in(path: str, places: Collection[str]) -> bool:
 def _opened(held: int, name: str) -> int | None:
     """A directory; None where it cannot be read, or is not there any more."""
     try:
-        return os.open(name, _DIRECTORY, dir_fd=held)
+        return os.open(name, DIRECTORY, dir_fd=held)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             raise
@@ -376,11 +378,6 @@ def _content(held: int, name: str) -> bytes | None:
     return None
 
 
-def shown(path: str) -> str:
-    """A path that can be recorded, whatever its bytes."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
 def set_aside(root: int, paths: Sequence[str]) -> str:
     """Move what must not stay to where its name means nothing, and say what became of it."""
     folder = f"{REPLACED}/{secrets.token_hex(8)}"
@@ -391,8 +388,8 @@ def set_aside(root: int, paths: Sequence[str]) -> str:
         except FileNotFoundError:
             continue  # it went with a directory above it
         except (OSError, EscapeError) as error:
-            reason = os.strerror(error.errno or errno.EIO).lower() if isinstance(error, OSError) else str(error)
-            failed.append(f"`{shown(path)}` could not be set aside ({reason}): remove it before you do anything else")
+            why = f"could not be set aside ({reason(error)}): remove it before you do anything else"
+            failed.append(f"`{shown(path)}` {why}")
     return "; ".join([f"what was found is in {folder}", *failed])
 
 

@@ -15,6 +15,7 @@ from ordain.adapters.workspace.openat import (
     open_directory,
     open_parent,
     open_root,
+    opened,
     replace_file,
 )
 
@@ -108,11 +109,8 @@ class WorkspaceStepLogs:
         with open_root(self._workspace) as root, open_directory(root, FOLDER, create=create) as folder:
             if create:
                 let_git_ignore(folder)
-            descriptor = os.open(f"{run_id}.jsonl", flags | _OPEN, 0o600, dir_fd=folder)
-            try:
+            with opened(f"{run_id}.jsonl", flags | _OPEN, parent=folder) as descriptor:
                 seen = os.fstat(descriptor)
                 if not stat.S_ISREG(seen.st_mode) or seen.st_nlink != 1 or seen.st_uid != os.geteuid():
                     raise EscapeError(f"the log of {run_id} is no plain file of ours")
                 yield descriptor, seen.st_size
-            finally:
-                os.close(descriptor)

@@ -1,30 +1,26 @@
-"""The workspace as a real directory: which one it is, its configuration, what lint wants to know about it, and what is
-in the files that a plan names."""
+"""The workspace as a real directory: which one it is, its configuration, and what lint wants to know about it."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import os
-import re
 import shutil
-import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
 from ordain.adapters.process.shell_text import ShellText
-from ordain.adapters.workspace.content import contents
-from ordain.adapters.workspace.locate import configuration, read_regular
+from ordain.adapters.workspace.locate import configuration, git_head, read_regular
 from ordain.adapters.workspace.openat import (
     EscapeError,
     IrregularError,
-    open_directory,
     open_file,
     open_parent,
     open_root,
+    reason,
+    shown,
 )
+from ordain.adapters.workspace.operand import PatternLook, contents, operand_path, operand_pattern
 from ordain.adapters.workspace.secret import KnownSecrets
 from ordain.core.lint.path import handed_files, wanted_files, written_places
 from ordain.core.lint.survey import Facts, Survey
@@ -32,14 +28,12 @@ from ordain.core.plan.expr import ExpressionError
 from ordain.core.plan.model import Plan
 from ordain.core.plan.role import Schema, value_with
 from ordain.core.plan.tool import ToolDefinition
-from ordain.core.policy.path_use import ABSENT, spelt_path
+from ordain.core.policy.path_use import spelt_path
 from ordain.core.policy.script import Script, plain_script, programs
 from ordain.core.policy.settings import Settings, secret_variables
 from ordain.core.text.control import folded, folded_pattern
-from ordain.core.text.limit import DOCUMENT_BYTES_MAX
 from ordain.core.text.path import (
     COMPARED_MAX,
-    OFF_LIMITS,
     handed_fault,
     is_kept,
     is_pattern,
@@ -52,16 +46,6 @@ from ordain.core.text.schema import patterns
 
 ENTRIES_MAX = 100_000
 """How many files and directories are looked at for one pattern."""
-EFFORT_MAX = 20_000_000
-"""How much is done to find operands in one look: as much as comparing so many characters with a pattern. That takes
-some seconds."""
-_STEP_EFFORT = 4
-"""What it takes to open a directory on the way, or to turn to a pattern."""
-OPERANDS_MAX = 20_000
-"""How many operands one approval is bound to."""
-OPERAND_BYTES_MAX = 16 << 30
-"""How much is read in one look; that takes about a minute. A file with holes can claim any size."""
-_CHUNK_BYTES = 1 << 20
 
 
 class DirectoryWorkspace:
@@ -117,8 +101,7 @@ class DirectoryWorkspace:
         except FileNotFoundError as error:
             raise refuse("F_READ_MISSING", f"`{path}` is not there") from error
         except OSError as error:
-            reason = os.strerror(error.errno or errno.EIO).lower()
-            raise refuse("F_READ_MISSING", f"`{path}` cannot be read: {reason}") from error
+            raise refuse("F_READ_MISSING", f"`{path}` cannot be read: {reason(error)}") from error
 
     def withheld(self, path: str, secret_files: Sequence[str], *, deep: bool) -> str | None:
         if self._secrets.lies_at(self._path / path, secret_files, deep=deep):
@@ -127,25 +110,18 @@ class DirectoryWorkspace:
             for name in (*directories, *files):
                 inner = str(Path(directory, name).relative_to(self._path))
                 if handed_fault(inner, touched=True) is not None:
-                    return f"holds `{_shown(inner)}`, which is not for agents"
+                    return f"holds `{shown(inner)}`, which is not for agents"
         return None
 
     def digests(self, paths: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
         names = {path for given in paths if (path := operand_path(given)) is not None}
         wanted = {pattern for given in patterns if (pattern := operand_pattern(given)) is not None}
-        try:
-            root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            reason = os.strerror(error.errno or errno.EIO).lower()
-            raise refuse("E_WORKSPACE", f"{self._path} cannot be opened: {reason}.") from error
-        try:
-            look = PatternLook(root)
-            names |= look.matching(wanted)
-            if len(names) > OPERANDS_MAX:
-                raise refuse("E_BASE_UNREADABLE", f"The plan names more than {OPERANDS_MAX:,} files.")
-            return {name: look.digest(name) for name in sorted(names)}
-        finally:
-            os.close(root)
+        with contextlib.ExitStack() as held:
+            try:
+                look = PatternLook(held.enter_context(open_root(self._path)))
+            except OSError as error:
+                raise refuse("E_WORKSPACE", f"{self._path} cannot be opened: {reason(error)}.") from error
+            return look.digests(names | look.matching(wanted))
 
     def contents(self, paths: Collection[str], patterns: Collection[str]) -> dict[str, str]:
         names = {*paths, *self._matching(patterns)}
@@ -185,17 +161,7 @@ class DirectoryWorkspace:
         return self._shell_text.scripts(texts)
 
     def git_head(self) -> str | None:
-        place = Path(os.path.realpath(self._path))
-        try:
-            for directory in (place, *place.parents):
-                repository = _repository(directory / ".git")
-                if repository is not None:
-                    return _head(repository)
-        except OSError as error:
-            raise _head_untold(os.strerror(error.errno or errno.EIO).lower()) from error
-        except ValueError as error:
-            raise _head_untold("`.git` names a directory that cannot be") from error
-        return None
+        return git_head(Path(os.path.realpath(self._path)))
 
     def facts(
         self, plan: Plan, tools: Mapping[str, ToolDefinition], settings: Settings, workspace_id: str | None
@@ -368,250 +334,3 @@ def _files(root: Path, pattern: str) -> Iterator[str]:
                     continue
                 elif entry.is_dir(follow_symlinks=False):
                     todo.append((f"{above}{entry.name}/", depth + 1))
-
-
-# --- What is in the files that a plan names ------------------------------------------------------------------------
-
-
-def operand_path(path: str) -> str | None:
-    """The one spelling of a path that is looked at; None for what git keeps or is ours, which nobody looks at: git
-    changes its files by itself. Raises Refused for what does not lie beneath the workspace."""
-    spelt = spelt_path(path)
-    fault = path_fault(path) or (None if spelt else "is the workspace itself")
-    if fault is not None and fault != OFF_LIMITS:
-        raise refuse("E_PATH", f"The path `{path[:200]}` {fault}.")
-    return spelt if not is_kept(path) else None
-
-
-def operand_pattern(pattern: str) -> str | None:
-    """What folded names are compared with, so that a pattern means here what it protects; None and Refused as above."""
-    fault = pattern_fault(pattern)
-    if fault is not None and fault != OFF_LIMITS:
-        raise refuse("E_PATH", f"The pattern `{pattern[:200]}` {fault}.")
-    return folded(pattern) + "/**" * pattern.endswith("/") if fault is None else None
-
-
-class _Wanted:
-    """A pattern of folded paths, the directories it begins with, and how deep it goes."""
-
-    def __init__(self, text: str) -> None:
-        parts = text.split("/")
-        self.text = text
-        self.pattern = PathPattern(text)
-        self.along = tuple(takewhile(lambda part: not set(part) & set("*?"), parts[:-1]))
-        self._depth_max = None if "**" in text else len(parts)
-
-    def goes_by(self, depth: int, name: str) -> bool:
-        return depth >= len(self.along) or self.along[depth] == name
-
-    def goes_below(self, depth: int) -> bool:
-        return self._depth_max is None or depth + 1 < self._depth_max
-
-
-class PatternLook:
-    """One look at the files beneath a held directory. No link is followed, so nothing outside is seen; whatever cannot
-    be seen is refused, for nobody would notice when it changes; and a look has an end."""
-
-    def __init__(self, root: int, effort: int = 0) -> None:
-        self._root = root
-        self.effort = effort
-        self._bytes = 0
-
-    def matching(self, patterns: Collection[str]) -> set[str]:
-        """Everything but directories that a pattern means, and the links where a pattern would go on beneath."""
-        found: set[str] = set()
-        self._spend(sum(len(text) * (1 + len(text) // 512) for text in patterns))
-        todo = [("", 0, [_Wanted(text) for text in sorted(patterns)])] if patterns else []
-        while todo:
-            above, depth, wanted = todo.pop()
-            self._spend(_STEP_EFFORT * depth)
-            for own_name, is_directory, is_link in self.entries(above):
-                self._spend(_STEP_EFFORT * len(wanted))
-                name, path = folded(own_name), above + own_name
-                if name in (".git", ".ordain"):
-                    continue
-                on = [one for one in wanted if one.goes_by(depth, name)]
-                if is_directory:
-                    below = [one for one in on if one.goes_below(depth)]
-                    todo += [(f"{path}/", depth + 1, below)] if below else []
-                elif any((is_link and depth < len(one.along)) or self._matches(one, folded(path)) for one in on):
-                    found.add(_text(path))
-        return found
-
-    def idle(self, patterns: Mapping[str, str | None]) -> frozenset[str]:
-        """The names of the patterns that mean nothing that is there; one without a pattern never means anything."""
-        texts = {text for text in patterns.values() if text is not None}
-        paths = [folded(path) for path in self.matching(texts)]
-        wanted = {text: _Wanted(text) for text in texts}
-        used = {text for text, one in wanted.items() if any(self._matches(one, path) for path in paths)}
-        return frozenset(name for name, text in patterns.items() if text not in used)
-
-    def _matches(self, wanted: _Wanted, path: str) -> bool:
-        if not wanted.pattern.may_match(path):
-            return False
-        self._spend(len(path) * (2 + len(wanted.text) // 256))
-        return wanted.pattern.matches(path)
-
-    def entries(self, above: str) -> Iterator[tuple[str, bool, bool]]:
-        """What is in a directory: each name, whether it is a directory, and whether it is a link."""
-        try:
-            with open_directory(self._root, above) as held, os.scandir(held) as entries:
-                for entry in entries:
-                    yield entry.name, entry.is_dir(follow_symlinks=False), entry.is_symlink()
-        except FileNotFoundError:  # gone since its name was read
-            return
-        except (OSError, EscapeError) as error:
-            raise _unreadable(above, error) from error
-
-    def _spend(self, effort: int) -> None:
-        self.effort += effort
-        if self.effort > EFFORT_MAX:
-            hint = "Begin patterns with the directory that is meant: `tests/**`."
-            raise refuse("E_BASE_UNREADABLE", "The files that the plan names take too long to find.", hint)
-
-    def digest(self, path: str) -> str:
-        """What is at a path: `sha256:…` of a regular file's content, `link:…` of a link's target, and else a word."""
-        try:
-            with open_parent(self._root, path) as (parent, name):
-                return self._seen(parent, name, path)
-        except EscapeError:
-            return self._link_along(path)
-        except (FileNotFoundError, NotADirectoryError, UnicodeEncodeError):
-            return ABSENT
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return ABSENT
-            raise _unreadable(path, error) from error
-
-    def _seen(self, parent: int, name: str, path: str) -> str:
-        # Looked at before it is opened: opening a pipe or a device can do something.
-        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
-        if stat.S_ISLNK(mode):
-            return "link:" + hashlib.sha256(os.fsencode(os.readlink(name, dir_fd=parent))).hexdigest()
-        if stat.S_ISDIR(mode):
-            return "directory"
-        return self._content(parent, name, path) if stat.S_ISREG(mode) else "other"
-
-    def _link_along(self, path: str) -> str:
-        """The first link on the way to a path: all there is of the path, as nobody goes through it."""
-        parts = path.split("/")
-        try:
-            for depth in range(1, len(parts)):
-                self._spend(_STEP_EFFORT * depth)
-                with open_parent(self._root, "/".join(parts[:depth])) as (parent, name):
-                    if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
-                        return self._seen(parent, name, path)
-        except (OSError, EscapeError) as error:
-            raise _changing(path) from error
-        raise _changing(path)
-
-    def _content(self, parent: int, name: str, path: str) -> str:
-        """The digest of as many bytes as the file had when it was opened; one that is being written is refused."""
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=parent)
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
-            opened = os.fstat(descriptor)
-            if not stat.S_ISREG(opened.st_mode):
-                raise _changing(path)
-            left = opened.st_size
-            self._bytes += left
-            if self._bytes > OPERAND_BYTES_MAX:
-                detail = f"With `{path}`, the files that the plan names have more than {OPERAND_BYTES_MAX:,} bytes."
-                raise refuse("E_BASE_UNREADABLE", detail)
-            digest = hashlib.sha256()
-            while left and (chunk := file.read(min(left, _CHUNK_BYTES))):
-                digest.update(chunk)
-                left -= len(chunk)
-            read = os.fstat(descriptor)
-            if left or (read.st_size, read.st_mtime_ns) != (opened.st_size, opened.st_mtime_ns):
-                raise _changing(path)
-        return f"sha256:{digest.hexdigest()}"
-
-
-def _text(path: str) -> str:
-    """A path as it stands in a record; one that is not UTF-8 could be told from no other there."""
-    if _shown(path) != path:
-        raise refuse("E_BASE_UNREADABLE", f"The name `{_shown(path)}` is not UTF-8, and the plan's patterns mean it.")
-    return path
-
-
-def _shown(path: str) -> str:
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _unreadable(path: str, error: OSError | EscapeError) -> Refused:
-    reason = os.strerror(error.errno or errno.EIO).lower() if isinstance(error, OSError) else str(error)
-    return refuse("E_BASE_UNREADABLE", f"`{_shown(path) or '.'}` cannot be read: {reason}.")
-
-
-def _changing(path: str) -> Refused:
-    return refuse("E_BASE_UNREADABLE", f"`{path}` changes while it is read.", "Wait until nobody writes it any more.")
-
-
-# --- Which commit is checked out -----------------------------------------------------------------------------------
-
-_COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_REF = re.compile(rb"refs(?:/[^/.\0][^/\0]*)+")
-"""No part begins with a dot: none leads elsewhere, and `refs/heads/.invalid` stands where references are kept in a
-reftable."""
-_OF_ONE_WORKTREE = (b"refs/bisect/", b"refs/rewritten/", b"refs/worktree/")
-_REFS_DEPTH_MAX = 5
-
-
-def _repository(place: Path) -> Path | None:
-    """The directory that a `.git` is or names; one without a HEAD is none to git either. Git is not run: it would do
-    what its configuration says."""
-    try:
-        if stat.S_ISDIR(place.stat().st_mode):
-            (place / "HEAD").lstat()
-            return place
-    except FileNotFoundError:
-        return None
-    kind, _, path = read_regular(place).partition(b":")
-    if kind != b"gitdir":
-        raise _head_untold("`.git` is neither a directory nor does it name one")
-    return place.parent / os.fsdecode(path.strip())
-
-
-def _head(repository: Path) -> str | None:
-    """The commit that HEAD comes down to; None where there is none yet."""
-    pointer = _git_file(repository / "commondir")
-    common = repository / os.fsdecode(pointer) if pointer is not None else repository
-    text: bytes | None = read_regular(repository / "HEAD").strip()
-    for _ in range(_REFS_DEPTH_MAX):
-        if text is None or _COMMIT.fullmatch(text):
-            return text.decode() if text is not None else None
-        kind, _, rest = text.partition(b":")
-        name = rest.strip()
-        if kind != b"ref" or not _REF.fullmatch(name):
-            break
-        # A reference is packed before its own file is deleted, so it is found in one of them.
-        text = _git_file((repository if name.startswith(_OF_ONE_WORKTREE) else common) / os.fsdecode(name))
-        if text is None:
-            text = _packed(common, name)
-    raise _head_untold("HEAD, or what it refers to, is of a form that is not read here")
-
-
-def _packed(common: Path, name: bytes) -> bytes | None:
-    lines = (_git_file(common / "packed-refs") or b"").splitlines()
-    return next((commit for commit, _, packed in (line.partition(b" ") for line in lines) if packed == name), None)
-
-
-def _git_file(path: Path) -> bytes | None:
-    """The text of a file of git's; None where there is none. A directory may be left where a reference was."""
-    try:
-        if path.is_dir():
-            return None
-        text = read_regular(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if len(text) > DOCUMENT_BYTES_MAX:
-        raise OSError(errno.EFBIG, "larger than anybody should wait for")
-    return text.strip()
-
-
-def _head_untold(reason: str) -> Refused:
-    return refuse(
-        "E_BASE_UNREADABLE",
-        f"The commit that is checked out cannot be told: {reason}.",
-        "Approvals are bound to it because of `bind_git_head` in ordain.toml.",
-    )

@@ -1,14 +1,16 @@
-"""Which directory a workspace is, what its configuration file says, and where its ledger is: what is found out before
-anything else is loaded. Looking makes nothing."""
+"""Which directory a workspace is, what its configuration file says, where its ledger is, and which commit is checked
+out: what is found out before much is loaded. Looking makes nothing."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from pathlib import Path
 
 from ordain.adapters.state.directory import shelf_path, state_path
+from ordain.adapters.workspace.openat import reason
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.limit import DOCUMENT_BYTES_MAX
 from ordain.core.text.problem import Refused, refuse
@@ -57,8 +59,7 @@ def configuration(workspace: Path) -> bytes | None:
     except OSError as error:
         if _stands_in(workspace / CONFIGURATION_FILE):
             return None
-        reason = os.strerror(error.errno or 0).lower()
-        raise refuse("E_CONFIG", f"{CONFIGURATION_FILE} cannot be read: {reason}.") from error
+        raise refuse("E_CONFIG", f"{CONFIGURATION_FILE} cannot be read: {reason(error)}.") from error
 
 
 def read_regular(path: Path, most: int = DOCUMENT_BYTES_MAX) -> bytes:
@@ -93,8 +94,7 @@ def ledger_of(workspace: Path) -> Path | None:
             if path.exists():
                 return path
         except OSError as error:
-            reason = os.strerror(error.errno or 0).lower()
-            raise refuse("E_STATE_DIR", f"The state directory {state} cannot be looked at: {reason}.") from error
+            raise refuse("E_STATE_DIR", f"The state directory {state} cannot be looked at: {reason(error)}.") from error
     return None
 
 
@@ -104,3 +104,83 @@ def state_paths() -> tuple[Path, ...]:
         return (state_path(os.environ),)
     except Refused:
         return ()
+
+
+# --- Which commit is checked out -------------------------------------------------------------------------------------
+
+_COMMIT = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_REF = re.compile(rb"refs(?:/[^/.\0][^/\0]*)+")
+"""No part begins with a dot: none leads elsewhere, and `refs/heads/.invalid` stands where references are kept in a
+reftable."""
+_OF_ONE_WORKTREE = (b"refs/bisect/", b"refs/rewritten/", b"refs/worktree/")
+_REFS_DEPTH_MAX = 5
+
+
+def git_head(place: Path) -> str | None:
+    """The commit that is checked out in the repository that a directory lies in; None where there is none."""
+    try:
+        for directory in (place, *place.parents):
+            repository = _repository(directory / ".git")
+            if repository is not None:
+                return _head(repository)
+    except OSError as error:
+        raise _head_untold(reason(error)) from error
+    except ValueError as error:
+        raise _head_untold("`.git` names a directory that cannot be") from error
+    return None
+
+
+def _repository(place: Path) -> Path | None:
+    """The directory that a `.git` is or names; one without a HEAD is none to git either. Git is not run: it would do
+    what its configuration says."""
+    try:
+        if stat.S_ISDIR(place.stat().st_mode):
+            (place / "HEAD").lstat()
+            return place
+    except FileNotFoundError:
+        return None
+    kind, _, path = read_regular(place).partition(b":")
+    if kind != b"gitdir":
+        raise _head_untold("`.git` is neither a directory nor does it name one")
+    return place.parent / os.fsdecode(path.strip())
+
+
+def _head(repository: Path) -> str | None:
+    """The commit that HEAD comes down to; None where there is none yet."""
+    pointer = _git_file(repository / "commondir")
+    common = repository / os.fsdecode(pointer) if pointer is not None else repository
+    text: bytes | None = read_regular(repository / "HEAD").strip()
+    for _ in range(_REFS_DEPTH_MAX):
+        if text is None or _COMMIT.fullmatch(text):
+            return text.decode() if text is not None else None
+        kind, _, rest = text.partition(b":")
+        name = rest.strip()
+        if kind != b"ref" or not _REF.fullmatch(name):
+            break
+        # A reference is packed before its own file is deleted, so it is found in one of them.
+        text = _git_file((repository if name.startswith(_OF_ONE_WORKTREE) else common) / os.fsdecode(name))
+        if text is None:
+            packed = (line.partition(b" ") for line in (_git_file(common / "packed-refs") or b"").splitlines())
+            text = next((commit for commit, _, packed_name in packed if packed_name == name), None)
+    raise _head_untold("HEAD, or what it refers to, is of a form that is not read here")
+
+
+def _git_file(path: Path) -> bytes | None:
+    """The text of a file of git's; None where there is none. A directory may be left where a reference was."""
+    try:
+        if path.is_dir():
+            return None
+        text = read_regular(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if len(text) > DOCUMENT_BYTES_MAX:
+        raise OSError(errno.EFBIG, "larger than anybody should wait for")
+    return text.strip()
+
+
+def _head_untold(reason: str) -> Refused:
+    return refuse(
+        "E_BASE_UNREADABLE",
+        f"The commit that is checked out cannot be told: {reason}.",
+        "Approvals are bound to it because of `bind_git_head` in ordain.toml.",
+    )

@@ -15,8 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-_IGNORED = b"*\n"
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _SAFE
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
+READ = os.O_RDONLY | os.O_NONBLOCK | _SAFE
+"""Not blocking: a pipe in the place of a file must not hold us up."""
 
 
 class EscapeError(ValueError):
@@ -34,14 +37,35 @@ def _parts(path: str) -> tuple[str, ...]:
     return parts
 
 
+def reason(error: Exception) -> str:
+    """Why something could not be done, as part of a sentence."""
+    return os.strerror(error.errno or errno.EIO).lower() if isinstance(error, OSError) else str(error)
+
+
+def shown(path: str) -> str:
+    """A path that can be recorded, whatever its bytes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 @contextlib.contextmanager
-def open_root(path: Path) -> Iterator[int]:
-    """A descriptor of a directory that nobody plants: the workspace itself."""
-    root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def opened(path: str | Path, flags: int, mode: int = 0o600, *, parent: int | None = None) -> Iterator[int]:
+    """A descriptor, closed in the end."""
+    descriptor = os.open(path, flags, mode, dir_fd=parent)
     try:
-        yield root
+        yield descriptor
     finally:
-        os.close(root)
+        os.close(descriptor)
+
+
+def open_root(path: Path) -> contextlib.AbstractContextManager[int]:
+    """A descriptor of a directory that nobody plants: the workspace itself."""
+    return opened(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def sync(path: Path) -> None:
+    """Make a file, or the names in a directory, outlast a loss of power."""
+    with opened(path, os.O_RDONLY | os.O_CLOEXEC) as descriptor:
+        os.fsync(descriptor)
 
 
 @contextlib.contextmanager
@@ -54,7 +78,12 @@ def open_directory(root: int, path: str, *, create: bool = False) -> Iterator[in
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(part, 0o777, dir_fd=held)
                     os.fsync(held)  # the new entry, not only what is in it
-            inner = _open(part, held, path)
+            try:
+                inner = os.open(part, DIRECTORY, dir_fd=held)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.ENOTDIR) and is_link(held, part):
+                    raise EscapeError(f"{path!r} leads through the link {part!r}") from error
+                raise
             os.close(held)
             held = inner
         yield held
@@ -75,7 +104,7 @@ def open_parent(root: int, path: str) -> Iterator[tuple[int, str]]:
 def open_file(parent: int, name: str, path: str) -> BinaryIO:
     """A regular file that is not a link, to be read; a pipe in its place holds nobody up."""
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=parent)
+        descriptor = os.open(name, READ, dir_fd=parent)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise EscapeError(f"{path!r} is a link") from error
@@ -88,20 +117,16 @@ def open_file(parent: int, name: str, path: str) -> BinaryIO:
 
 def replace_file(parent: int, name: str, path: str, data: bytes, mode: int) -> None:
     """Put a file in place of another, which must be no link, in one step that is on disk when this returns."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise EscapeError(f"{path!r} is a link")
-    except FileNotFoundError:
-        pass
     place_file(parent, name, data, mode)
 
 
 def place_file(parent: int, name: str, data: bytes, mode: int) -> None:
     """Put a file in place of whatever is there and no directory, in one step that is on disk when this returns."""
     temporary = f".ordain-{secrets.token_hex(12)}"
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=parent
-    )
+    descriptor = os.open(temporary, NEW_FILE, mode, dir_fd=parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -130,26 +155,11 @@ def place_link(parent: int, name: str, target: str) -> None:
 def let_git_ignore(folder: int) -> None:
     """Have git leave out a directory of ours: neither a proposal nor a run must make the working tree look changed, to
     contracts above all. What somebody put there to say otherwise stays."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with contextlib.suppress(FileExistsError):
-        descriptor = os.open(".gitignore", flags, 0o644, dir_fd=folder)
-        try:
-            os.write(descriptor, _IGNORED)
-        finally:
-            os.close(descriptor)
+    with contextlib.suppress(FileExistsError), opened(".gitignore", NEW_FILE, 0o644, parent=folder) as file:
+        os.write(file, b"*\n")
 
 
-def _open(name: str, parent: int, path: str) -> int:
-    try:
-        return os.open(name, _DIRECTORY, dir_fd=parent)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(name, parent):
-            raise EscapeError(f"{path!r} leads through the link {name!r}") from error
-        raise
-
-
-def _is_link(name: str, parent: int) -> bool:
-    try:
+def is_link(parent: int, name: str) -> bool:
+    with contextlib.suppress(OSError):
         return stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
-    except OSError:
-        return False
+    return False

@@ -18,16 +18,19 @@ from typing import Any, TypeVar
 
 from ordain.adapters.tools.file import aside, rename, take_away
 from ordain.adapters.workspace.control_file import REPLACED, open_replaced, set_aside
-from ordain.adapters.workspace.directory import PatternLook, operand_pattern
 from ordain.adapters.workspace.openat import (
+    DIRECTORY,
     EscapeError,
     IrregularError,
     open_directory,
     open_file,
     open_parent,
+    open_root,
     place_file,
     place_link,
+    reason,
 )
+from ordain.adapters.workspace.operand import PatternLook, operand_pattern
 from ordain.core.policy.loading import CACHED, LoadingRules, is_cached
 from ordain.core.run.step_event import ProtectedFile
 from ordain.core.text.problem import Refused, refuse
@@ -40,7 +43,6 @@ BYTES_MAX = 64 << 20
 BEHIND_MAX = 10_000
 """How many directories behind a link are looked through; one with more counts."""
 T = TypeVar("T")
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 async def _apart(work: Callable[..., T], *args: Any) -> T:
@@ -104,7 +106,10 @@ class ProtectedFiles:
             try:
                 look = PatternLook(root)
                 found = look.matching(wanted)
-                present = self._present(root, LoadingRules(protected).places)
+                places = LoadingRules(protected).places
+                # The files in these places that make a directory a package.
+                named = [f"{place}/{name}".lstrip("/") for place in places for name in ("__init__.py", "package.json")]
+                present = [name for name in named if _is_file(root, name)]
                 loading = LoadingRules(protected, present, sys.stdlib_module_names)
                 found.update(_conftests(look, self._workspace, "", 0) if loading.is_python else ())
                 for place in loading.places:
@@ -122,11 +127,6 @@ class ProtectedFiles:
                 raise refuse("E_PROTECT", *(refused.problems[0].detail, *refused.problems[0].hints)) from refused
         return {path for path in found if not is_cached(path)}
 
-    def _present(self, root: int, places: Collection[str]) -> list[str]:
-        """The files in these places that make a directory a package."""
-        names = [f"{place}/{name}".lstrip("/") for place in places for name in ("__init__.py", "package.json")]
-        return [name for name in names if _is_file(root, name)]
-
     def _changed(self, files: Mapping[str, ProtectedFile], seal: Callable[[bytes], str]) -> dict[str, str]:
         with self._root() as root:
             became = {path: _became(root, path, file, seal) for path, file in sorted(files.items())}
@@ -139,23 +139,20 @@ class ProtectedFiles:
                 try:
                     _put_back(root, path, saved, aside)
                 except (OSError, EscapeError) as error:
-                    reason = os.strerror(error.errno or errno.EIO).lower() if isinstance(error, OSError) else str(error)
                     raise refuse(
                         "E_PROTECT",
-                        f"The protected file `{path}` was changed and cannot be put back: {reason}.",
+                        f"The protected file `{path}` was changed and cannot be put back: {reason(error)}.",
                         "Make its directory writable again; it is put back when the run is resumed.",
                     ) from error
 
     @contextlib.contextmanager
     def _root(self) -> Iterator[int]:
-        try:
-            root = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise refuse("E_WORKSPACE", f"{self._workspace} is not a directory, or not there any more.") from error
-        try:
+        with contextlib.ExitStack() as held:
+            try:
+                root = held.enter_context(open_root(self._workspace))
+            except OSError as error:
+                raise refuse("E_WORKSPACE", f"{self._workspace} is not a directory, or not there any more.") from error
             yield root
-        finally:
-            os.close(root)
 
 
 # --- Looking -------------------------------------------------------------------------------------------------------
@@ -208,8 +205,7 @@ def _read(root: int, path: str, size_max: int) -> Saved | None:
     except FileNotFoundError:
         return None
     except (OSError, EscapeError, IrregularError) as error:
-        reason = os.strerror(error.errno or errno.EIO).lower() if isinstance(error, OSError) else str(error)
-        raise refuse("E_PROTECT", f"`{path}` cannot be read: {reason}.") from error
+        raise refuse("E_PROTECT", f"`{path}` cannot be read: {reason(error)}.") from error
 
 
 def _content(parent: int, name: str, path: str, looked: os.stat_result) -> bytes:
@@ -242,16 +238,10 @@ def _became(root: int, path: str, file: ProtectedFile, seal: Callable[[bytes], s
                 same = False
     except (FileNotFoundError, NotADirectoryError):
         return "is gone"
-    except (
-        EscapeError,
-        IrregularError,
-        PermissionError,
-        Refused,
-    ):  # a link, unreadable, or being written
+    except (EscapeError, IrregularError, PermissionError, Refused):  # a link, unreadable, or being written
         same = False
     except OSError as error:
-        reason = os.strerror(error.errno or errno.EIO).lower()
-        raise refuse("E_PROTECT", f"`{path}` cannot be compared with what it was: {reason}.") from error
+        raise refuse("E_PROTECT", f"`{path}` cannot be compared with what it was: {reason(error)}.") from error
     return None if same else "has changed"
 
 
@@ -279,7 +269,7 @@ def _entered(root: int, held: int, part: str, above: str, aside: str) -> int:
     """A directory on the way, made anew where there is none or something else stands in its place."""
     for _ in range(2):
         try:
-            return os.open(part, _DIRECTORY, dir_fd=held)
+            return os.open(part, DIRECTORY, dir_fd=held)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
@@ -287,7 +277,7 @@ def _entered(root: int, held: int, part: str, above: str, aside: str) -> int:
                 _move_aside(root, held, part, above, aside)
             os.mkdir(part, 0o777, dir_fd=held)
             os.fsync(held)
-    return os.open(part, _DIRECTORY, dir_fd=held)
+    return os.open(part, DIRECTORY, dir_fd=held)
 
 
 def _make_way(root: int, held: int, name: str, above: str, aside: str) -> None:

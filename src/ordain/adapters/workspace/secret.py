@@ -6,11 +6,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
+from ordain.adapters.workspace.locate import read_regular
 from ordain.core.text.control import folded
 from ordain.core.text.secret import is_telling, may_name
 
@@ -79,12 +79,7 @@ def _read(file: str, home: Path) -> str | None:
     if path is None:
         return None
     try:
-        # A pipe or a device in its place must not hold us up.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as opened:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return None
-            content = opened.read(FILE_BYTES_MAX + 1)
+        content = read_regular(path, FILE_BYTES_MAX)
     except (OSError, ValueError):  # not there, not to be read, or no name that a file could have
         return None
     return content.decode("utf-8", "surrogateescape") if len(content) <= FILE_BYTES_MAX else None
