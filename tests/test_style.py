@@ -26,7 +26,6 @@ LONG_MODULES = {
     "core/approval/diff/concern.py",
     "core/ledger/audit.py",
     "core/report/report.py",
-    "documents/settings.py",
     "engine/loop.py",
     "interfaces/gateway/relay.py",
     "ports/ports.py",

@@ -3,7 +3,8 @@
 import pytest
 
 from ordain.core.policy.rule import CallRule, Example
-from ordain.documents.settings import TEMPLATE, read_settings
+from ordain.documents.settings import read_settings
+from ordain.interfaces.cli.cmd_workspace import settings_template
 
 RULE = """
 [rules.ours]
@@ -33,7 +34,7 @@ def test_a_rule_is_read():
 
 
 def test_the_template_shows_one():
-    lines = TEMPLATE.partition("# Rules")[2].splitlines()[1:]
+    lines = settings_template().partition("# Rules")[2].splitlines()[1:]
     keys = [line.removeprefix("#   ").partition("    ")[0] for line in lines if line.startswith("#   ")]
     settings, problems = read_settings("\n".join(["[rules.x]", *keys]).encode())
     assert problems == ()

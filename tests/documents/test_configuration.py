@@ -9,17 +9,18 @@ from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition, ToolSource
 from ordain.core.policy.agent import Agent
 from ordain.core.policy.settings import Settings
-from ordain.documents.settings import TEMPLATE, key_names, keys_set, read_settings
+from ordain.documents.settings import key_names, keys_set, read_settings
+from ordain.interfaces.cli.cmd_workspace import settings_template
 
 
 def test_the_template_is_all_defaults():
-    assert read_settings(TEMPLATE.encode()) == (Settings(), ())
+    assert read_settings(settings_template().encode()) == (Settings(), ())
 
 
 def test_the_template_with_every_comment_taken_away_is_still_the_defaults():
     import re
 
-    text = re.sub(r"^# (?=\w+ = )", "", TEMPLATE, flags=re.MULTILINE)
+    text = re.sub(r"^# (?=\w+ = )", "", settings_template(), flags=re.MULTILINE)
     assert keys_set(text.encode()) == key_names().keys(), "every setting is in it"
     assert read_settings(text.encode()) == (Settings(), ())
 

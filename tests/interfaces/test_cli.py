@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from ordain.adapters.process.process import mark_of
 from ordain.app.app import App
-from ordain.documents.settings import TEMPLATE
+from ordain.interfaces.cli.cmd_workspace import settings_template
 from ordain.interfaces.cli.main import _GROUPS, main
 from ordain.interfaces.view.problem import problem_pages
 from tests.interfaces.terminal import CTRL_C, CTRL_D, Background, Terminal, without_terminal
@@ -471,7 +471,7 @@ ALLOWS_COMMANDS = '[policy]\nallow = ["reads", "shell"]\n'
 def test_init_writes_the_defaults_once(workspace: Workspace):
     assert workspace.ordain("init").status == FINE
     settings = workspace.path / "ordain.toml"
-    assert settings.read_bytes() == TEMPLATE.encode()
+    assert settings.read_bytes() == settings_template().encode()
     assert workspace.ordain("run", "look.plan.md").err.count("W_CONFIG_UNTRUSTED") == 0  # the defaults need no trust
     settings.write_text(ALLOWS_COMMANDS)
     done = workspace.ordain("init")
@@ -647,7 +647,7 @@ def test_the_locale_changes_nothing(workspace: Workspace):
         without_ids = [re.sub(r"P(LAN|REP)-\w+|\d+:\d\d:\d\d|Ledger: .*", "", done.out) for done in (plain, odd)]
         assert (odd.status, without_ids[1]) == (FINE, without_ids[0])
     assert workspace.ordain("init", env=ascii_only).status == FINE
-    assert (workspace.path / "ordain.toml").read_bytes() == TEMPLATE.encode()
+    assert (workspace.path / "ordain.toml").read_bytes() == settings_template().encode()
 
 
 def test_without_a_home_only_looking_works(workspace: Workspace):

@@ -12,17 +12,22 @@ import msgspec
 
 from ordain.core.plan.words import write_duration, write_failure
 from ordain.core.policy.assignment import inventory_lines as agent_inventory
-from ordain.core.policy.settings import Settings
+from ordain.core.policy.settings import SECRET_NAMES, Settings
 from ordain.core.text.control import CONFIGURATION_FILE
 from ordain.core.text.problem import Problem, Refused, closest, refuse
-from ordain.documents.settings import TEMPLATE, key_names, keys_set
+from ordain.documents.settings import key_names, keys_set
 from ordain.documents.settings_in_force import user_key_names
 from ordain.interfaces.cli.session import Session, command
 from ordain.interfaces.robot.results.tools import AgentsResult, inventory_lines, summary, tools_result
 from ordain.interfaces.robot.results.workspace import ConfigResult, InitResult, SettingValue, page_result
 from ordain.interfaces.view.agent import roster_lines
-from ordain.interfaces.view.problem import problem_pages
+from ordain.interfaces.view.problem import data_text, problem_pages
 from ordain.interfaces.view.text import visible
+
+
+def settings_template() -> str:
+    """The text of an `ordain.toml` with every setting at its default."""
+    return data_text("settings.toml").replace("SECRET_NAMES", json.dumps(SECRET_NAMES))
 
 
 @command()
@@ -39,7 +44,7 @@ def init(session: Session) -> int:
     except OSError as error:
         raise refuse("E_CONFIG", f"{target} cannot be written: {os.strerror(error.errno or 0).lower()}.") from error
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(TEMPLATE)
+        file.write(settings_template())
     lines = [f"Wrote {target}: every setting, at its default. After you change it: ordain trust"]
     return session.show(InitResult(written=str(target)), lines, next_=["ordain trust", "ordain config"])
 

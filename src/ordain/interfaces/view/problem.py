@@ -21,5 +21,9 @@ class Page(msgspec.Struct, frozen=True):
 @cache
 def problem_pages() -> Mapping[str, Page]:
     """Every page by its code."""
-    text = files("ordain").joinpath("data", "problems.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, Page])
+    return msgspec.convert(tomllib.loads(data_text("problems.toml")), dict[str, Page])
+
+
+def data_text(name: str) -> str:
+    """A text that comes with the package."""
+    return files("ordain").joinpath("data", name).read_text(encoding="utf-8")
