@@ -51,7 +51,7 @@ def reported(
     )
 
 
-def test_calls_are_counted_by_tool_agent_and_day() -> None:
+def test_calls_are_counted_by_tool_and_agent() -> None:
     report = reported(
         seen("mail:send", '{"to": "kim"}', at=NOON - DAY_MS, agent="a", refused=True),
         seen("mail:send", '{"to": "kim"}', agent="b", session="2"),
@@ -60,10 +60,9 @@ def test_calls_are_counted_by_tool_agent_and_day() -> None:
         seen("mail:send", at=NOON + 2 * DAY_MS),
     )
     assert (report.calls, report.refused, report.would_be, report.sessions) == (3, 1, 2, 2)
-    assert [(one.calls, one.refused) for one in report.days] == [(0, 0)] * 6 + [(1, 1), (2, 0)]
     mail, crm = report.tools
     assert (mail.tool, mail.calls, mail.refused, mail.agents, mail.sessions) == ("mail:send", 2, 1, {"a": 1, "b": 1}, 2)
-    assert (mail.first, mail.last, list(mail.by_day)) == (NOON - DAY_MS, NOON, [0] * 6 + [1, 1])
+    assert (mail.first, mail.last) == (NOON - DAY_MS, NOON)
     assert (list(mail.examples), list(crm.examples)) == (['{"to": "kim"}'], [])
     assert [(one.agent, one.calls, one.tools) for one in report.agents] == [
         ("b", 2, {"mail:send": 1, "crm:list": 1}),
@@ -77,25 +76,17 @@ def test_agents_that_call_themselves_anything_fill_no_memory() -> None:
     assert (len(report.tools), len(report.agents)) == (NAMES_MAX + 1, NAMES_MAX + 1)
     assert {one.tool: one.calls for one in report.tools}[REST] == NAMES_MAX
     assert sum(one.calls for one in report.tools) == report.calls == 2 * NAMES_MAX
-    assert REST not in {one.tool for one in report.gaps} | {one.tool for one in report.suggestions}
+    assert REST not in {one.tool for one in report.suggestions}
 
 
-def test_gaps_are_tools_that_are_called_often_and_say_whether_plans_have_them() -> None:
-    often = [seen("mail:send", session=str(number)) for number in range(2)]
-    alone = [seen("crm:put")] * 5
-    seldom = [seen("fax:send")]
-    denied = [seen("rm:all", standing=CallStanding.DENIED)] * 9
-    report = reported(*often, *alone, *seldom, *denied, in_plans={"mail:send": 3})
-    assert {one.tool: (one.calls, one.sessions, one.plans) for one in report.gaps} == {
-        "crm:put": (5, 1, 0),
+def test_each_tool_says_how_many_plans_have_it() -> None:
+    report = reported(
+        *[seen("mail:send", session=str(n)) for n in range(2)], seen("crm:put"), in_plans={"mail:send": 3}
+    )
+    assert {one.tool: (one.calls, one.sessions, one.plans) for one in report.tools} == {
         "mail:send": (2, 2, 3),
+        "crm:put": (1, 1, 0),
     }
-
-
-def test_nothing_is_a_gap_that_no_plan_can_hold_or_that_could_be_open() -> None:
-    names = ("mcp__linear__create_issue", "claude-code:WebFetch", "crm:list_people")
-    report = reported(*[seen(name) for name in names] * 6, *[seen("write_file", _json(path="docs/a.md"))] * 6)
-    assert report.gaps == ()
 
 
 # --- The rules of today ----------------------------------------------------------------------------------------------
@@ -108,7 +99,7 @@ def test_what_is_open_today_is_no_longer_counted_as_what_would_be_refused() -> N
     report = reported(*noted, *refused, settings=settings)
     assert (report.calls, report.would_be, report.refused, report.open_now) == (30, 0, 1, 30)
     assert (report.tools[0].effect, report.tools[0].destructive, report.tools[0].open_now) == ("reads", False, 30)
-    assert (report.suggestions, report.unsuggested, report.gaps) == ((), (), ())
+    assert (report.suggestions, report.unsuggested) == ((), ())
 
 
 def test_what_was_cut_short_is_open_by_no_rule_but_by_its_path() -> None:
@@ -222,13 +213,6 @@ def test_a_rule_is_suggested_where_most_calls_have_the_end_of_an_address_in_comm
 def test_what_calls_have_in_common_is_told_where_nothing_is_suggested() -> None:
     (one,) = reported(*mails(*OURS, "eve@evil.example")).unsuggested
     assert one.why.endswith("20 of 21 calls have `to` like `*@example.com`.")
-
-
-def test_the_odd_one_out_is_shown() -> None:
-    (tool,) = reported(*mails(*OURS, "eve@evil.example")).tools
-    assert [json.loads(about)["to"] for about in tool.unlike] == ["eve@evil.example"]
-    assert len(tool.examples) == 3
-    assert reported(*mails(*OURS)).tools[0].unlike == ()
 
 
 @pytest.mark.parametrize(

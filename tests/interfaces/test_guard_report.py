@@ -93,7 +93,7 @@ def test_json_guard(workspace: Workspace) -> None:
     assert {one["agent"]: one["calls"] for one in data["agents"]} == {"assistant": 5, "other": 2}
     assert [(one["kind"], one["entry"]) for one in data["suggestions"]] == [("path", "path:d")]
     assert {one["tool"] for one in data["unsuggested"]} == {"mail:send", "shell"}
-    assert [(one["tool"], one["plans"]) for one in data["gaps"]] == [("mail:send", 0)]
+    assert {one["tool"]: one["plans"] for one in data["tools"]} == {"mail:send": 0, "shell": 1, "make_dir": 0}
     one = answered(workspace.ordain("guard", "report", "--json", "--agent", "other", "--since", "1d"))
     assert (one["calls"], {tool["tool"] for tool in one["tools"]}) == (2, {"shell", "make_dir"})
     one = answered(workspace.ordain("guard", "report", "--json", "--tool", "mail"))

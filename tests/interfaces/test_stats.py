@@ -29,7 +29,7 @@ from ordain.core.report.statistics import (
     StepTime,
     time_of,
 )
-from ordain.interfaces.view.fit import bar, packed, shares, sparklines
+from ordain.interfaces.view.fit import bar, packed, shares
 from ordain.interfaces.view.run import Style
 from ordain.interfaces.view.statistics import statistics_lines
 from tests.interfaces.golden import check_golden
@@ -181,14 +181,6 @@ def test_a_bar_is_as_long_as_its_parts(counts: list[int], room: int, more: int):
     assert len(made) == len(counts) and sum(made) <= room and all(one >= 0 for one in made)
     assert (sum(made) > 0) is (sum(counts) > 0)
     assert len(bar(sum(counts), largest, room)) <= room or not sum(counts)
-
-
-@given(st.lists(st.integers(0, 1000), max_size=300), st.integers(1, 80))
-def test_a_sparkline_fits_and_shows_every_count_that_is_one(counts: list[int], room: int):
-    drawn, other = sparklines(room, counts, [1000] * len(counts))
-    assert set(other) <= {"█"}
-    assert len(drawn) <= room and (len(drawn) == len(counts) or len(counts) > room)
-    assert (set(drawn) <= {"·"}) is not any(counts)
 
 
 def test_short_texts_stand_side_by_side_while_there_is_room():

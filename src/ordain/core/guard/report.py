@@ -1,32 +1,20 @@
-"""What was seen of guarded calls, added up: who called what without a plan, what rules would open, where plans lack.
+"""What was seen of guarded calls, added up by tool and by agent: who called what without a plan, what rules would open.
 
-Pure, and fed one sighting at a time, so that a long log needs no more memory than a short one: names are whatever
-agents say, and beyond a bound they are counted together. What was noted is judged by the rules of today, as far as what
-was noted tells: suggestions (`core.suggestion`) and gaps are about what needs a plan now.
+Fed one sighting at a time, so that a long log needs no more memory than a short one. Agents choose the names; beyond a
+bound they are counted together. What was noted is judged by the rules of today.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from ordain.core.guard.call import Call, CallStanding, Guard
-from ordain.core.guard.host_tool import proposable
+from ordain.core.guard.call import CallStanding, Guard
 from ordain.core.guard.sighting import Sighting
-from ordain.core.guard.suggestion import (
-    OFTEN_CALLS,
-    Made,
-    Suggestion,
-    Today,
-    Unsuggested,
-    beginning,
-    suggested,
-    together,
-    unlike_most,
-)
+from ordain.core.guard.suggestion import Made, Suggestion, Today, Unsuggested, beginning, suggested, together
 from ordain.core.plan.role import EffectClass
 from ordain.core.plan.tool import ToolDefinition
 from ordain.core.plan.value import Instant
@@ -39,18 +27,8 @@ REST = "(others)"
 EXAMPLES_MAX = 3
 CALLS_KEPT = 200
 """Of how many calls of a tool the arguments are looked at for rules."""
-OFTEN_SESSIONS = 2
-"""In how many sessions, if not in as many calls, a tool is called that is called often."""
 _NOTHING: Mapping[str, ToolDefinition] = {}
 _NO_EFFECTS: Mapping[str, EffectClass] = {}
-
-
-class Day(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen on one day, in UTC."""
-
-    since: Instant
-    calls: int = 0
-    refused: int = 0
 
 
 class ToolSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,13 +46,12 @@ class ToolSeen(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     first: Instant
     last: Instant
-    by_day: Sequence[int]
     open_now: int = 0
     """How many need no plan any more by the rules of today."""
     examples: Sequence[str] = ()
     """Beginnings of arguments, without secrets."""
-    unlike: Sequence[str] = ()
-    """The same of calls that are not like most."""
+    plans: int = 0
+    """How many of the newest plans have it."""
 
 
 class AgentSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,17 +64,6 @@ class AgentSeen(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, int]
     first: Instant
     last: Instant
-
-
-class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that is often called without a plan."""
-
-    tool: str
-    calls: int
-    sessions: int
-    agents: int
-    plans: int
-    """How many of the newest plans have it."""
 
 
 class WatchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +82,6 @@ class WatchReport(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     incomplete: bool
     """Some were left out, because there were too many or there was no room."""
-    days: Sequence[Day]
     tools: Sequence[ToolSeen]
     agents: Sequence[AgentSeen]
     suggestions: Sequence[Suggestion]
@@ -124,7 +89,6 @@ class WatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """All suggestions together, as lines for ordain.toml; empty where there are none."""
     unsuggested: Sequence[Unsuggested]
     """Tools of which nothing is suggested though they need a plan."""
-    gaps: Sequence[Gap]
 
 
 class _ToolCount:
@@ -138,12 +102,11 @@ class _ToolCount:
         self.sessions: set[tuple[str, str]] = set()
         self.codes: Counter[str] = Counter()
         self.standing: Counter[CallStanding] = Counter()
-        self.by_day: Counter[int] = Counter()
         self.abouts: dict[tuple[str, bool, bool], int] = {}
         """By what was said, whether it is never open, and whether it was refused: how many calls."""
         self.effect, self.destructive = "", False
 
-    def add(self, one: Sighting, other: str, day: int) -> None:
+    def add(self, one: Sighting, other: str) -> None:
         if one.at >= self.last:
             self.effect, self.destructive = one.effect, one.destructive
         self.first = min(self.first, one.at) if self.calls else one.at
@@ -155,7 +118,6 @@ class _ToolCount:
             self.sessions.add((one.agent, one.session))
         self.codes[one.code] += 1
         self.standing[one.standing] += 1
-        self.by_day[day] += 1
         said = one.about, one.kept, one.refused
         if said not in self.abouts and len(self.abouts) >= CALLS_KEPT:
             said = "", one.kept, one.refused
@@ -167,22 +129,17 @@ class SightingReport:
 
     def __init__(self, since: Instant, until: Instant) -> None:
         self._since, self._until = since, until
-        self._first_day = since // DAY_MS
         self._tools: defaultdict[str, _ToolCount] = defaultdict(_ToolCount)
         self._agents: defaultdict[str, _ToolCount] = defaultdict(_ToolCount)
-        self._days: dict[int, list[int]] = {day: [0, 0] for day in range(self._first_day, until // DAY_MS + 1)}
         self._all = _ToolCount()
 
     def add(self, one: Sighting) -> None:
-        day = one.at // DAY_MS
-        if one.at < self._since or day not in self._days:  # a clock that was set back or forth
+        if one.at < self._since or one.at // DAY_MS > self._until // DAY_MS:  # a clock that was set back or forth
             return
-        self._days[day][0] += 1
-        self._days[day][1] += one.refused
         tool, agent = _bounded(one.tool, self._tools), _bounded(one.agent, self._agents)
-        self._tools[tool].add(one, agent, day)
-        self._agents[agent].add(one, tool, day)
-        self._all.add(one, tool, day)
+        self._tools[tool].add(one, agent)
+        self._agents[agent].add(one, tool)
+        self._all.add(one, tool)
 
     def report(
         self,
@@ -211,55 +168,49 @@ class SightingReport:
             open_now=sum(one.open_now for one in today.values()),
             sessions=len(self._all.sessions),
             incomplete=incomplete,
-            days=tuple(
-                Day(since=Instant(day * DAY_MS), calls=calls, refused=refused)
-                for day, (calls, refused) in self._days.items()
+            tools=tuple(_tool(name, seen, today[name], in_plans) for name, seen in tools),
+            agents=tuple(
+                AgentSeen(
+                    agent=name,
+                    calls=seen.calls,
+                    refused=seen.refused,
+                    sessions=len(seen.sessions),
+                    tools=dict(seen.others.most_common()),
+                    first=seen.first,
+                    last=seen.last,
+                )
+                for name, seen in agents
             ),
-            tools=tuple(self._tool(name, seen, today[name]) for name, seen in tools),
-            agents=tuple(_agent(name, seen) for name, seen in agents),
             suggestions=suggestions,
             toml=together(suggestions, opened),
             unsuggested=tuple(one for one in found if isinstance(one, Unsuggested)),
-            gaps=tuple(_gaps(tools, today, in_plans, {one.tool for one in suggestions})),
         )
 
-    def _tool(self, name: str, seen: _ToolCount, today: Today) -> ToolSeen:
-        said: Counter[str] = Counter()
-        for (about, _, _), count in seen.abouts.items():
-            said[about] += count
-        unlike = unlike_most({about: beginning(about)[0] for about in said if about}, said)
-        return ToolSeen(
-            tool=name,
-            effect=today.definition.effect.value if today.definition is not None else seen.effect,
-            destructive=today.definition.destructive if today.definition is not None else seen.destructive,
-            calls=seen.calls,
-            refused=seen.refused,
-            codes=dict(seen.codes.most_common()),
-            agents=dict(seen.others.most_common()),
-            sessions=len(seen.sessions),
-            first=seen.first,
-            last=seen.last,
-            by_day=tuple(seen.by_day[day] for day in self._days),
-            open_now=today.open_now,
-            examples=tuple([about for about, _ in said.most_common() if about and about not in unlike][:EXAMPLES_MAX]),
-            unlike=tuple(unlike[:EXAMPLES_MAX]),
-        )
+
+def _tool(name: str, seen: _ToolCount, today: Today, in_plans: Mapping[str, int]) -> ToolSeen:
+    said: Counter[str] = Counter()
+    for (about, _, _), count in seen.abouts.items():
+        said[about] += count
+    definition = today.definition
+    return ToolSeen(
+        tool=name,
+        effect=definition.effect.value if definition is not None else seen.effect,
+        destructive=definition.destructive if definition is not None else seen.destructive,
+        calls=seen.calls,
+        refused=seen.refused,
+        codes=dict(seen.codes.most_common()),
+        agents=dict(seen.others.most_common()),
+        sessions=len(seen.sessions),
+        first=seen.first,
+        last=seen.last,
+        open_now=today.open_now,
+        examples=tuple([about for about, _ in said.most_common() if about][:EXAMPLES_MAX]),
+        plans=in_plans.get(name, 0),
+    )
 
 
 def _bounded(name: str, known: Mapping[str, Any]) -> str:
     return name if name in known or len(known) < NAMES_MAX else REST
-
-
-def _agent(name: str, seen: _ToolCount) -> AgentSeen:
-    return AgentSeen(
-        agent=name,
-        calls=seen.calls,
-        refused=seen.refused,
-        sessions=len(seen.sessions),
-        tools=dict(seen.others.most_common()),
-        first=seen.first,
-        last=seen.last,
-    )
 
 
 def _today(
@@ -296,23 +247,3 @@ def _definition(
     effect = effects.get(name, EffectClass(seen.effect))
     destructive = seen.destructive and effect is not EffectClass.READS
     return ToolDefinition(name=name, description="", effect=effect, destructive=destructive, schema={})
-
-
-def _gaps(
-    tools: Iterable[tuple[str, _ToolCount]], today: Mapping[str, Today], in_plans: Mapping[str, int], opened: Set[str]
-) -> Iterator[Gap]:
-    """The tools that plans could hold and that should not be opened instead, as far as anybody can tell."""
-    for name, seen in tools:
-        calls = sum(one.count for one in today[name].left)
-        often = calls >= OFTEN_CALLS or (calls and len(seen.sessions) >= OFTEN_SESSIONS)
-        definition = today[name].definition
-        reads = definition is not None and definition.effect is EffectClass.READS
-        held = name != REST and name not in opened and not reads and proposable(Call(tool=name))
-        if often and held and not seen.standing[CallStanding.DENIED]:
-            yield Gap(
-                tool=name,
-                calls=calls,
-                sessions=len(seen.sessions),
-                agents=len(seen.others),
-                plans=in_plans.get(name, 0),
-            )

@@ -1,9 +1,8 @@
 """What rules would open of what was seen, as lines for ordain.toml; and where none would, why.
 
-Pure. Suggestions are drafts for a person to read: nothing is ever suggested to be opened that is destructive, denied,
-opaque or a command, that nobody knows, or that is never open. What is suggested is as narrow as what was seen: paths
-before tools, calls with something in common before all calls. Where a tool only sounds as if it reads, that is said to
-be for a person to judge.
+A draft for a person to read, one for each tool. Nothing is suggested to be opened that is destructive, denied, opaque
+or a command, that nobody knows, or that is never open. It is as narrow as what was seen: paths before tools, calls
+with an argument in common before all calls. Where a tool only sounds as if it reads, a person must judge.
 """
 
 from __future__ import annotations
@@ -114,10 +113,10 @@ def beginning(about: str) -> tuple[dict[str, Any], bool]:
 def suggested(name: str, today: Today, opened: Sequence[str]) -> Suggestion | Unsuggested:
     """What could be opened of a tool's calls; at most one thing, and nothing that somebody has named as guarded."""
     server, _, operation = name.partition(":")
-    calls = sum(one.count for one in today.left)
+    calls, tool = sum(one.count for one in today.left), today.definition
     openable = [one for one in today.left if one.by_default]
-    tool = today.definition
-    why = ""
+    through = sum(one.count for one in openable)
+    reads = f"[tools.{_key(server)}.effects]\n{_key(operation)} = {_text(EffectClass.READS.value)}"
     if server in COMMANDS:
         why = "No command is told from another by its text: `shell` is open as a whole, or not at all."
     elif today.was_denied:
@@ -126,43 +125,23 @@ def suggested(name: str, today: Today, opened: Sequence[str]) -> Suggestion | Un
         why = "Nobody here knows it. Only its own name would open it."
     elif not openable:
         why = f"It {today.left[0].why}."
-    if why or tool is None:
-        return Unsuggested(tool=name, calls=calls, why=why)
-    sounds_so = _READING.match(operation) and not _AND_MORE.search(operation)
-    reads = f"[tools.{_key(server)}.effects]\n{_key(operation)} = {_text(EffectClass.READS.value)}"
-    if tool.effect is EffectClass.OPAQUE and sounds_so:
-        return Suggestion(
-            kind="effects",
-            tool=name,
-            entry="",
-            toml=reads,
-            lets_through=sum(one.count for one in openable) if EffectClass.READS in opened else 0,
-            of=calls,
-            why="It sounds as if it only reads. Nobody here knows: look at what the server does first.",
-        )
-    common = _in_common(openable, calls)
-    if tool.effect is EffectClass.OPAQUE:
+    elif tool.effect is EffectClass.OPAQUE and _READING.match(operation) and not _AND_MORE.search(operation):
+        through = through if EffectClass.READS in opened else 0
+        why = "It sounds as if it only reads. Nobody here knows: look at what the server does first."
+        return Suggestion(kind="effects", tool=name, entry="", toml=reads, lets_through=through, of=calls, why=why)
+    elif tool.effect is EffectClass.OPAQUE:
         how = f"If it only reads, say so: {reads.replace(chr(10), ' ')}. " if operation else ""
-        why = f"Nobody said what it does. {how}Else open some of its calls by a rule, if any.{common}"
-        return Unsuggested(tool=name, calls=calls, why=why)
-    if tool.destructive:
-        why = f"It is destructive. Open some of its calls by a rule, if any.{common}"
-        return Unsuggested(tool=name, calls=calls, why=why)
-    if tool.effect is EffectClass.READS:
-        return Unsuggested(tool=name, calls=calls, why="It only reads: `reads` in `[guard] open` would open it.")
-    return (
-        _of_paths(name, tool, openable, calls)
-        or _narrow(name, openable, calls)
-        or Suggestion(
-            kind="open",
-            tool=name,
-            entry=name,
-            toml="",
-            lets_through=sum(one.count for one in openable),
-            of=calls,
-            why=f"It is {tool.effect.value} and not destructive. This opens it with any arguments.",
-        )
-    )
+        why = f"Nobody said what it does. {how}Else open some of its calls by a rule, if any."
+        why += _in_common(openable, calls)
+    elif tool.destructive:
+        why = "It is destructive. Open some of its calls by a rule, if any." + _in_common(openable, calls)
+    elif tool.effect is EffectClass.READS:
+        why = "It only reads: `reads` in `[guard] open` would open it."
+    else:
+        why = f"It is {tool.effect.value} and not destructive. This opens it with any arguments."
+        whole = Suggestion(kind="open", tool=name, entry=name, toml="", lets_through=through, of=calls, why=why)
+        return _of_paths(name, tool, openable, calls) or _narrow(name, openable, calls) or whole
+    return Unsuggested(tool=name, calls=calls, why=why)
 
 
 def _of_paths(name: str, tool: ToolDefinition, calls: Sequence[Made], of: int) -> Suggestion | None:
@@ -229,14 +208,6 @@ def _in_common(calls: Sequence[Made], of: int) -> str:
 
 def _enough(count: int, of: int) -> bool:
     return count >= max(OFTEN_CALLS, SHARE * of)
-
-
-def unlike_most(calls: Mapping[str, Mapping[str, Any]], counts: Mapping[str, int]) -> list[str]:
-    """Of calls by what was noted of them, those that lack what most have in common; none where that is nothing."""
-    (key, wanted), count = _commonest((args, counts[about]) for about, args in calls.items())
-    if not _enough(count, sum(counts.values())):
-        return []
-    return [about for about, args in calls.items() if args and not _like(args.get(key), wanted)]
 
 
 def _commonest(calls: Iterable[tuple[Mapping[str, Any], int]]) -> tuple[tuple[str, str], int]:

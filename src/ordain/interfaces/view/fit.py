@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_HEIGHTS = "▁▂▃▄▅▆▇█"
-_NONE = "·"
 
 
 def _ends(text: str) -> list[int]:
@@ -62,12 +60,3 @@ def shares(counts: Sequence[int], largest: int, room: int) -> tuple[int, ...]:
     for number in by_rest[: length - sum(made)]:
         made[number] += 1
     return tuple(made)
-
-
-def sparklines(room: int, *series: Sequence[int]) -> list[str]:
-    """Counts as columns of different heights, each series of the same length and on the same scale; neighbours are one
-    column where there are too many."""
-    together = -(-max(map(len, series)) // max(room, 1)) or 1
-    sums = [[sum(one[at : at + together]) for at in range(0, len(one), together)] for one in series]
-    top = max((count for one in sums for count in one), default=0)
-    return ["".join(_HEIGHTS[(count * 8 - 1) // top] if count else _NONE for count in one) for one in sums]

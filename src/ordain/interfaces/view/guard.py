@@ -7,14 +7,12 @@ are there to be copied.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from textwrap import wrap
 
 from ordain.core.guard.call import Mode
-from ordain.core.guard.report import AgentSeen, Gap, ToolSeen, WatchReport
+from ordain.core.guard.report import AgentSeen, ToolSeen, WatchReport
 from ordain.core.guard.suggestion import Suggestion, Unsuggested
-from ordain.core.plan.value import Instant
-from ordain.interfaces.view.fit import bar, fitted, packed, padded, sparklines
+from ordain.interfaces.view.fit import bar, fitted, packed, padded
 from ordain.interfaces.view.run import Style, instant
 from ordain.interfaces.view.text import visible
 
@@ -60,12 +58,10 @@ def watch_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
     )
     yield from map(style.dim, _wrapped(notes, width, 2))
     yield from _incomplete(report, style)
-    yield from _day_lines(report, style, width)
     yield from _tool_lines(report.tools, style, width)
     yield from _agent_lines(report.agents, style, width)
     yield from _suggestion_lines(report, style, width)
     yield from _unsuggested_lines(report.unsuggested, style, width)
-    yield from _gap_lines(report.gaps, style, width)
 
 
 def _incomplete(report: WatchReport, style: Style) -> Iterator[str]:
@@ -78,21 +74,6 @@ def _head(title: str, style: Style) -> Iterator[str]:
     yield style.bold(title)
 
 
-def _day_lines(report: WatchReport, style: Style, width: int) -> Iterator[str]:
-    if len(report.days) < 2:
-        return
-    yield from _head("By day", style)
-    room = width - 12
-    calls, refused = sparklines(room, [one.calls for one in report.days], [one.refused for one in report.days])
-    yield f"  {'calls':<9} {calls}"
-    if report.refused:
-        yield f"  {'refused':<9} {style.bad(refused)}"
-    first, last = (_day(report.days[number].since) for number in (0, -1))
-    together = -(-len(report.days) // room)
-    each = f"{together} days" if together > 1 else "one day"
-    yield style.dim(f"  {'':<9} {fitted(f'{first} to {last}, a column is {each}', room)}")
-
-
 def _tool_lines(tools: Sequence[ToolSeen], style: Style, width: int) -> Iterator[str]:
     yield from _head("By tool", style)
     shown = tools[:ROWS_MAX]
@@ -102,11 +83,11 @@ def _tool_lines(tools: Sequence[ToolSeen], style: Style, width: int) -> Iterator
         said = [kind, _counted(len(one.agents), "agent"), _counted(one.sessions, "session")]
         said += [f"{one.refused} refused"] if one.refused else []
         said += [f"{one.open_now} open by the rules of today"] if one.open_now else []
+        said += [f"in {_counted(one.plans, 'plan')}" if one.plans else "in no plan"]
         said += [f"{count} {code}" for code, count in one.codes.items() if code != "E_TOOL_GUARDED"]
         said += [f"{instant(one.first)} to {instant(one.last)}" if one.first != one.last else instant(one.first)]
         yield from (style.dim(f"    {fitted(text, width - 4)}") for text in packed(said, width - 4))
         yield from (style.dim(f"    {fitted(visible(about), width - 4)}") for about in one.examples[:1])
-        yield from (f"    {fitted(f'unlike most: {visible(about)}', width - 4)}" for about in one.unlike)
     yield from _more(len(tools) - len(shown), style)
 
 
@@ -151,17 +132,6 @@ def _unsuggested_lines(tools: Sequence[Unsuggested], style: Style, width: int) -
     yield from _more(len(tools) - ROWS_MAX, style)
 
 
-def _gap_lines(gaps: Sequence[Gap], style: Style, width: int) -> Iterator[str]:
-    if not gaps:
-        return
-    yield from _head("Gaps: called again and again without a plan", style)
-    for one in gaps[:ROWS_MAX]:
-        plans = f"in {_counted(one.plans, 'plan')}" if one.plans else "in no plan; a template or a skill would help"
-        counts = f"{_counted(one.calls, 'call')}, {_counted(one.sessions, 'session')}, {_counted(one.agents, 'agent')}"
-        yield from _wrapped(f"{visible(one.tool)}: {counts}; {plans}", width, 2)
-    yield from _more(len(gaps) - ROWS_MAX, style)
-
-
 def _rows(rows: Sequence[tuple[str, int]], width: int) -> Iterator[str]:
     largest = max((count for _, count in rows), default=0)
     number = len(str(largest))
@@ -182,7 +152,3 @@ def _counted(count: int, word: str) -> str:
 def _more(left: int, style: Style) -> Iterator[str]:
     if left > 0:
         yield style.dim(f"  … and {left} more: ordain guard report --json")
-
-
-def _day(at: Instant) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d")
